@@ -92,7 +92,7 @@ def test_the_emulator_agrees_with_the_gpu(path, kernel):
     builds = {}
     for case, known in alike:
         builds.setdefault((case.defines, case.launch.block), []).append((case, known))
-    for case, known in (problem for problems in builds.values() for problem in problems[::EACH]):
+    for case, known in (problem for build in builds.values() for problem in build[::EACH]):
         assert disagreement(case, known, launched(case)) is None, case.id
     if changed:
         pytest.skip(f"new or changed since {path.parent.name} was recorded: {', '.join(changed)}; {again(path)}")

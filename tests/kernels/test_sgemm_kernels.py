@@ -1,4 +1,4 @@
-"""The sgemm kernels on other numbers of blocks than their cases have, and defects that `peakgate mutants` does not inject."""
+"""The sgemm kernels on unusual numbers of blocks, and defects of theirs that `peakgate mutants` does not inject."""
 
 from __future__ import annotations
 

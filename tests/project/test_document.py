@@ -43,7 +43,7 @@ def defects(found):
     return [defect for kernel in found["kernels"] for defect in kernel["defects"]]
 
 
-def test_a_race_has_the_two_accesses_their_threads_and_the_command_that_repeats_it(kernel):
+def test_a_race_has_two_accesses_and_the_command_that_repeats_it(kernel):
     kernel.write_text(raced := (CUDA / "raced_scale.cu").read_text())
     code, found = answer("check", "kernels/scale/family.py")
     assert (code, found["gpu_s"]) == (1, 0.0)

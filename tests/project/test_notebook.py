@@ -38,7 +38,7 @@ def code() -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
-def test_the_notebook_runs_from_load_to_a_comparison_a_case_over_time_and_a_roofline(
+def test_the_notebook_runs_from_load_to_a_roofline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(NOTEBOOK.parent)
@@ -55,7 +55,7 @@ def test_the_notebook_runs_from_load_to_a_comparison_a_case_over_time_and_a_roof
     assert sum("=" in line or "(" in line for cell in code() for line in cell.splitlines()) == 10
 
 
-def test_change_points_are_a_frame_whose_open_ones_are_the_regressions(tmp_path: Path) -> None:
+def test_change_points_are_a_frame_with_the_open_regressions(tmp_path: Path) -> None:
     for day in range(1, 25):
         save(tmp_path / "runs", f"r{day:02d}", document(slower(PAD, 1.05) if day > 12 else LADDER, day=day))
     runs = peakgate.reports.load(tmp_path / "runs")

@@ -139,13 +139,11 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clones:
 
 def named(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The files of verdicts that a gate has named."""
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    return [Path(words[1]).name for words in lines if words[0] == "verdict" and Path(words[1]).is_file()]
+    found = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("verdict")]
+    return [Path(name).name for name in found if Path(name).is_file()]
 
 
-def test_a_forks_change_is_judged_whole_and_what_was_not_measured_does_not_pass(
-    clones: Clones, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_forks_change_is_judged_whole(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
     head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
     assert clones.gate("origin/main", head) == 3
     assert named(capsys) == ["bench.json", "gate.json"]
@@ -263,9 +261,7 @@ if "peakgate.session.prover" in sys.modules:
 """
 
 
-def test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_repository(
-    clones: Clones, tmp_path: Path
-) -> None:
+def test_a_familys_python_reaches_neither_judge_nor_verdict(clones: Clones, tmp_path: Path) -> None:
     home = tmp_path / "home"
     before = (ROOT / "src" / "peakgate" / "base" / "verdict.py").read_bytes()
     places = [str(home), str(tmp_path / "runner"), str(ROOT / "src")]
@@ -316,7 +312,7 @@ def deeper(clones: Clones) -> list[str]:
     return ["--repository", str(clones.runner / "deeper")]
 
 
-def test_what_a_change_weakens_is_listed_in_a_project_below_the_top_of_its_repository(clones: Clones) -> None:
+def test_what_a_change_weakens_is_listed_below_the_top_too(clones: Clones) -> None:
     where = deeper(clones)
     weaker = FAMILY.replace("bytes=lambda", "tolerance=1e9, bytes=lambda")
     head = clones.change({"deeper/kernels/twice/family.py": weaker, "deeper/kernels/twice/twice.cu": KERNEL % "3.0f"})
@@ -342,9 +338,7 @@ def test_a_change_cannot_make_another_folder_the_project(
         assert refusal(capsys) is Code.PROJECT
 
 
-def test_a_folder_that_looks_like_a_repository_of_its_own_is_refused(
-    clones: Clones, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_looks_like_a_repository_is_refused(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
     where = deeper(clones)
     config = "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\n"
     bare = {"HEAD": "ref: refs/heads/main\n", "config": config, "objects/none": "", "refs/none": ""}
@@ -364,9 +358,7 @@ touch built
 """
 
 
-def test_what_a_build_makes_of_its_tree_is_neither_its_repository_nor_leads_out_of_it(
-    clones: Clones, tmp_path: Path
-) -> None:
+def test_what_a_build_makes_is_no_repository_and_leads_nowhere(clones: Clones, tmp_path: Path) -> None:
     commit(clones.origin, {"peakgate.toml": 'build = "sh build.sh"\n', "build.sh": "true\n"})
     git(clones.runner, "fetch", "--quiet", "origin")
     head = clones.change({"build.sh": BUILT, "kernels/twice/twice.cu": KERNEL % "3.0f"})
@@ -394,7 +386,7 @@ def test_the_judges_folder_is_out_of_reach(clones: Clones, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_neither_a_tag_nor_a_branch_of_its_own_passes_for_the_protected_branch(
+def test_no_tag_or_branch_of_its_own_is_the_protected_branch(
     clones: Clones, capsys: pytest.CaptureFixture[str], known: bool
 ) -> None:
     weak = clones.change({"baselines/nvidia-h200/floors.toml": None})
@@ -439,7 +431,7 @@ def bench_twice(gpu_benchmark):
 """
 
 
-def test_benchmark_tests_run_in_processes_of_their_own_and_are_marked(clones: Clones) -> None:
+def test_benchmark_tests_run_in_marked_processes_of_their_own(clones: Clones) -> None:
     folder = {"peakgate.toml": 'benchmarks = ["benchmarks"]\n'}
     of_base, of_change = (
         {"benchmarks/bench_twice.py": BENCHMARK % side, "benchmarks/table.txt": side} for side in ("base", "change")
@@ -548,7 +540,7 @@ def with_factor(folder: Path, factor: int) -> dict[str, str]:
     return {"factor.txt": str(factor)} | ({"flag": ""} if factor == 3 else {})
 
 
-def test_what_the_bases_reference_names_from_the_working_directory_is_the_bases(clones: Clones) -> None:
+def test_files_that_the_bases_reference_names_are_the_bases(clones: Clones) -> None:
     family = BY_A_RELATIVE_NAME + FAMILY.replace("2 * given", "factor() * given")
     commit(clones.origin, {"kernels/twice/family.py": family, **with_factor(clones.origin, 2)})
     git(clones.runner, "fetch", "--quiet", "origin")
@@ -594,7 +586,7 @@ def test_a_build_that_changes_a_file_of_the_commit_fails(clones: Clones) -> None
     assert "twice.cu" in clones.verdict["steps"]["build"]["reason"]
 
 
-def test_a_build_that_makes_endless_folders_fails_and_leaves_none(clones: Clones, tmp_path: Path) -> None:
+def test_a_build_of_endless_folders_fails_and_leaves_none(clones: Clones, tmp_path: Path) -> None:
     commit(clones.origin, {"peakgate.toml": 'build = "sh make.sh"\n', "make.sh": "true\n"})
     git(clones.runner, "fetch", "--quiet", "origin")
     deep = "i=0; while [ $i -lt 1500 ]; do mkdir d; cd d; i=$((i + 1)); done\n"
@@ -616,7 +608,7 @@ def test_a_commit_with_endless_folders_is_refused(clones: Clones, capsys: pytest
     assert refusal(capsys) is Code.PROTECTED
 
 
-def test_a_folder_that_becomes_a_link_to_another_project_is_refused(
+def test_a_folder_that_becomes_a_link_to_a_project_is_refused(
     clones: Clones, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {f"{folder}/{name}": text for folder in ("one", "other") for name, text in HONEST.items()}
@@ -630,8 +622,6 @@ def test_a_folder_that_becomes_a_link_to_another_project_is_refused(
 
 
 @pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH"])
-def test_an_empty_entry_in_a_list_of_folders_leads_to_no_program_of_a_change(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_entry_in_a_path_finds_nothing_of_a_change(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, ":/usr/bin::bin:./bin:/bin:")
     assert command._absolute_folders()[name] == "/usr/bin:/bin"
