@@ -77,11 +77,8 @@ def test_a_case_of_a_run_has_every_field_that_the_page_lists(kernel):
     ("arguments", "code"),
     [
         (("check", "nowhere/family.py"), Code.FAMILY),
-        (("check", "--no-such-option"), Code.OPTION),
         (("ab", "--plan", "HEAD"), Code.OPTION),
-        (("bench", "--no-such-option"), Code.OPTION),
         (("bench", "-k", "no.such", "--device=cpu"), Code.SELECTION),
-        (("bench", "--device=gpu:1000"), Code.NO_GPU),
     ],
 )
 def test_a_mistake_is_an_object_too(kernel, arguments, code):
