@@ -249,7 +249,7 @@ SHOWN_BY = {
         "test_build.test_an_option_that_could_write_or_read_elsewhere_is_refused_in_one_line"
     ),
     "gives data or a reference that differ at the benchmark's size only": (
-        "test_terms.test_data_and_reference_that_differ_at_the_benchmarks_size_alone_are_compared"
+        "test_terms.test_what_differs_at_the_benchmarks_size_alone_is_compared"
     ),
     "names a variable like a compiler's name": (
         "test_build.test_more_work_behind_a_name_like_the_compilers_changes_the_fingerprint"
