@@ -23,7 +23,7 @@ from synthetic_runs import document
 from peakgate.runfile import saved as runfile
 
 RECORD = Path(__file__).parents[2] / "lab" / "faults" / "fuzz.json"
-SHARE = 300
+SHARE = 900
 """A test makes one input where a campaign makes so many."""
 
 
