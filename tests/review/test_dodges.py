@@ -185,7 +185,7 @@ SHOWN_BY = {
         "test_files.test_no_output_of_a_project_goes_through_a_link"
     ),
     "commits a `.cache` and is measured outside a gate": (
-        "test_cache.test_a_cache_is_refused_where_git_does_not_tell_whether_it_is_committed"
+        "test_cache.test_a_cache_that_git_does_not_tell_of_is_refused"
     ),
     "commits a link in place of the `.cache` of the working directory": (
         "test_cache.test_a_committed_link_in_place_of_the_cache_is_refused"
@@ -236,24 +236,18 @@ SHOWN_BY = {
     "makes another folder the project, or the place of its baselines": (
         "test_gate_command.test_a_change_cannot_make_another_folder_the_project"
     ),
-    "hides files from copies of the base by `.gitattributes`": (
-        "test_git.test_a_copy_of_a_commit_has_every_file_whatever_its_attributes_say"
-    ),
+    "hides files from copies of the base by `.gitattributes`": ("test_git.test_a_copy_of_a_commit_has_every_file"),
     "makes git obey it: hooks, `.git` from its build, a folder like a repository, replaced commits": (
         "test_gate_command.test_what_a_build_makes_is_no_repository_and_leads_nowhere"
     ),
     "asks the machine's kernel for more than a family needs": (
         "test_seccomp.test_a_program_in_the_sandbox_is_denied_what_no_family_needs"
     ),
-    "passes compiler options that write files": (
-        "test_build.test_an_option_that_could_write_or_read_elsewhere_is_refused_in_one_line"
-    ),
+    "passes compiler options that write files": ("test_build.test_an_option_that_could_write_elsewhere_is_refused"),
     "gives data or a reference that differ at the benchmark's size only": (
         "test_terms.test_what_differs_at_the_benchmarks_size_alone_is_compared"
     ),
-    "names a variable like a compiler's name": (
-        "test_build.test_more_work_behind_a_name_like_the_compilers_changes_the_fingerprint"
-    ),
+    "names a variable like a compiler's name": ("test_build.test_more_work_behind_a_compilers_name_changes_the_print"),
     "has text without an end in a source, for a reader to take hours": (
         "test_sources.test_what_never_ends_is_read_in_one_pass"
     ),
