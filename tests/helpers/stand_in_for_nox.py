@@ -1,4 +1,4 @@
-"""nox where nothing may be installed and no GPU is there: the very sessions, with this interpreter.
+"""nox where nothing may be installed and no GPU is there: the sessions or what they start, with this interpreter.
 
 The GPU's place is taken by the emulator, on one small case (`bench`), by a saved experiment (`gate`, whose `ab` is
 decided anew), and by the kept runs (`selftest`, of two divisions in each design). Sessions that take minutes are only
@@ -60,6 +60,7 @@ def _session(session: str, given: list[str]) -> int:
         return _ends([sys.executable, "-P", "-c", SELFTEST, *_kept_of_one_gpu(), "--sessions=5"])
     if session == "bench":
         given = ["cpu" if word == "gpu:0" else word for word in given] + ["-k", os.environ.get("STAND_IN_K", "memcpy")]
+        return _ends([sys.executable, "-P", "-m", "peakgate", "bench", *given])
     return _ends([*NOX, *FILE, "-s", session, "--", *given])
 
 
