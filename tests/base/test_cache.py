@@ -12,7 +12,7 @@ from peakgate_emulator.compiler import builds_folder
 
 
 @pytest.mark.parametrize("named", [None, ""])
-def test_the_cache_is_in_the_working_directory_unless_the_variable_names_a_folder(
+def test_the_cache_is_in_the_working_directory_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str | None
 ) -> None:
     monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
@@ -50,7 +50,7 @@ def refusal(root: Path) -> Code | None:
 
 
 @pytest.mark.parametrize("why", ["another owner's", "damaged"])
-def test_a_cache_is_refused_where_git_does_not_tell_whether_it_is_committed(
+def test_a_cache_that_git_does_not_tell_of_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
@@ -83,16 +83,14 @@ def test_a_committed_link_in_place_of_the_cache_is_refused(tmp_path: Path, monke
     assert refusal(root) is Code.TAKEN
 
 
-def test_a_folder_named_from_the_working_directory_is_the_same_folder_from_everywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_folder_is_the_same_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PEAKGATE_CACHE", "kept")
     assert cache_folder() == tmp_path / "kept"
     assert builds_folder().is_relative_to(cache_folder())
 
 
-def test_cupy_compiles_into_the_cache_unless_its_own_variable_names_a_folder(tmp_path: Path) -> None:
+def test_cupy_compiles_into_the_cache_by_default(tmp_path: Path) -> None:
     asked = "import os, peakgate.device.driver; print(os.environ['CUPY_CACHE_DIR'])"
     for own, folder in ((None, tmp_path / "kept" / "cupy"), ("elsewhere", Path("elsewhere"))):
         environment = {name: value for name, value in os.environ.items() if name != "CUPY_CACHE_DIR"}

@@ -43,7 +43,7 @@ def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["kept.json"]
 
 
-def test_all_below_a_folder_is_found_however_deep_and_no_link_is_followed(tmp_path):
+def test_all_below_a_folder_is_found_and_no_link_followed(tmp_path):
     at = tmp_path
     for _ in range(1200):
         (at := at / "d").mkdir()
@@ -97,7 +97,7 @@ def test_members_stand_a_line_each_and_read_back_in_their_order(members):
 LIMIT_BYTES = 1000
 
 
-def test_a_file_of_as_much_as_the_limit_is_read_and_a_larger_one_is_not(tmp_path):
+def test_a_file_up_to_the_limit_is_read_and_no_larger_one(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * LIMIT_BYTES)
     assert read_limited(path, LIMIT_BYTES) == path.read_bytes()
@@ -126,7 +126,7 @@ def odd(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["none", "folder", "FIFO", "endless", "grows", "itself", "NUL", "long", "socket"])
-def test_what_is_no_regular_file_is_one_line_and_never_waited_for(odd, kind):
+def test_what_is_no_regular_file_is_never_waited_for(odd, kind):
     with pytest.raises(UnreadableFile) as refused:
         read_limited(odd(kind), LIMIT_BYTES)
     assert refused.value.missing == (kind == "none")
@@ -168,7 +168,7 @@ def test_the_member_that_does_not_fit_is_named_among_many(tmp_path, at):
         records.decode(json.dumps(members).encode(), dict[str, int], Path("file"), "see it")
 
 
-def test_a_byte_order_mark_is_named_in_settings_and_is_none_of_a_sources_text(tmp_path):
+def test_a_byte_order_mark_is_named_in_settings(tmp_path):
     (tmp_path / "peakgate.toml").write_bytes(b"\xef\xbb\xbfbenchmarks = []\n")
     with refuses(Code.MALFORMED, "byte-order mark"):
         config.find(tmp_path)

@@ -49,7 +49,7 @@ def test_no_hook_of_a_tree_runs(tree: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["ask", "another program"])
-def test_no_program_that_a_repository_names_looks_for_its_changes(tree: Path, tmp_path: Path, by: str) -> None:
+def test_no_program_of_a_repository_looks_for_its_changes(tree: Path, tmp_path: Path, by: str) -> None:
     program(tree / "watch", mark := tmp_path / "mark")
     asked(tree, "config", "core.fsmonitor", str(tree / "watch"))
     if by == "ask":
@@ -81,7 +81,7 @@ def test_a_commit_is_itself_whatever_is_said_to_replace_it(tree: Path) -> None:
     assert git.ask(tree, "show", f"{base}:floors.toml") == b"floors.toml"
 
 
-def test_a_copy_of_a_commit_has_every_file_whatever_its_attributes_say(tree: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_commit_has_every_file(tree: Path, tmp_path: Path) -> None:
     (tree / ".gitattributes").write_text("*.toml export-ignore\nkernels export-ignore\n")
     (tree / "link").symlink_to("floors.toml")
     asked(tree, "add", "--all")

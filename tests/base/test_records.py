@@ -30,9 +30,9 @@ with ThreadPoolExecutor(6) as pool:
 """
 
 
-def test_a_kind_that_threads_are_the_first_to_read_takes_no_process_with_it() -> None:
+def test_a_kind_that_threads_read_first_ends_no_process() -> None:
     assert subprocess.run([sys.executable, "-c", FIRST_IN_THREADS], check=False).returncode == 0
 
 
-def test_a_number_that_python_does_not_write_is_named_without_its_digits() -> None:
+def test_a_number_too_long_to_write_is_named_without_digits() -> None:
     assert short(1 << 100_000) == "a number of thousands of digits"

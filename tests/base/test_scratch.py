@@ -40,7 +40,7 @@ def test_a_folder_is_there_for_its_block_alone(place):
     assert not list(place.iterdir())
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(place):
+def test_the_next_removes_what_a_killed_process_left(place):
     ended = subprocess.run([sys.executable, "-c", KILLED], check=False, capture_output=True, text=True)
     left = Path(ended.stdout.strip())
     assert left.parent == place
@@ -63,7 +63,7 @@ def test_a_folder_of_somebody_else_stays(place, monkeypatch):
         assert other.exists()
 
 
-def test_what_a_killed_process_left_elsewhere_is_removed_by_the_next_there(place):
+def test_the_next_there_removes_what_a_killed_process_left(place):
     (builds := place / "builds").mkdir()
     (left := builds / "peakgate.build.killed").mkdir()
     (built := builds / "kernel-1.so").write_text("")
@@ -75,7 +75,7 @@ def test_what_a_killed_process_left_elsewhere_is_removed_by_the_next_there(place
     assert [*builds.iterdir()] == [built]
 
 
-def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(place, monkeypatch):
+def test_a_folder_removed_before_it_is_locked_is_made_again(place, monkeypatch):
     made = []
 
     def removed_at_first(**options):

@@ -46,7 +46,7 @@ def decided(machine: str, where: str, number: int, *arguments: int, architecture
 
 
 @pytest.mark.parametrize("machine", seccomp._ARCHITECTURES)
-def test_of_every_call_by_number_those_listed_are_denied_and_no_other(machine: str) -> None:
+def test_the_listed_calls_are_denied_and_no_other(machine: str) -> None:
     place = seccomp._ARCHITECTURES[machine][0]
     denied = {numbers[place] for numbers in seccomp.DENIED.values()} - {None}
     for number in range(seccomp._LATEST + 1):
@@ -57,7 +57,7 @@ def test_of_every_call_by_number_those_listed_are_denied_and_no_other(machine: s
 
 
 @pytest.mark.parametrize("machine", seccomp._ARCHITECTURES)
-def test_arguments_decide_of_clone_ioctl_and_socket_whatever_their_upper_half_is(machine: str) -> None:
+def test_arguments_decide_of_clone_ioctl_and_socket(machine: str) -> None:
     place = seccomp._ARCHITECTURES[machine][0]
     clone, ioctl, socket = seccomp.CLONE[place], seccomp.IOCTL[place], seccomp.SOCKET[place]
     for upper in (0, 1 << 32):

@@ -514,8 +514,14 @@ def ended_by(benchmarks, bench):
     return run
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        *((FILES[0], ending) for ending in ENDINGS),
+        *((FILES[1], ending) for ending in ("division", "exit of pytest")),
+        (FILES[2], "exit"),
+    ],
+)
 def test_a_file_that_does_not_import_is_bad_input_whose_line_is_named(ended_by, name, ending):
     done = ended_by(name, ENDINGS[ending])
     reported = [line for line in (done.stdout + done.stderr).splitlines() if f"[{Code.BENCHMARK_TEST}]" in line]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peakgate.compare.ab.decide import CaseStatus, decide, estimates, hodges_lehmann, moved_together, p_value
@@ -18,6 +18,7 @@ CASES = 30
 LOOKS = looks(20)
 LOG_TIME = np.log(np.geomspace(5.0, 2000.0, CASES))
 SEEDS = st.integers(0, 10_000)
+some_experiments = settings(max_examples=8)
 
 
 def experiment(seed: int, shifts: dict[int, float] | None = None, noise: float = 0.002) -> tuple[Floats, Floats]:
@@ -38,6 +39,7 @@ def outcome(decision: SimpleNamespace) -> tuple[str, int]:
     return decision.status, decision.direction
 
 
+@some_experiments
 @given(SEEDS)
 def test_swapping_the_sides_flips_every_verdict(seed: int) -> None:
     screen, confirm = experiment(seed, {3: 0.02, 7: -0.03, 12: 0.006})
@@ -48,6 +50,7 @@ def test_swapping_the_sides_flips_every_verdict(seed: int) -> None:
         assert (other.p_value or 0.0) == pytest.approx(one.p_value or 0.0)
 
 
+@some_experiments
 @given(SEEDS, st.floats(0.01, 100.0))
 def test_a_clock_in_other_units_changes_nothing(seed: int, factor: float) -> None:
     screen, confirm = experiment(seed, {3: 0.02})
@@ -56,6 +59,7 @@ def test_a_clock_in_other_units_changes_nothing(seed: int, factor: float) -> Non
         assert (other.p_value or 0.0) == pytest.approx(one.p_value or 0.0, rel=1e-6, abs=1e-12)
 
 
+@some_experiments
 @given(SEEDS, st.randoms(use_true_random=False))
 def test_the_order_of_the_cases_changes_nothing(seed: int, random: object) -> None:
     screen, confirm = experiment(seed, {3: 0.02, 7: -0.03})
@@ -74,6 +78,7 @@ def test_more_noise_about_the_same_shift_never_makes_it_surer(seed: int, factor:
     assert (p_value(loud, direction) >= p_value(quiet, direction) * (1 - 1e-6)).all()
 
 
+@some_experiments
 @given(SEEDS, st.floats(1.0, 20.0), st.floats(0.0, 0.03))
 def test_a_suspect_that_is_not_flagged_is_not_flagged_with_more_noise_about_the_same_shift(
     seed: int, factor: float, shift: float

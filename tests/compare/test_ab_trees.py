@@ -72,12 +72,14 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize("more", [(), ("--judged-by-base",)])
-@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize(
+    ("head", "more"),
+    [("one process samples both", ()), ("a process per side", ()), ("a process per side", ("--judged-by-base",))],
+)
 def test_two_commits_are_named_each_by_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: FakeSide, more: Sequence[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, more: Sequence[str]
 ) -> None:
-    before, after = repository(tmp_path / "tree", head, tmp_path / "runs.log")
+    before, after = repository(tmp_path / "tree", HEADS[head], tmp_path / "runs.log")
     monkeypatch.chdir(tmp_path / "tree")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "tree"))  # a side that another judges has no modules of its own
     ab(tmp_path, before, after, *more)
@@ -87,9 +89,8 @@ def test_two_commits_are_named_each_by_its_own(
     assert after[:12] in report
 
 
-@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
-def test_folders_are_named_by_their_commits_and_a_changed_one_as_changed(tmp_path: Path, head: FakeSide) -> None:
-    before, after = repository(tmp_path / "tree", head, tmp_path / "runs.log")
+def test_folders_are_named_by_their_commits_and_a_changed_one_as_changed(tmp_path: Path) -> None:
+    before, after = repository(tmp_path / "tree", HEADS["one process samples both"], tmp_path / "runs.log")
     base, other = (clone(tmp_path / "tree", tmp_path / name, at) for name, at in (("b", before), ("h", after)))
     (other / "peakgate.toml").write_text('pythonpath = ["."]\n# changed\n')
     ab(tmp_path, "--base-dir", str(base), "--head-dir", str(other))

@@ -23,7 +23,7 @@ BETWEEN = math.sqrt(2) * 0.0085 * 4
 """Less than two GPUs of a model may differ by in one of the cases."""
 
 SEEDS = st.integers(0, 1000)
-some_examples = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+some_examples = settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def sides(runs: Sequence[Run]) -> tuple[RunSide, RunSide]:

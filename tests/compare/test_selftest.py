@@ -25,6 +25,7 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     monkeypatch.setattr(measuring, "device_uuid", lambda choice: None if choice == "cpu" else "GPU-0")
 
 
@@ -49,14 +50,14 @@ def test_quiet_sessions_give_no_false_positive(design: SessionLayout, tmp_path: 
     assert set(found.detectable_percent) == set(LADDER)
 
 
-def test_one_odd_session_is_found_and_named(tmp_path: Path) -> None:
+def test_one_odd_session_is_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 15)  # all pairs
     found = measure(SessionLayout.SINGLE, load(unchanged(tmp_path, odd=3, by=0.06)))
     assert (found.flagged, found.flagged_cases) == (5, {PAD: 5})
     assert next(iter(found.flagged_sessions.items())) == (2, 5)
 
 
 def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     runs = load(unchanged(tmp_path, sessions=10))
     seen = [measure(design, runs).detectable_percent[PAD] for design in SessionLayout]
     assert seen[0] > seen[1] > seen[2]
@@ -64,7 +65,6 @@ def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path, monkeypatch
 
 def test_scaling_all_times_changes_no_false_positive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All cases stay longer than the short kernels that have a rule of their own."""
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     base = measure(SessionLayout.HALVES, load(unchanged(tmp_path, odd=2, by=0.05)))
 
     for scale in (0.5, 20.0):
@@ -90,13 +90,12 @@ def test_too_many_false_positives_exit_3_and_name_case_and_session(
     assert main(["selftest", "aa"]) == 3
     golden("selftest-false-positives.txt", capsys.readouterr().out)
     single = json.loads(Path(".peakgate/out/selftest.json").read_text())["designs"][0]
-    assert (single["alarming_cases"], single["alarming_sessions"]["s03.json"]) == ({PAD: 5}, 5)
+    assert (single["alarming_cases"], single["alarming_sessions"]["s03.json"]) == ({PAD: 2}, 2)
 
 
 def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     fraction = load(unchanged(tmp_path / "aa", sessions=5))[0].cases[PAD].peak_fraction
     folder = tmp_path / "baselines" / "nvidia-h200"
     folder.mkdir(parents=True)
@@ -109,7 +108,6 @@ def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(
 def test_the_newest_sessions_are_used_when_fewer_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     unchanged(tmp_path / "aa", odd=1, by=0.06)
     assert main(["selftest", "aa", "--sessions", "5"]) == 0
     used = json.loads(Path(".peakgate/out/selftest.json").read_text())["sessions"]
@@ -154,7 +152,6 @@ def test_sessions_without_a_common_case_are_refused(tmp_path: Path, capsys: Capt
 def test_a_later_comparison_quotes_the_selftest_in_one_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     unchanged(tmp_path / "aa", sessions=5)
     assert main(["selftest", "aa", "--save"]) == 0
     run = save(tmp_path, "run", document(driver="590.1"))
@@ -181,7 +178,6 @@ def test_a_broken_selftest_record_is_named(tmp_path: Path, capsys: Captured, tex
 
 
 def test_a_record_of_another_schema_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     unchanged(tmp_path / "aa", sessions=5)
     assert main(["selftest", "aa"]) == 0
     path = tmp_path / ".peakgate" / "out" / "selftest.json"
@@ -216,7 +212,6 @@ def fake_suite(tmp_path: Path, code: int = 1, broken: int = 0, **content: Any) -
 def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path))
     assert main(["selftest", "--sessions", "5", "--save", "--tier", "full"]) == 0
     calls = (tmp_path / "calls").read_text().splitlines()

@@ -62,7 +62,7 @@ def test_a_compile_bomb_is_one_line_for_the_emulator(folder, monkeypatch, text, 
     assert left_of(folder) == []
 
 
-def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(tmp_path, monkeypatch):
+def test_a_compile_bomb_is_one_line_and_other_kernels_are_built(tmp_path, monkeypatch):
     pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
     from peakgate.compile import nvrtc  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(
     assert not nvrtc._idle
 
 
-def test_nvrtcs_processes_begin_ahead_only_where_no_kernel_is_in_the_cache(tmp_path, monkeypatch):
+def test_nvrtcs_processes_begin_ahead_of_an_empty_cache_alone(tmp_path, monkeypatch):
     nvrtc = pytest.importorskip("peakgate.compile.nvrtc", reason="NVRTC is not installed")
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path))
     monkeypatch.setattr(nvrtc, "_idle", [])

@@ -46,7 +46,7 @@ def test_a_kernel_that_several_want_at_once_is_compiled_once(stage, monkeypatch)
     assert {each.fingerprint for each in built} == {built[0].fingerprint}
 
 
-def test_bindings_without_the_compilers_library_are_refused_as_not_installed(stage, monkeypatch):
+def test_bindings_without_the_compilers_library_are_refused(stage, monkeypatch):
     def version():
         raise RuntimeError("Failure finding libnvrtc.so")
 
@@ -65,7 +65,7 @@ def test_a_comment_changes_no_fingerprint_and_code_does(stage):
     assert changed.fingerprint != first.fingerprint
 
 
-def test_a_build_of_another_tree_is_found_by_its_fingerprint_as_long_as_the_cache_has_it_whole(stage, tmp_path):
+def test_a_build_of_another_tree_is_found_by_its_fingerprint(stage, tmp_path):
     built = cubin(stage, (("SCALE", "3.0f"),), (9, 0))
     cubin(stage, (), (9, 0))
     elsewhere = replace(stage, source=tmp_path / "elsewhere" / "twice.cu")
@@ -75,7 +75,7 @@ def test_a_build_of_another_tree_is_found_by_its_fingerprint_as_long_as_the_cach
         built_before(elsewhere, built.fingerprint)
 
 
-def test_features_of_one_architecture_build_for_a_stage_that_asks_for_them(stage):
+def test_features_of_an_architecture_build_where_asked_for(stage):
     """The emulator defines the macros that NVRTC does, of which this asks."""
     stage.source.write_text(
         """#ifndef __CUDA_ARCH_FEAT_SM90_ALL
@@ -178,7 +178,7 @@ def test_kernels_of_a_published_program_are_compiled_by_entry(cache):
     assert cubin(stages[0], (), (9, 0)) == found[0]  # from the cache
 
 
-def test_constants_are_known_by_their_lowered_names_and_must_have_room(tmp_path, cache):
+def test_constants_are_known_by_their_lowered_names(tmp_path, cache):
     (tmp_path / "s.cu").write_text(
         "namespace scaling {\n__constant__ float factors[4];\n"
         "__global__ void by_constant(float* x) { x[threadIdx.x] *= factors[threadIdx.x]; }\n}\n"
@@ -192,7 +192,7 @@ def test_constants_are_known_by_their_lowered_names_and_must_have_room(tmp_path,
         cubin(larger, (), (9, 0))
 
 
-def test_an_entry_is_found_in_its_namespace_by_its_types_and_beside_a_kernel_that_does_not_compile(tmp_path, cache):
+def test_an_entry_is_found_in_its_namespace_by_its_types(tmp_path, cache):
     text = (
         "namespace a {\ntemplate <int N> __global__ void fill(int* out) { out[0] = N; }\n"
         "template <int N> __global__ void fill(float* out) { out[0] = N; }\n"
@@ -203,7 +203,7 @@ def test_an_entry_is_found_in_its_namespace_by_its_types_and_beside_a_kernel_tha
         built(tmp_path / "k.cu", text, "broken")
 
 
-def test_an_entry_that_is_not_there_is_answered_with_those_that_are(tmp_path, cache):
+def test_a_missing_entry_is_answered_with_those_that_are_there(tmp_path, cache):
     text = "template <class T> __global__ void sum(T* x) {}\n__global__ void other(int* x) {}\n"
     with pytest.raises(
         BuildError, match=r"^k\.cu has no entry point `kernel` .*: it has sum<\.\.\.>, other; .*`sum<float"
@@ -280,7 +280,7 @@ def test_cudas_own_headers_compile(names, tmp_path, cache):
     assert built(tmp_path / "k.cu", text).resources.registers > 0
 
 
-def test_files_in_include_folders_are_found_in_angles_and_change_the_build(tmp_path, cache):
+def test_files_of_include_folders_change_the_build(tmp_path, cache):
     folder = tmp_path / "headers"
     folder.mkdir()
     text = "#include <value.cuh>\n__global__ void kernel(int* x) { x[0] = VALUE; }\n"
@@ -291,7 +291,7 @@ def test_files_in_include_folders_are_found_in_angles_and_change_the_build(tmp_p
     assert found[0] != found[1]
 
 
-def test_options_of_a_stage_reach_the_compiler_and_change_the_build(tmp_path, cache):
+def test_options_of_a_stage_change_the_build(tmp_path, cache):
     text = "__global__ void kernel(float* x) { x[0] = x[1] / x[2]; }\n"
     plain = built(tmp_path / "k.cu", text)
     fast = built(tmp_path / "k.cu", text, options=("--use_fast_math",))
@@ -300,7 +300,7 @@ def test_options_of_a_stage_reach_the_compiler_and_change_the_build(tmp_path, ca
 
 
 @pytest.mark.parametrize("option", rows("options_refused.txt"))
-def test_an_option_that_could_write_or_read_elsewhere_is_refused_in_one_line(option, tmp_path, cache):
+def test_an_option_that_could_write_elsewhere_is_refused(option, tmp_path, cache):
     text = "__global__ void kernel(float* x) { x[0] = 1; }\n"
     refusal, expected = (ValueError, "of one line") if "\\n" in option else (BuildError, "is not allowed")
     with pytest.raises(refusal, match=expected) as refused:
@@ -313,14 +313,14 @@ def test_options_that_only_change_the_machine_code_are_allowed(tmp_path):
     assert objection_to(rows("options_allowed.txt"), tmp_path / "k.cu") is None
 
 
-def test_two_entries_of_one_file_have_two_fingerprints_and_a_name_as_before_has_the_codes(tmp_path, cache):
+def test_two_entries_of_one_file_have_two_fingerprints(tmp_path, cache):
     text = 'extern "C" __global__ void stage(int* x) { x[0] = 1; }\n__global__ void kernel(int* x) { x[0] = 2; }\n'
     named = built(tmp_path / "k.cu", text, "stage")
     assert named.fingerprint == hashlib.sha256(named.path.read_bytes()).hexdigest()[:16]
     assert built(tmp_path / "k.cu", text).fingerprint != named.fingerprint
 
 
-def test_another_name_or_comment_changes_no_fingerprint_and_the_name_stands_in_messages(tmp_path):
+def test_another_name_or_comment_changes_no_fingerprint(tmp_path):
     text = "namespace { __device__ int hidden; }\n__global__ void k(int* out) { *out = hidden; }\n"
     made = []
     for name, comment in (("k.cu", ""), ("01_k.cu", ""), ("02_k.cu", "// why\n")):
@@ -343,7 +343,7 @@ extern "C" __global__ void k(int* out) {{
 """
 
 
-def test_more_work_behind_a_name_like_the_compilers_changes_the_fingerprint(tmp_path, cache):
+def test_more_work_behind_a_compilers_name_changes_the_print(tmp_path, cache):
     few, many = (built(tmp_path / "k.cu", HIDDEN.format(times=each), "k").fingerprint for each in ("11", "91"))
     assert few != many
 

@@ -29,7 +29,7 @@ def test_without_a_gpu_auto_means_the_emulator(machine):
     assert "emulator" in note
 
 
-def test_asking_for_the_emulator_is_no_fall_back_and_needs_no_note(machine):
+def test_asking_for_the_emulator_needs_no_note(machine):
     machine(gpus=0)
     assert choose.open_device("cpu")[1] is None
 
@@ -65,7 +65,7 @@ def test_the_driver_decides_which_cuda_packages_are_installed(machine, gpus, cud
     assert driver.cuda_extra() == group
 
 
-def test_a_gpu_machine_asked_for_the_emulator_gets_no_cuda_packages(machine):
+def test_a_gpu_machine_gets_no_cuda_packages_for_the_emulator(machine):
     machine(gpus=1, cuda=13000)
     assert groups([]) == ["cuda13"]
     assert "cuda13" not in groups(["--device", "cpu"])

@@ -66,7 +66,7 @@ def test_integers_change_places_as_in_numpy(dtype, count):
 
 
 @pytest.mark.gpu
-def test_a_backward_pass_is_right_and_a_kept_result_of_integers_is_wrong(benchmarks, capfd, monkeypatch):
+def test_a_backward_pass_is_right_and_a_kept_result_is_wrong(benchmarks, capfd, monkeypatch):
     pytest.importorskip("torch")
     from peakgate.cli import main  # noqa: PLC0415
 

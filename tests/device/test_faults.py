@@ -20,12 +20,12 @@ def test_any_other_error_is_the_kernels(message):
     assert str(found) == message
 
 
-def test_a_fault_that_takes_the_context_with_it_is_a_crash_unless_memory_was_full():
+def test_a_fault_that_takes_the_context_with_it_is_a_crash():
     assert isinstance(failure(RuntimeError("cudaErrorIllegalAddress: illegal"), lost=True), KernelCrash)
     assert isinstance(failure(RuntimeError("cudaErrorMemoryAllocation: memory"), lost=True), MemoryError)
 
 
-def test_the_version_of_cublas_is_that_of_its_wheel_and_unknown_without_one(monkeypatch):
+def test_the_version_of_cublas_is_that_of_its_wheel(monkeypatch):
     installed = {"nvidia-cublas-cu12": "12.9.2.10"}
 
     def version(wheel):

@@ -110,7 +110,7 @@ def test_a_second_run_on_the_gpu_exits_3_and_says_who_has_it(tmp_path):
     assert run(tmp_path, "-k", "a_copy", "--no-wait")[0].returncode == 0
 
 
-def test_a_foreign_process_on_the_gpu_leaves_the_cases_undecided_and_is_named(tmp_path):
+def test_a_foreign_process_on_the_gpu_leaves_cases_undecided(tmp_path):
     foreign = beside(FOREIGN)
     try:
         done, _ = run(tmp_path, "-k", "a_copy or z_copy")
@@ -121,7 +121,7 @@ def test_a_foreign_process_on_the_gpu_leaves_the_cases_undecided_and_is_named(tm
     assert all(reason.startswith("foreign process ") for _, reason in judged(tmp_path).values())
 
 
-def test_a_case_below_its_floor_is_judged_by_the_median_of_three_processes(tmp_path):
+def test_a_case_below_its_floor_is_judged_by_three_processes(tmp_path):
     run(tmp_path / "first", "-k", "a_copy or z_copy", f"--benchmark-json={tmp_path / 'first.json'}")
     slug = json.loads((tmp_path / "first" / "bench.json").read_text())["device"]
     copy = json.loads((tmp_path / "first.json").read_text())["benchmarks"][0]["extra_info"]

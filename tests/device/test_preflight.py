@@ -51,13 +51,13 @@ def test_this_process_alone_disturbs_nothing():
     assert disturbance(now, own_processes(Load(), now, 7)) is None
 
 
-def test_a_foreign_process_is_named_whether_it_was_there_first_or_came_later():
+def test_a_foreign_process_is_named_whenever_it_came():
     now = Load(frozenset({5, 7}))
     assert "process 5 was" in str(disturbance(now, own_processes(Load(frozenset({5})), now, 7)))
     assert "process 5, 6" in str(disturbance(Load(frozenset({5, 6, 7})), frozenset({7})))
 
 
-def test_under_the_hosts_process_ids_the_process_that_came_with_the_context_is_this_one():
+def test_the_process_that_came_with_the_context_is_this_one():
     before, now = Load(frozenset({4100})), Load(frozenset({4100, 4200}))
     own = own_processes(before, now, 7)
     assert own == {4200}

@@ -43,13 +43,13 @@ def given(case_reference, *shape, dtype="float32"):
     return make_case(reference=case_reference, arguments=(Buffer(Role.OUT, shape), Buffer(Role.IN, shape, dtype)))
 
 
-def test_a_reference_is_compiled_once_per_settings_types_and_dimensions_on_its_largest_case():
+def test_a_reference_is_compiled_once_on_its_largest_case():
     cases = [given(doubled, 8), given(doubled, 99), given(doubled, 8, 8), given(doubled, 8, dtype="float64")]
     cases += [given(partial(scaled, count=count, by=by), 8) for count, by in ((1, 2.0), (7, 2.0), (7, 3.0))]
     assert list(references.distinct(cases).values()) == [*cases[1:5], cases[6]]
 
 
-def test_a_function_among_the_settings_is_the_same_in_every_process():
+def test_a_function_among_settings_is_the_same_everywhere():
     def settings_of(_process):
         def rounded(values):
             return values
@@ -89,7 +89,7 @@ def test_what_was_compiled_ahead_once_starts_no_process_again(tmp_path, monkeypa
     assert len(started) == 4  # two for each set of versions
 
 
-def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compiled(tmp_path, monkeypatch):
+def test_processes_begin_early_only_where_nothing_is_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(references.os, "cpu_count", lambda: 3)
     monkeypatch.setattr(references, "_begun", [])
@@ -102,7 +102,7 @@ def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compil
     assert references._begun == []
 
 
-def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_and_the_cases(tmp_path, monkeypatch):
+def test_what_began_early_makes_its_context_when_it_may(tmp_path, monkeypatch):
     begun = [Process(), Process()]
     ends = [process.received for process in begun]
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
@@ -120,7 +120,7 @@ def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_an
             end.close()
 
 
-def test_a_process_that_fails_leaves_no_mark_that_all_is_compiled(tmp_path, monkeypatch):
+def test_a_process_that_fails_does_not_mark_all_as_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
     monkeypatch.setattr(references, "_started", lambda *_: Process(code=1))

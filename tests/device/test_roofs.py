@@ -75,7 +75,7 @@ def test_a_warp_multiplies_the_tiles_that_it_claims(math):
     assert case.work.flops == 2 * 16 * 64 * case.buffers[1].shape[1] * 2 * 16
 
 
-def test_each_gpu_is_asked_for_the_roofs_whose_instructions_it_has():
+def test_each_gpu_is_asked_for_roofs_it_has_instructions_for():
     def of(capability):
         return [(case.stage.name, case.roof) for case in tensor_roofs(TENSOR_MATH, capability)]
 

@@ -147,7 +147,7 @@ def on(machine, *times_us):
     return launch
 
 
-def test_a_sample_takes_as_long_as_on_the_slowest_gpu_whatever_comes_before_it(machine):
+def test_a_sample_takes_as_long_as_on_the_slowest_gpu(machine):
     gpus, stream = machine(2)
     for slow_before in ((0.0, 0.0), (300.0, 0.0), (0.0, 500.0)):
         taken = stream.batch([on(gpus, 10.0, 25.0)] * 4, blocked=True, before=on(gpus, *slow_before))
@@ -179,7 +179,7 @@ def test_no_gpu_goes_on_before_all_are_done(machine):
     assert all(first == second for first, second in seen)
 
 
-def test_every_gpu_is_flushed_and_the_current_one_is_the_first_again(machine):
+def test_every_gpu_is_flushed_and_the_first_is_current_again(machine):
     gpus, stream = machine(2)
     stream.batch([on(gpus, 0.0, 0.0)], blocked=True)
     assert gpus.streams[1].done_us == RELEASED_US + FLUSH_US[1] + 2 * STAMP_US
@@ -224,9 +224,7 @@ STAMPED = Activity(STAMP, 100, 101, 7)
     ],
     ids=["without CUPTI", "nothing recorded", "without the end", "work before the end", "work after the end"],
 )
-def test_work_after_the_stream_is_known_only_where_the_end_of_the_stream_is_recorded(
-    machine, monkeypatch, recorded, leaves
-):
+def test_work_after_a_stream_is_known_where_its_end_is_recorded(machine, monkeypatch, recorded, leaves):
     gpus, stream = machine(1)
     launched = []
 

@@ -38,7 +38,7 @@ def machine(monkeypatch):
     return pretend
 
 
-def test_a_sample_of_several_gpus_is_as_long_as_the_slowest_and_has_the_lowest_clock():
+def test_a_sample_of_several_gpus_is_that_of_the_slowest():
     batches = [(10.0, 1980.0), (12.0, None)], [(11.0, 1500.0), (9.0, None)]
     assert slowest(batches) == [(11.0, 1500.0), (12.0, None)]
     assert slowest([[(3.0, None)], [(2.0, 1700.0)], [(1.0, 1800.0)]]) == [(3.0, 1700.0)]
@@ -107,7 +107,7 @@ def case(sent, gpus=2):
     return replace(case_of(f"b.py::t[{gpus}gpu]", gpus=gpus), work=Work(sent), roof="nvlink")
 
 
-def test_bytes_between_gpus_are_judged_by_the_links_and_have_a_floor_as_others_do():
+def test_bytes_between_gpus_are_judged_by_the_links():
     samples = Samples((1000.0,) * 12, (1980.0,) * 12, 0, "")
     found = metrics(case(400_000_000), samples, peaks(*[25000] * 20), {"copy_1GiB": 4000.0})
     assert (found.bound, found.roof) == ("nvlink", None)
@@ -119,7 +119,7 @@ def test_bytes_between_gpus_are_judged_by_the_links_and_have_a_floor_as_others_d
     assert judge(samples, impossible, 0.5).verdict is Verdict.IMPOSSIBLE
 
 
-def test_without_links_that_the_driver_reports_no_peak_is_claimed():
+def test_without_reported_links_no_peak_is_claimed():
     samples = Samples((1000.0,) * 12, (1980.0,) * 12, 0, "")
     assert judge(samples, metrics(case(400_000_000), samples, peaks(), {}), None).verdict is Verdict.NO_FLOOR
 
@@ -147,7 +147,7 @@ def test_the_pages_example_is_the_benchmark_that_is_measured():
     assert "\n\n".join(re.findall(r"```python\n(.*?)```", page("several-gpus"), re.DOTALL)) == LINKS.read_text()
 
 
-def test_the_pages_example_is_skipped_with_its_reason_where_no_gpu_is(tmp_path, bench):
+def test_the_pages_example_is_skipped_where_no_gpu_is(tmp_path, bench):
     alone = "\n\ndef bench_alone(gpu_benchmark):\n    gpu_benchmark.expect(2)(lambda: 2)\n"
     done = bench(project(tmp_path, LINKS.read_text() + alone), "--benchmark-json=run.json")
     assert done.returncode == 0, done.stdout + done.stderr

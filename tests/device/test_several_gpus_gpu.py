@@ -76,7 +76,7 @@ def test_a_sample_takes_as_long_as_the_slowest_takes(pair, spin):
 
 
 @pytest.mark.gpu(here=True)
-def test_all_begin_when_the_last_is_ready_and_none_goes_on_before_all_are_done(pair, spin):
+def test_all_begin_and_go_on_together(pair, spin):
     import cupy  # noqa: PLC0415
 
     stream, first, second = pair
@@ -129,7 +129,7 @@ def bench(folder, text, *arguments):
     return done, entries, failed, skipped
 
 
-def test_a_group_of_one_gpu_is_right_and_larger_ones_are_skipped_with_the_reason(tmp_path):
+def test_a_group_of_one_gpu_is_right_and_larger_ones_skipped(tmp_path):
     done, entries, failed, skipped = bench(tmp_path, LINKS.read_text())
     assert (done.returncode, failed) == (0, {}), done.stdout + done.stderr
     assert set(entries) == {"bench_all_reduce-1gpu", "bench_all_gather-1gpu"}
@@ -194,7 +194,7 @@ def bench_keeps_the_first(gpu_benchmark, arrays):
 """
 
 
-def test_a_case_on_two_gpus_is_proven_and_timed_also_where_one_gpu_stands_for_both(tmp_path):
+def test_a_case_on_two_gpus_is_proven_and_timed(tmp_path):
     (tmp_path / "conftest.py").write_text(TWICE)
     done, entries, failed, _ = bench(tmp_path, PAIRS)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -206,7 +206,7 @@ def test_a_case_on_two_gpus_is_proven_and_timed_also_where_one_gpu_stands_for_bo
     assert entry["timed_launches_checked"] > 0
 
 
-def test_collectives_and_a_peer_copy_are_right_and_read_below_the_peak_of_the_links(tmp_path):
+def test_collectives_and_a_peer_copy_are_below_the_links_peak(tmp_path):
     from peakgate.device.driver import gpu_count  # noqa: PLC0415
 
     if gpu_count() < 2:

@@ -78,7 +78,7 @@ def test_several_launches_name_maps_as_they_name_arrays():
     assert "named b" in refused.reason
 
 
-def test_a_reference_kernel_takes_the_arrays_in_place_of_their_maps():
+def test_a_reference_kernel_takes_arrays_in_place_of_maps():
     def arguments(m, n):
         out, a = matrices(m, n)
         return [TensorMap(out, box=BOX), TensorMap(a, box=BOX), Value(n)]
@@ -130,7 +130,7 @@ def tiles(project):
     return project("tiles", FAMILY, tiles=(CUDA / "tiles.cu").read_text()) / "tiles.cu"
 
 
-def test_sizes_whose_rows_no_map_takes_are_no_sizes_of_the_kernel(tiles):
+def test_sizes_whose_rows_no_map_takes_are_left_out(tiles):
     ((_, problems),) = builds().items()
     columns = {problem.buffers[0].shape[1] for problem in problems}
     assert len(columns) > 1

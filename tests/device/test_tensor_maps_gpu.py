@@ -17,7 +17,7 @@ def mapped(m, n):
 
 
 @pytest.mark.parametrize("size", [(256, 512), (257, 520), (4096, 8192)])
-def test_a_launch_finds_its_arrays_through_their_maps_wherever_they_are(size):
+def test_a_launch_finds_its_arrays_through_their_maps(size):
     from peakgate.device.choose import open_device  # noqa: PLC0415  (it needs CuPy)
     from peakgate.device.interface import SampleChecker  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415

@@ -19,7 +19,7 @@ def device():
 
 
 @pytest.mark.parametrize("math", TENSOR_MATH)
-def test_the_roof_of_a_type_is_above_half_of_its_peak_and_not_above_it(device, math):
+def test_a_types_roof_is_between_half_its_peak_and_the_peak(device, math):
     from peakgate.device.roofs import measure_roofs, tensor_roofs  # noqa: PLC0415
 
     peak = device.peaks.tensor_tflops.get(math)
@@ -42,7 +42,7 @@ def test_a_roof_multiplies_what_it_claims(device, math):
         assert is_product(case, *arrays)
 
 
-def test_samples_of_tensor_cores_are_kept_at_the_power_limit_and_have_their_power(device):
+def test_samples_of_tensor_cores_are_kept_at_the_power_limit(device):
     from peakgate.device.roofs import tensor_roofs  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415
 

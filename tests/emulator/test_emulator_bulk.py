@@ -164,7 +164,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS)
-def test_a_block_may_not_leave_shared_memory_that_a_copy_still_reads(wait: str) -> None:
+def test_no_block_leaves_shared_memory_that_a_copy_reads(wait: str) -> None:
     commit, waits, sound = WAITS[wait]
     out = np.zeros(64, np.float32)
     with finds(*([] if sound else [RACE])):

@@ -73,7 +73,7 @@ def test_values_go_round_by_stores_and_barriers_in_other_blocks(rounds: int, cha
     assert out.tolist() == expected.tolist()
 
 
-def test_a_relaxed_barrier_of_the_cluster_orders_what_was_fenced_and_who_ends() -> None:
+def test_a_clusters_relaxed_barrier_orders_what_was_fenced() -> None:
     out, expected = run_ring(2, BEGIN=RELAXED, END=RELAXED)
     assert out.tolist() == expected.tolist()
 

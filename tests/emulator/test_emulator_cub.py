@@ -17,7 +17,7 @@ def launched(name):
     return out, given
 
 
-def test_reductions_fold_the_values_of_a_block_of_some_and_of_a_warp():
+def test_reductions_fold_the_values_of_blocks_and_warps():
     out, given = launched("sums")
     product = 1
     for value in given[:7].tolist():
@@ -33,7 +33,7 @@ def test_scans_give_the_sum_of_what_comes_before_and_the_total():
     assert out[N + 96] == given.sum()
 
 
-def test_storage_that_is_used_again_without_a_barrier_is_a_race_between_the_two_lines():
+def test_storage_used_again_without_a_barrier_is_a_race():
     with finds(DefectKind.SHARED_RACE) as caught:
         launched("again")
     defect = caught.value.defects[0]

@@ -82,9 +82,7 @@ def test_values_of_every_kind_are_passed(compiler: Compiler) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(rows=st.integers(1, 70), columns=st.integers(1, 70), schedule=st.integers(0, 2**32 - 1))
-def test_a_tiled_transpose_is_exact_for_every_shape_and_order_of_threads(
-    rows: int, columns: int, schedule: int
-) -> None:
+def test_a_tiled_transpose_is_exact_in_every_shape_and_order(rows: int, columns: int, schedule: int) -> None:
     kernel = emulator.load(KERNELS / "clean_transpose.cu", "clean_transpose")
     matrix = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     out = np.full((columns, rows), np.nan, np.float32)

@@ -47,7 +47,7 @@ def kernel_of(source: Path, text: str, entry: str = "kernel", **options: Any) ->
 
 
 @every_compiler
-def test_a_template_in_a_file_with_a_main_is_launched_by_its_template_id(compiler: Compiler) -> None:
+def test_a_template_beside_a_main_is_launched_by_its_id(compiler: Compiler) -> None:
     rows = np.random.default_rng(1).normal(size=(3, 100)).astype(np.float32)
     out = np.zeros_like(rows)
     kernel = emulator.load(FOREIGN, "softmax<float, 64>", compiler=compiler)
@@ -57,7 +57,7 @@ def test_a_template_in_a_file_with_a_main_is_launched_by_its_template_id(compile
 
 
 @every_compiler
-def test_of_kernels_of_one_name_the_types_of_the_parameters_choose(compiler: Compiler, source: Path) -> None:
+def test_parameters_choose_among_kernels_of_one_name(compiler: Compiler, source: Path) -> None:
     text = (
         "namespace a {\ntemplate <int N> __global__ void fill(int* out) { out[0] = N; }\n"
         "template <int N> __global__ void fill(int* out, float) { out[0] = N + 1; }\n}\n"
@@ -88,7 +88,7 @@ def test_shared_arrays_of_half_are_read_by_vectors(compiler: Compiler) -> None:
 
 
 @every_compiler
-def test_constant_memory_is_set_from_the_host_and_keeps_its_values(compiler: Compiler) -> None:
+def test_constant_memory_keeps_what_the_host_has_set(compiler: Compiler) -> None:
     kernel = emulator.load(FOREIGN, "scaling::by_constant", compiler=compiler)
     values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     factors = np.array([1, 10, 100, 1000], np.float32)
@@ -119,7 +119,7 @@ def test_a_static_constant_is_set_too(source: Path) -> None:
 
 
 @pytest.mark.parametrize("as_bytes", [False, True], ids=["structured", "bytes"])
-def test_a_struct_is_passed_by_value_and_a_body_for_newer_architectures_runs(as_bytes: bool) -> None:
+def test_a_struct_is_passed_by_value(as_bytes: bool) -> None:
     line = np.array((3, 0.5), np.dtype([("offset", "i4"), ("slope", "f8")], align=True))[()]
     values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     kernel = emulator.load(FOREIGN, "along")
@@ -130,15 +130,13 @@ def test_a_struct_is_passed_by_value_and_a_body_for_newer_architectures_runs(as_
 @pytest.mark.parametrize(
     ("capability", "specific"), [((7, 5), False), ((9, 0), False), ((9, 0), True), ((12, 0), False)]
 )
-def test_the_architecture_is_the_one_asked_for_and_a_specific_build_has_the_macros_of_its_features(
-    capability: tuple[int, int], specific: bool
-) -> None:
+def test_the_architecture_is_the_one_asked_for(capability: tuple[int, int], specific: bool) -> None:
     out = np.full(3, -1, np.int32)
     loaded("arch", capability=capability, specific=specific).launch(ONE, ONE, (out,))
     assert out.tolist() == [900 * specific] * 2 + [capability[0] * 100 + capability[1] * 10]
 
 
-def test_of_the_options_for_nvrtc_macros_count_and_the_rest_is_ignored(source: Path) -> None:
+def test_of_nvrtcs_options_macros_alone_count(source: Path) -> None:
     options = ("--use_fast_math", "-DA=3", "--define-macro=B=4", "--maxrregcount=32", "--std=c++20")
     kernel = kernel_of(source, "__global__ void kernel(int* out) { out[0] = A * B; }\n", options=options)
     out = np.zeros(1, np.int32)
@@ -321,7 +319,7 @@ def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complain
     assert "\n" not in str(caught.value)
 
 
-def test_a_grid_wide_barrier_is_a_defect_in_a_launch_that_is_not_cooperative(source: Path) -> None:
+def test_a_grid_wide_barrier_needs_a_cooperative_launch(source: Path) -> None:
     text = (
         "#include <cooperative_groups.h>\n__global__ void kernel() {\n    cooperative_groups::this_grid().sync();\n}\n"
     )

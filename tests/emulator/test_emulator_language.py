@@ -24,7 +24,7 @@ def kernel_of(source: Path, text: str, **options: Any) -> EmulatedKernel:
 
 
 @every_compiler
-def test_shared_objects_with_a_constructor_have_no_guard_that_counts_as_shared_memory(compiler: Compiler) -> None:
+def test_the_guard_of_a_shared_object_is_no_shared_memory(compiler: Compiler) -> None:
     kernel = loaded("constructed", compiler=compiler)
     out = np.zeros(64, np.float32)
     kernel.launch(ONE, (64, 1, 1), (out,))
@@ -74,7 +74,7 @@ def test_a_launch_that_waits_for_the_one_before_it_runs(source: Path) -> None:
     assert out.all()
 
 
-def test_structs_with_pointers_and_arrays_of_pointers_are_arguments() -> None:
+def test_structs_and_arrays_of_pointers_are_arguments() -> None:
     kernel = loaded("with_pointers")
     doubled, summed, first = np.zeros(4, np.float32), np.zeros(4, np.float32), np.arange(4, dtype=np.float32)
     layout = np.dtype([("out", "u8"), ("in", "u8"), ("count", "i4")], align=True)
@@ -92,7 +92,7 @@ def test_structs_with_pointers_and_arrays_of_pointers_are_arguments() -> None:
 
 
 @every_compiler
-def test_headers_of_the_host_and_other_kernels_of_a_file_are_not_in_the_way(compiler: Compiler) -> None:
+def test_a_files_host_headers_and_other_kernels_do_not_matter(compiler: Compiler) -> None:
     out = np.zeros(32, np.complex64)
     loaded("of_the_host", compiler=compiler).launch(ONE, (32, 1, 1), (out.view(np.float32), np.uint64(0)))
     np.testing.assert_array_equal(out, (np.arange(32) + 2 + 1j) * 1j)

@@ -70,7 +70,7 @@ def moved(changes: dict[str, str]) -> tuple[np.ndarray, ...]:
     return given.reshape(4, 8, 8), out.reshape(4, 8, 8), by_lane.reshape(4, 32, 2)
 
 
-def test_matrices_are_loaded_transposed_stored_and_transposed_again() -> None:
+def test_matrices_are_loaded_and_stored_transposed() -> None:
     given, out, by_lane = moved({})
     np.testing.assert_array_equal(out, given.transpose(0, 2, 1))
     # movmatrix turns the transposed matrix back: a lane has two neighbours of row lane / 4.

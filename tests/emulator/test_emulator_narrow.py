@@ -28,7 +28,7 @@ def run(name: str, given: np.ndarray, order: str = "__syncthreads()") -> list[np
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str) -> None:
+def test_numbers_are_rounded_and_packed_as_their_type_has_them(name: str) -> None:
     largest = TYPES[name][3]
     dtype = np.dtype(getattr(ml_dtypes, name))
     exact = (
@@ -52,6 +52,6 @@ def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str
     np.testing.assert_array_equal(run(name, beyond)[3][0], largest * np.sign(beyond[0]))
 
 
-def test_a_word_of_narrow_numbers_that_is_read_too_early_is_found() -> None:
+def test_a_word_of_narrow_numbers_read_too_early_is_found() -> None:
     with finds(DefectKind.SHARED_RACE):
         run("float4_e2m1fn", np.ones((64, 4), np.float32), order="")

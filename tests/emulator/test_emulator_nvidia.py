@@ -28,13 +28,13 @@ def run_library(waits: int = 1, shift: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 @library
-def test_views_of_memory_casts_and_algorithms_are_those_of_cuda_std() -> None:
+def test_views_casts_and_algorithms_are_those_of_cuda_std() -> None:
     given, out = run_library()
     np.testing.assert_array_equal(out, np.roll(given.reshape(4, 8), -1, axis=0)[:, ::-1].ravel() + 2 - 2)
 
 
 @library
-def test_a_defect_behind_a_view_of_memory_is_found_at_the_kernels_line() -> None:
+def test_a_defect_behind_a_view_is_found_at_the_kernels_line() -> None:
     with finds(DefectKind.SHARED_RACE) as race:
         run_library(waits=0)
     with finds(DefectKind.OUT_OF_BOUNDS) as outside:

@@ -48,7 +48,7 @@ def races(kernel: EmulatedKernel, program: np.ndarray, schedule: int) -> bool:
     st.integers(0, 3),
 )
 @settings(max_examples=60, deadline=None)
-def test_with_barriers_alone_what_two_threads_do_between_two_of_them_races_and_nothing_else(
+def test_with_barriers_alone_only_work_between_two_races(
     interpreters: tuple[EmulatedKernel, EmulatedKernel], phases: list[list[tuple[int, int]]], schedule: int
 ) -> None:
     expected = False
@@ -96,7 +96,7 @@ def test_shared_memory_is_each_blocks_own_while_it_waits(tmp_path: Path) -> None
         assert part.tolist() == [100 * b + 63 - t for t in range(64)]
 
 
-def test_polling_of_all_that_live_is_a_deadlock_and_says_how_many_wait(tmp_path: Path) -> None:
+def test_polling_of_all_that_live_is_a_deadlock(tmp_path: Path) -> None:
     with pytest.raises(KernelDefect) as caught:
         launched(tmp_path, "if (threadIdx.x < 2) { while (!*(volatile int*)out) {} } __syncthreads();", 3)
     assert caught.value.kind is DefectKind.ENDLESS_LOOP
@@ -138,7 +138,7 @@ def test_a_lock_that_is_released_to_its_block_orders_no_other(tmp_path: Path, re
 
 
 @pytest.mark.parametrize("schedule", [0, 2])
-def test_what_an_earlier_holder_of_a_lock_wrote_is_known_to_its_block(tmp_path: Path, schedule: int) -> None:
+def test_what_a_locks_earlier_holder_wrote_is_known(tmp_path: Path, schedule: int) -> None:
     """The word's releases are those of threads of two blocks in turn; who takes it last asks for its own block's."""
     body = (
         "const int turn = 2 * threadIdx.x + b; while (atomicAdd(out, 0) != turn) {} "
@@ -170,7 +170,7 @@ def test_a_loop_that_gives_up_by_itself_is_no_deadlock(tmp_path: Path) -> None:
     assert launched(tmp_path, body, 1)[1:65].tolist() == [150] * 64
 
 
-def test_more_threads_than_can_be_alive_at_once_are_no_defect_of_the_kernel(tmp_path: Path) -> None:
+def test_more_threads_than_can_live_at_once_are_no_defect(tmp_path: Path) -> None:
     body = "if (b + 1 < gridDim.x) { while (!*(volatile int*)(out)) {} } else atomicExch(out, 1);"
     with pytest.raises(KernelBuildError, match="polling for later blocks"):
         launched(tmp_path, body, 40, threads=1024)

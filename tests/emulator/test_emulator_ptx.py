@@ -250,14 +250,14 @@ def test_one_lane_is_elected_which_orders_nothing(macros: dict[str, str], kind: 
     assert kind or out[0] == 5
 
 
-def test_launches_that_depend_on_one_another_run_one_after_the_other(tmp_path: Path) -> None:
+def test_dependent_launches_run_one_after_the_other(tmp_path: Path) -> None:
     wait, go = (f'asm volatile("griddepcontrol.{what};" ::: "memory");' for what in ("wait", "launch_dependents"))
     out = launched(tmp_path, f"{wait} result = 3 * t; {go} cudaGridDependencySynchronize();")
     np.testing.assert_array_equal(out, 3 * T + 900)
 
 
 @pytest.mark.parametrize("instruction", rows("unknown_modifiers.txt"))
-def test_an_instruction_with_a_modifier_that_is_not_known_is_refused_by_name(instruction: str, tmp_path: Path) -> None:
+def test_an_unknown_modifier_of_an_instruction_is_refused(instruction: str, tmp_path: Path) -> None:
     body = f'if (t < 32) asm volatile("{{ .reg .pred p, q; {instruction} }}" : "=r"(result) : "r"(t));'
     with pytest.raises(
         KernelBuildError, match="^kernel.cu:5: PTX instruction .*" + instruction.split(maxsplit=1)[0]
@@ -293,7 +293,7 @@ def test_a_text_that_the_preprocessor_puts_together_is_understood(tmp_path: Path
         launched(tmp_path, body + " out[1 << 20] = 0;", PUT_TOGETHER)
 
 
-def test_a_statement_with_conditions_of_the_preprocessor_is_that_of_the_branches_that_hold(tmp_path: Path) -> None:
+def test_a_statement_with_conditions_is_of_branches_that_hold(tmp_path: Path) -> None:
     body = (
         'asm volatile("{ .reg .b32 r; mov.b32 r, %1;"\n'
         "#if __CUDA_ARCH__ >= 800 && \\\n    __CUDA_ARCH__ < 1000\n"
@@ -306,14 +306,14 @@ def test_a_statement_with_conditions_of_the_preprocessor_is_that_of_the_branches
     np.testing.assert_array_equal(launched(tmp_path, body), 3 * (T + 1) + 100 + 1000 + 900)
 
 
-def test_an_operand_may_span_lines_and_what_follows_keeps_its_line(tmp_path: Path) -> None:
+def test_an_operand_may_span_lines(tmp_path: Path) -> None:
     body = 'asm volatile("add.u32 %0, %1, %2;" : "=r"(result) : "r"(t +\n 1), "r"(2\n * t));'
     line = translated(f"void f() {{ {body}\nint here = __LINE__;\n}}").partition("#line ")[2]
     assert line.startswith("3\n")
     np.testing.assert_array_equal(launched(tmp_path, body), 3 * T + 1 + 900)
 
 
-def test_a_statement_in_a_macro_over_several_lines_is_translated_each_time_it_is_used(tmp_path: Path) -> None:
+def test_a_statement_in_a_macro_is_translated_at_each_use(tmp_path: Path) -> None:
     body = (
         '#define TWICE(to, from) asm volatile("{ .reg .pred p; setp.eq.u32 p, %1, 0; @p bra L;\\n" \\\n'
         '  "add.u32 %0, %0, %1; L: }" : "+r"(to) : \\\n  "r"(from))\n'
@@ -324,7 +324,7 @@ def test_a_statement_in_a_macro_over_several_lines_is_translated_each_time_it_is
 
 
 @pytest.mark.parametrize("macro", ["V", "at", "bits", "loaded", "uint32_t unsigned", "peakgate_ptx other"])
-def test_a_macro_of_the_kernel_changes_nothing_in_what_stands_for_its_ptx(macro: str, tmp_path: Path) -> None:
+def test_a_kernels_macro_changes_nothing_in_its_ptx(macro: str, tmp_path: Path) -> None:
     body = 'asm volatile("ld.global.v2.s8 {%0, %1}, [%2];" : "=r"(result), "=r"(other) : "l"(in));'
     name, _, value = macro.partition(" ")
     out = launched(tmp_path, f"{body}\nother = 0;\n", f"#define {name} {value or '17'}\n")

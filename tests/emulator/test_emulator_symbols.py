@@ -17,7 +17,7 @@ def unit(*rows):
     return SimpleNamespace(dwarfinfo=SimpleNamespace(line_program_for_CU=lambda _unit: lines))
 
 
-def test_code_without_a_line_belongs_to_the_place_before_it_whatever_file_it_states():
+def test_code_without_a_line_belongs_to_the_place_before_it():
     found = list(_ranges(unit((0, 0, 12), (8, 1, 0), (16, 1, 3), (24, None, None))))
     assert found == [(0, 8, "kernel.cu:12"), (8, 16, "kernel.cu:12"), (16, 24, "helper.cuh:3")]
 

@@ -65,14 +65,14 @@ def test_a_barrier_object_that_never_fills_says_who_is_missing() -> None:
         outcome("object_missed")
 
 
-def test_an_instruction_that_is_in_no_table_is_named_with_its_line() -> None:
+def test_an_instruction_in_no_table_is_named_with_its_line() -> None:
     with pytest.raises(
         KernelBuildError, match=r"^sync\.cu:\d+: PTX instruction tcgen05\.wait::ld\.sync\.aligned is not emul"
     ):
         outcome("tensor")
 
 
-def test_a_kernel_that_reads_a_texture_is_named_and_those_beside_it_run(tmp_path: Path) -> None:
+def test_a_kernel_that_reads_a_texture_is_named(tmp_path: Path) -> None:
     source = tmp_path / "kernel.cu"
     source.write_text(
         "__global__ void reads(float* out, cudaTextureObject_t t) {\n    out[0] = texCubemap<float>(t, 0, 0, 1);\n}\n"

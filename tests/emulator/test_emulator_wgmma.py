@@ -40,9 +40,7 @@ def products(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("number", range(len(FORMS)))
-def test_a_product_is_that_of_the_matrices_that_descriptors_and_registers_name(
-    products: Any, number: int, add: bool
-) -> None:
+def test_a_product_is_of_the_matrices_that_are_named(products: Any, number: int, add: bool) -> None:
     form = FORMS[number]
     generator = np.random.default_rng(1)
     a, b = drawn(generator, (64, form.depth), form.a), drawn(generator, (form.columns, form.depth), form.b)
@@ -95,7 +93,7 @@ def ring(changes: dict[str, str], schedule: int) -> tuple[np.ndarray, np.ndarray
 
 
 @pytest.mark.parametrize("schedule", [0, 1, 2, 7])
-def test_a_ring_of_slots_gives_the_product_in_any_order_of_threads(schedule: int) -> None:
+def test_a_ring_of_slots_gives_the_product_in_any_order(schedule: int) -> None:
     got, expected = ring({}, schedule)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 

@@ -48,7 +48,7 @@ def test_a_race_for_global_memory_is_named_with_its_values(
     assert {defect.kind for defect in caught.value.defects} == kinds
 
 
-def test_an_output_that_is_written_in_part_says_how_much_is_missing(source: Path) -> None:
+def test_an_output_written_in_part_says_how_much_is_missing(source: Path) -> None:
     kernel = kernel_of(source, "if (threadIdx.x != 5) out[threadIdx.x] = in[0];")
     arrays = np.zeros(8, np.float32), np.ones(1, np.float32)
     with pytest.raises(KernelDefect, match="argument 0, which is an output: 4 of its 32 bytes, byte 20 first"):
@@ -98,7 +98,7 @@ def arrays(blocks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.zeros(blocks, np.int32), np.zeros(blocks, np.int32), np.arange(1, blocks + 1, dtype=np.int32)
 
 
-def test_blocks_of_a_cooperative_launch_wait_for_each_other_and_keep_their_shared_memory() -> None:
+def test_blocks_of_a_cooperative_launch_wait_for_each_other() -> None:
     given = arrays(5)
     kernel = grid_sum("if (threadIdx.x == 0) cooperative_groups::this_grid().sync()")
     kernel.launch((5, 1, 1), ONE, given, cooperative=True)
@@ -110,7 +110,7 @@ def test_a_missing_barrier_of_the_grid_is_a_race_between_blocks() -> None:
         grid_sum("").launch((5, 1, 1), ONE, arrays(5), cooperative=True)
 
 
-def test_a_block_that_ends_while_others_wait_for_the_grid_is_a_defect() -> None:
+def test_a_block_that_ends_while_the_grid_waits_is_a_defect() -> None:
     kernel = grid_sum("if (blockIdx.x) cooperative_groups::this_grid().sync()")
     with pytest.raises(KernelDefect) as caught:
         kernel.launch((5, 1, 1), ONE, arrays(5), cooperative=True)
@@ -123,7 +123,7 @@ def test_a_cooperative_launch_has_a_limit() -> None:
 
 
 @every_compiler
-def test_a_variable_that_is_left_through_a_pointer_is_out_of_bounds(compiler: emulator.Compiler) -> None:
+def test_a_variable_left_through_a_pointer_is_out_of_bounds(compiler: emulator.Compiler) -> None:
     kernel = loaded("variables", compiler=compiler)
     for which, size in enumerate((64, 16, 8, 1)):
         for at in (0, size - 1, size, size + 7, -1):
@@ -136,7 +136,7 @@ def test_a_variable_that_is_left_through_a_pointer_is_out_of_bounds(compiler: em
             assert caught.value.kind is DefectKind.OUT_OF_BOUNDS
 
 
-def test_variables_keep_what_they_are_initialised_with_behind_their_gaps() -> None:
+def test_variables_keep_their_first_values_behind_gaps() -> None:
     out = np.zeros(1, np.float32)
     loaded("variables").launch(ONE, ONE, (out, np.int32(1), np.int32(2)))
     assert out[0] == 3

@@ -26,7 +26,7 @@ def left_of(tmp_path: Path, text: str) -> str:
     return compiled.read_text().removeprefix('#line 1 "a.cu"\n')
 
 
-def test_kernels_are_listed_templates_marked_and_comments_left_out() -> None:
+def test_kernels_are_listed_without_comments() -> None:
     text = """// __global__ void commented() {}
     template <class T> __global__ void __launch_bounds__(256, (2)) sum(T* out) {}
     extern "C" __global__ void plain(const char* text = "__global__ void quoted()") {}
@@ -42,7 +42,7 @@ def test_what_never_ends_is_read_in_one_pass(unit: str) -> None:
     assert len(masked(text, literals=True)) == len(text)
 
 
-def test_kernels_without_an_end_between_them_are_read_in_one_pass() -> None:
+def test_kernels_without_an_end_are_read_in_one_pass() -> None:
     assert kernels("template <int n> " + "__global__ __launch_bounds__(\n" * 20_000) == ["__launch_bounds__<...>"]
 
 
@@ -122,7 +122,7 @@ def test_a_kernel_is_in_the_namespaces_that_are_open_around_it(text: str, kernel
         ("inline namespace n { void used() { host (); } }", False),
     ],
 )
-def test_what_a_kernel_mentions_stays_unless_the_hosts_library_is_behind_it(declaration: str, stays: bool) -> None:
+def test_what_a_kernel_mentions_stays_unless_it_is_the_hosts(declaration: str, stays: bool) -> None:
     source = (
         "__global__ void first() { used(); }\ntemplate <class T> struct T0 { FILE* f; };\nvoid host() { fopen(0); }\n"
     )
@@ -158,7 +158,7 @@ def test_a_file_without_host_code_is_compiled_as_it_is(tmp_path: Path) -> None:
     assert next(device_only(read_sources(source), ["k"], tmp_path / "copies")) == source
 
 
-def test_a_file_is_tried_without_its_other_kernels_after_it_was_tried_with_them(tmp_path: Path) -> None:
+def test_a_file_is_tried_without_its_other_kernels_last(tmp_path: Path) -> None:
     lines = [
         "template <int N> __global__ void other() {}",
         "__global__ void k() {}",
@@ -185,9 +185,7 @@ def test_a_file_is_tried_without_its_other_kernels_after_it_was_tried_with_them(
         ("gone", "gone"),
     ],
 )
-def test_an_entry_without_namespaces_means_the_only_kernel_of_its_name(
-    tmp_path: Path, written: str, expression: str
-) -> None:
+def test_an_entry_without_namespaces_is_the_only_one_of_its_name(tmp_path: Path, written: str, expression: str) -> None:
     source = tmp_path / "a.cu"
     source.write_text(
         "namespace a { using namespace std;\nnamespace b {\n__global__ void one() {}\n"
@@ -206,7 +204,7 @@ def test_what_is_the_hosts_goes_and_every_other_line_stays(tmp_path: Path, sourc
     assert left == ["" if line.endswith("// HOST") else line.strip() for line in lines]
 
 
-def test_included_files_lose_their_host_code_too_and_the_copies_include_each_other(tmp_path: Path) -> None:
+def test_included_files_lose_their_host_code_too(tmp_path: Path) -> None:
     (tmp_path / "b.cuh").write_text(
         "#pragma once\ninline void check(cudaError_t e) {}\n__device__ int f() { return 1; }\n"
     )
@@ -216,7 +214,7 @@ def test_included_files_lose_their_host_code_too_and_the_copies_include_each_oth
     assert header.parent.parent == tmp_path / "copies"
 
 
-def test_includes_of_folders_count_in_quotes_and_angles_and_the_rest_is_foreign(tmp_path: Path) -> None:
+def test_includes_of_folders_count_in_quotes_and_angles(tmp_path: Path) -> None:
     folder = tmp_path / "headers"
     folder.mkdir()
     (folder / "a.cuh").write_text("")
@@ -272,7 +270,7 @@ def test_kernels_that_are_not_named_are_left_out_where_some_are() -> None:
     assert "void other" not in text
 
 
-def test_a_kernel_is_known_by_its_name_behind_attributes_with_arguments(tmp_path: Path) -> None:
+def test_a_kernel_is_known_by_its_name_behind_attributes(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     bounded = 'extern "C" __global__ void __launch_bounds__(A, 1)\n    __cluster_dims__(2, (1), 1) mine(int n) { n; }\n'
     source.write_text(bounded + bounded.replace("mine", "other"))
@@ -316,7 +314,7 @@ def test_a_using_declaration_goes_with_its_host_function(tmp_path: Path) -> None
     assert "run" not in text
 
 
-def test_a_type_that_a_kernel_uses_stays_without_its_functions_for_the_host() -> None:
+def test_a_type_that_a_kernel_uses_loses_its_host_functions() -> None:
     text = device_text("host_types.cu")
     assert [
         word for word in ("cudaMalloc", "cudaDevice", "string", "generate", "launched", "<<<") if word in text

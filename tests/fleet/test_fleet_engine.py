@@ -50,7 +50,7 @@ def packed_of(project, out="ignored"):
     return archive.pack(config.find(project), project / out)
 
 
-def test_a_fleet_that_writes_into_the_project_leaves_its_archive_as_it_was(project):
+def test_a_fleet_that_writes_into_the_project_keeps_its_archive(project):
     packed = packed_of(project, "reported")
     (project / "reported" / "fleet").mkdir(parents=True)
     (project / "reported" / "fleet" / "plan.json").write_text("{}")
@@ -59,7 +59,7 @@ def test_a_fleet_that_writes_into_the_project_leaves_its_archive_as_it_was(proje
 
 
 @unpacks
-def test_the_same_files_give_the_same_archive_and_an_edit_another(project, tmp_path):
+def test_the_same_files_give_the_same_archive(project, tmp_path):
     packed = packed_of(project)
     (project / "ignored").mkdir()
     (project / "ignored" / "file").write_text("x")
@@ -104,7 +104,7 @@ def test_a_worker_offers_each_gpu_it_sees_and_its_threads():
 
 @unpacks
 @pytest.mark.filterwarnings("default")
-def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(project, tmp_path):
+def test_a_gate_whose_worker_dies_is_measured_again(project, tmp_path):
     cases = list(shard.listed(config.find(project), "full", Scale.SMALL)["case"])
     packed = packed_of(project)
     store = Store(tmp_path / "fleet")
@@ -193,7 +193,7 @@ def test_workers_that_went_with_their_scheduler_count_for_no_gpu(tmp_path):
     assert len(said) == 1
 
 
-def test_without_a_scheduler_there_the_error_says_how_to_start_one(tmp_path):
+def test_without_a_scheduler_the_error_says_how_to_start_one(tmp_path):
     cluster = measure.Cluster("tcp://127.0.0.1:1", None, "cpu", str(tmp_path), 0.1)
     with (
         pytest.raises(CannotDecide, match="--scheduler"),

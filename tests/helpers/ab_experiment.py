@@ -11,7 +11,7 @@ from ab_fake import HARNESS, FakeSide
 from synthetic_runs import LADDER
 
 from peakgate.cli import main
-from peakgate.compare.ab import command, process
+from peakgate.compare.ab import command, plan, process
 from peakgate.render import pictures
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -20,8 +20,10 @@ CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
 
 
 def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import nothing before a fork, draw nothing, and stand where there are no saved runs to find."""
+    """Draw nothing, stand where no saved runs are found, and start few processes, which import nothing of ours."""
     monkeypatch.setattr(process, "PRELOAD", ())
+    monkeypatch.setattr(process, "AHEAD", 1)
+    monkeypatch.setattr(plan, "own_module", lambda module, *arguments, python: [python, "-P", "-m", module, *arguments])
     monkeypatch.setattr(pictures, "pictures", lambda *_, **__: [])
     monkeypatch.setattr(process, "HARNESS", HARNESS)
     monkeypatch.setattr(command, "device_uuid", lambda _device: f"GPU-{folder.name}")

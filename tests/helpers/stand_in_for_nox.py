@@ -1,4 +1,4 @@
-"""nox where nothing may be installed and no GPU is there: the very sessions, with this interpreter.
+"""nox where nothing may be installed and no GPU is there: the sessions or what they start, with this interpreter.
 
 The GPU's place is taken by the emulator, on one small case (`bench`), by a saved experiment (`gate`, whose `ab` is
 decided anew), and by the kept runs (`selftest`, of two divisions in each design). Sessions that take minutes are only
@@ -25,11 +25,15 @@ from peakgate.compare import resample
 resample.MOST_RESAMPLES = 2
 sys.exit(main(["selftest", *sys.argv[1:]]))
 """
-NOX = [sys.executable, "-m", "nox", "--no-venv", "--no-install"]
+ANYWHERE = ["--no-venv", "--no-install"]
+"""Options with which nox uses the environment that it is started in."""
+NOX = [sys.executable, "-m", "nox", *ANYWHERE]
 
 
 def main(arguments: list[str]) -> int:
     """Run the sessions; 0 or, as nox does for every failure, 1."""
+    if arguments[:2] == ANYWHERE:
+        del arguments[:2]
     with Path(os.environ["STAND_IN_LOG"]).open("a", encoding="utf-8") as log:
         log.write(" ".join(arguments) + "\n")
     if arguments[0] == "-f":
@@ -56,6 +60,7 @@ def _session(session: str, given: list[str]) -> int:
         return _ends([sys.executable, "-P", "-c", SELFTEST, *_kept_of_one_gpu(), "--sessions=5"])
     if session == "bench":
         given = ["cpu" if word == "gpu:0" else word for word in given] + ["-k", os.environ.get("STAND_IN_K", "memcpy")]
+        return _ends([sys.executable, "-P", "-m", "peakgate", "bench", *given])
     return _ends([*NOX, *FILE, "-s", session, "--", *given])
 
 

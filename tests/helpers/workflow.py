@@ -2,7 +2,7 @@
 
 What a runner gives is simulated: checkout is a clone, as shallow as the step asks for; an uploaded artifact is the
 files that are there; `python3 -m venv`, pip and nox are stand-ins that install nothing, and gh is ``stand_in_host.py``.
-nox runs the very session, with this interpreter; see ``stand_in_for_nox.py`` for what takes the place of a GPU.
+nox runs what the session does, with this interpreter; see ``stand_in_for_nox.py`` for what takes the place of a GPU.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_records_that_are_not_whole_are_a_doubt():
     assert second_clock(TIMES_US, []).doubt is not None
 
 
-def test_events_may_take_ten_microseconds_and_two_percent_longer_and_one_less():
+def test_events_may_take_10_us_and_2_percent_longer():
     least_us, most_us = WORK_US - 1.0, WORK_US + 10.0 + 0.02 * WORK_US
     doubts = {time_us: second_clock([time_us] * 3, batch()).doubt for time_us in (least_us, most_us)}
     assert set(doubts.values()) == {None}
@@ -80,5 +80,5 @@ STAMPS = (("stamp", 0, 10, 7), ("stamp", 1000, 1010, 7), ("stamp", 2000, 2010, 7
         ([("", 10, 100, 7), ("", 200, 700, 7), ("", -9, -5, 8)], 0.5),  # before the batch
     ],
 )
-def test_what_begins_from_a_stamps_end_to_before_the_next_ones_begin_is_work_of_that_sample(others, median_us):
+def test_work_from_one_stamp_to_the_next_is_of_that_sample(others, median_us):
     assert second_clock([1.0], at(*STAMPS, *others)).median_us == median_us

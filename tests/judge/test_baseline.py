@@ -78,9 +78,7 @@ def test_a_floor_that_is_no_fraction_is_named_with_its_line(tmp_path: Path, floo
         ),
     ],
 )
-def test_a_mistake_is_one_line_with_its_place_and_what_is_nearest(
-    tmp_path: Path, text: str, place: str, said: str
-) -> None:
+def test_a_mistake_is_one_line_with_place_and_what_is_nearest(tmp_path: Path, text: str, place: str, said: str) -> None:
     message = refused(tmp_path, text, {"transpose.smem_pad", "a.b"})
     assert message.startswith(place)
     assert said in message
@@ -100,16 +98,14 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         load_floors(path)
 
 
-def test_a_new_file_is_valid_and_states_where_each_floor_comes_from(
-    tmp_path: Path, golden: Callable[[str, str], None]
-) -> None:
+def test_a_new_file_states_where_each_floor_comes_from(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     path, several = tmp_path / "floors.toml", origin_comment(Origin(5, 2, 0.725, 0.12, "580.159.04", "2026-11-20", 6.6))
     path.write_text(revise_floors("", "nvidia-h200", {"a.b-8192": (0.709, ORIGIN), "a.c": (0.7, several)}))
     assert load_floors(path, {"a.b-8192", "a.c"}).get("a.b-8192") == 0.709
     golden("floors.toml", path.read_text())
 
 
-def test_a_rewrite_keeps_order_comments_and_everything_it_was_not_told_of() -> None:
+def test_a_rewrite_keeps_whatever_it_was_not_told_of() -> None:
     text = (
         "# ours\n" + HEAD + '# slow on purpose\n"b.late" = 0.5   # agreed with the team\n\n"a.early" = 0.25\n'
         f'"c.ours" = 0.1 # {ORIGIN}\n'

@@ -34,7 +34,7 @@ def writing(case, *dtypes):
     return replace(case, arguments=buffers)
 
 
-def test_an_error_within_its_bound_is_right_and_both_figures_are_reported():
+def test_an_error_within_its_bound_is_right():
     reference = np.full((8, 4), 2.0)
     output = (reference * (1 + 4e-7)).astype(np.float32)
     result = judged(NEAR, (output, reference))
@@ -50,7 +50,7 @@ def test_a_reference_of_another_shape_is_a_programming_error():
         judged(EXACT, (np.zeros((8, 4)), np.zeros((4, 8))))
 
 
-def test_outputs_without_a_reference_each_are_a_programming_error_that_counts_both():
+def test_outputs_without_a_reference_each_are_counted():
     with pytest.raises(ValueError, match=r"^synthetic.*: 2 outputs, but the reference gives 1$"):
         check(np, EXACT, [np.zeros(1), np.zeros(1)], ExpectedOutputs([np.zeros(1)]))
 
@@ -70,7 +70,7 @@ def test_a_softmax_whose_small_elements_are_zero_is_wrong(dtype):
 
 @settings(deadline=None, max_examples=50)
 @given(row=st.integers(0, 7), power=st.integers(-60, 60), wrong=st.integers(0, 7), seed=st.integers(0, 99))
-def test_whether_an_element_is_right_does_not_depend_on_the_size_of_other_rows(row, power, wrong, seed):
+def test_an_element_is_right_whatever_the_size_of_other_rows(row, power, wrong, seed):
     reference = np.random.default_rng(seed).uniform(0.5, 1, (8, 4))
     output = reference.copy()
     output[wrong, 1] *= 1 + 3e-6
@@ -78,7 +78,7 @@ def test_whether_an_element_is_right_does_not_depend_on_the_size_of_other_rows(r
     assert not judged(NEAR, (output * loud, reference * loud)).right
 
 
-def test_an_integer_output_must_be_equal_whatever_its_place_beside_one_that_rounds():
+def test_an_integer_output_must_be_equal_beside_one_that_rounds():
     value, index = np.ones((8, 4), np.float16), np.full((8, 4), 7, np.int32)
     off = index.copy()
     off[2, 2] = 8
@@ -98,7 +98,7 @@ def test_integers_alone_may_be_off_by_a_share_of_the_largest():
     assert not judged(case, (reference + np.int8(2), reference)).right
 
 
-def test_each_output_has_its_own_tolerance_where_several_are_given():
+def test_each_output_has_its_own_of_several_tolerances():
     case = replace(writing(make_case(), "float32", "float32"), tolerance=(1e-3, 1e-6))
     ones = np.ones((8, 4), np.float32)
     near = ones * np.float32(1 + 1e-4)
@@ -109,14 +109,14 @@ def test_each_output_has_its_own_tolerance_where_several_are_given():
         replace(case, tolerance=(1e-3,))
 
 
-def test_a_sum_that_cancels_is_right_by_the_magnitude_of_what_is_summed():
+def test_a_sum_that_cancels_is_right_by_the_magnitude_of_terms():
     reference, output = np.full((8, 4), 1e-7), np.full((8, 4), 2e-7)
     assert not judged(NEAR, (output, reference)).right
     assert judged(NEAR, (output, reference), magnitudes=[np.ones((8, 1))]).right
     assert not judged(NEAR, (output, reference), magnitudes=[np.full((8, 1), 1e-2)]).right
 
 
-def test_an_output_that_has_to_be_equal_is_infinitely_off_where_it_is_not():
+def test_an_output_that_must_be_equal_is_else_infinitely_off():
     result = compare(np, np.ones(3), np.array([1.0, 1.0, 2.0]), correctness.ErrorBound())
     assert (result.error, result.ratio) == (math.inf, math.inf)
     assert "allowed" not in result.mismatch
@@ -131,7 +131,7 @@ def test_atol_and_rtol_are_numpys():
     assert judged(case, (reference - allowed, reference)).right
 
 
-def test_the_error_for_the_record_is_of_the_elements_whose_reference_is_finite():
+def test_the_recorded_error_is_of_finite_references():
     result = judged(NEAR, (np.array([1.0, 0.5]), np.array([math.inf, 0.25])))
     assert (result.error, result.worst.wrong, result.worst.output) == (1.0, 2, 0)
 
@@ -148,7 +148,7 @@ def test_a_result_that_an_older_rule_passed_names_both_criteria():
     assert "as before" not in judged(replace(case, rtol=0.1), (np.ones(1), np.array([math.inf]))).mismatch
 
 
-def test_a_result_that_is_nan_is_off_by_no_number_and_no_rule_passes_it():
+def test_a_result_that_is_nan_passes_by_no_rule():
     case = writing(make_case(tolerance=1e-5), "float32")
     for output, reference in ((math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0)):
         mismatch = judged(case, (np.full(2, output, np.float32), np.full(2, reference))).mismatch
@@ -157,7 +157,7 @@ def test_a_result_that_is_nan_is_off_by_no_number_and_no_rule_passes_it():
 
 
 @pytest.mark.parametrize("case", [EXACT, NEAR])
-def test_nan_is_right_where_the_reference_is_nan_and_nothing_is_compared_where_all_is(case):
+def test_nan_is_right_where_the_reference_is_nan(case):
     output = np.array([math.nan, 1.0], np.float32)
     assert judged(case, (output, output.astype("float64"))).right
     with pytest.raises(NothingCompared):
@@ -185,7 +185,7 @@ def test_integers_are_named_with_all_of_their_digits():
     assert f"is {2**60 + 1}, expected {2**60}" in result.mismatch
 
 
-def test_no_more_rows_are_compared_at_a_time_than_memory_is_meant_for(monkeypatch):
+def test_rows_are_compared_as_many_at_a_time_as_memory_allows(monkeypatch):
     monkeypatch.setattr(correctness, "_ROWS_AT_A_TIME_BYTES", 200)
     taken = []
 
@@ -215,7 +215,7 @@ def test_complex_numbers_are_compared_part_by_part(tolerance):
     assert ": 9 of 32 " in judged(case, (wrong, data)).mismatch
 
 
-def test_neighbours_that_are_parts_of_complex_numbers_are_reported_as_these():
+def test_parts_of_complex_numbers_are_reported_as_these():
     wanted = np.arange(1.0, 37.0).reshape(2, 3, 6)
     found = wanted.copy()
     found[1, 2, 3] -= 9
@@ -229,7 +229,7 @@ def test_neighbours_that_are_parts_of_complex_numbers_are_reported_as_these():
     assert "(real part)" in result.mismatch
 
 
-def test_parts_of_complex_numbers_may_be_off_by_their_own_magnitude():
+def test_parts_of_complex_numbers_are_off_by_their_own_magnitude():
     wanted = np.ones((2, 3, 4))
     found = wanted.copy()
     found[0, 0, 1] += 9
@@ -241,14 +241,14 @@ def test_parts_of_complex_numbers_may_be_off_by_their_own_magnitude():
     assert compare(np, found, wanted, bound, magnitudes=lambda: [magnitude * 100], pairs=True).right
 
 
-def test_a_real_output_of_a_complex_reference_is_compared_part_by_part():
+def test_a_complex_reference_is_compared_part_by_part():
     wanted = np.ones((2, 2), np.complex64)
     assert judged(EXACT, (np.ones((2, 2), np.float32), wanted)).right
     result = judged(EXACT, (np.ones((2, 2), np.float32), wanted + 1j))
     assert (result.worst.index[-1], result.worst.wrong, result.worst.elements) == (1, 4, 4)
 
 
-def test_an_error_that_passed_before_elements_had_bounds_is_only_named_where_they_are_weighted():
+def test_an_error_that_once_passed_is_named_where_weighted():
     wanted, found = np.array([100.0, 1.0]), np.array([100.0, 2.0])
     for bound, named in (
         (correctness.ErrorBound(0.5, tolerance=0.1), False),
@@ -257,7 +257,7 @@ def test_an_error_that_passed_before_elements_had_bounds_is_only_named_where_the
         assert ("before 0.3" in compare(np, found, wanted, bound).mismatch) == named
 
 
-def test_complex_outputs_may_have_a_reference_of_real_numbers_or_a_wider_one():
+def test_complex_outputs_may_have_a_real_or_wider_reference():
     data = np.ones((2, 2), np.complex64)
     assert judged(EXACT, (data, np.ones((2, 2), np.float32))).right
     wrong = judged(EXACT, (data + 1j, np.ones((2, 2), np.float32))).worst
@@ -317,7 +317,7 @@ def test_sums_that_are_cut_at_each_step_stay_within_their_own_tolerance():
 
 @settings(deadline=None, max_examples=25)
 @given(terms=st.integers(1, 4096), seed=st.integers(0, 1000))
-def test_sums_in_any_order_are_within_the_tolerance_of_their_terms(terms, seed):
+def test_sums_in_any_order_are_within_their_terms_tolerance(terms, seed):
     rng = np.random.default_rng(seed)
     a = rng.uniform(-1, 1, (32, terms)).astype(np.float32)
     reference, magnitude = a.astype(np.float64).sum(axis=1), np.sqrt((a.astype(np.float64) ** 2).sum(axis=1))
@@ -349,7 +349,7 @@ def test_the_bound_of_each_type_and_tolerance(arguments, expected):
 
 
 @pytest.mark.parametrize("terms", [(1.0, 0, 0), (0, 1.0, 0), (0, 0, 1.0)])
-def test_any_term_of_a_bound_allows_an_error_of_its_size_and_no_more(terms):
+def test_a_bounds_term_allows_an_error_of_its_size_and_no_more(terms):
     bound = correctness.ErrorBound(*terms)
     wanted = np.ones((2, 3))
     assert not bound.exact
@@ -360,7 +360,7 @@ def test_any_term_of_a_bound_allows_an_error_of_its_size_and_no_more(terms):
         assert found.error == off
 
 
-def test_a_quick_way_that_finds_all_right_is_believed_and_gives_the_figures():
+def test_a_quick_way_that_finds_all_right_is_believed():
     wanted, bound = np.full((2, 2), 4.0), correctness.ErrorBound(relative=0.5)
 
     def quick(*_):
@@ -381,7 +381,7 @@ def test_a_quick_way_that_finds_all_right_is_believed_and_gives_the_figures():
     assert compare(np, integers, integers, correctness.ErrorBound(tolerance=0.1)).right
 
 
-def test_a_magnitude_is_asked_only_where_the_reference_alone_does_not_make_an_element_right():
+def test_a_magnitude_is_asked_only_where_it_decides():
     wanted = np.full((2, 2), 4.0)
 
     def unasked():
@@ -394,7 +394,7 @@ def test_a_magnitude_is_asked_only_where_the_reference_alone_does_not_make_an_el
 
 
 @pytest.mark.parametrize("on_host", [3, 4])
-def test_a_wrong_output_is_the_same_whatever_compared_it_and_small_ones_are_looked_at_on_the_host(monkeypatch, on_host):
+def test_a_wrong_output_is_the_same_whatever_compared_it(monkeypatch, on_host):
     monkeypatch.setattr(correctness, "_ON_HOST_ELEMENTS", on_host)
     device, looked, places = SimpleNamespace(**vars(np)), correctness._element_by_element, []
     monkeypatch.setattr(
@@ -418,7 +418,7 @@ def test_a_wrong_output_is_the_same_whatever_compared_it_and_small_ones_are_look
     assert places == [True, on_host < 4, True, True, on_host < 4]
 
 
-def test_a_bound_is_of_the_type_that_the_case_has_or_else_of_the_outputs_own():
+def test_a_bound_is_of_the_cases_type_or_else_of_the_outputs():
     reference = np.array([[1.0, 3.0]])
     near = (reference * (1 + 2.0**-9)).astype(np.float32)
     assert judged(writing(make_case(tolerance=1e-9), "bfloat16"), (near, reference)).right
@@ -429,7 +429,7 @@ def test_a_bound_is_of_the_type_that_the_case_has_or_else_of_the_outputs_own():
     assert bound_of(1e-5, "float32", "float64") == bound_of(1e-5, "float32", "float64", atol=0.0, rtol=None)
 
 
-def test_complex_numbers_have_one_magnitude_for_both_parts_and_a_complex_reference_may_have_real_outputs():
+def test_complex_numbers_have_one_magnitude_for_both_parts():
     wanted, bound = np.full((2, 2), 1 + 1j), correctness.ErrorBound(weighted=0.5)
     assert not compare(np, wanted + 2, wanted, bound).right
     assert compare(np, wanted + 2, wanted, bound, magnitudes=lambda: [np.array([[4.0], [-4.0]])]).right
@@ -480,7 +480,7 @@ def right_alone(output, reference, bound, magnitude):
 @pytest.mark.parametrize("saturates", [False, True])
 @pytest.mark.parametrize("largest", [8.0, math.inf])
 @pytest.mark.parametrize("terms", [(0, 0, 0), (0.5, 0, 0), (0, 0.25, 0), (0, 0, 0.25), (0.25, 0.125, 0.125)])
-def test_every_pair_of_numbers_is_judged_as_the_bounds_sentences_say(terms, largest, saturates):
+def test_every_pair_is_judged_as_the_bounds_sentences_say(terms, largest, saturates):
     bound = correctness.ErrorBound(*terms, largest=largest, saturates=saturates)
     values = [
         math.nan,
@@ -504,7 +504,7 @@ def test_every_pair_of_numbers_is_judged_as_the_bounds_sentences_say(terms, larg
             assert found.error == pytest.approx(0.0 if bound.exact else abs(output - reference) / (size or 1.0))
 
 
-def test_every_reported_figure_is_the_largest_over_rows_and_slices(monkeypatch):
+def test_every_figure_is_the_largest_over_rows_and_slices(monkeypatch):
     wanted = np.arange(1.0, 25.0).reshape(4, 3, 2)
     bound = correctness.ErrorBound(absolute=8.0)
     for rows in range(1, 6):

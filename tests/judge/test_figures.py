@@ -56,7 +56,7 @@ def test_figures_come_from_the_median_sample():
     assert figures.roof_fraction == pytest.approx(0.5)
 
 
-def test_arithmetic_is_compared_with_the_peak_and_the_roof_of_arithmetic():
+def test_arithmetic_is_compared_with_its_own_peak_and_roof():
     case = make_case(roof="fma", work=Work(bytes=4_000, flops=60_000_000))
     figures = metrics(case, make_samples(4.0), PEAKS, {"copy_1MiB": 1.0, "fma": 30.0})
     assert figures == Metrics(4.0, pytest.approx(1.0), pytest.approx(15.0), pytest.approx(0.25), "compute", 0.5, "fma")
@@ -68,7 +68,7 @@ def test_a_transfer_is_compared_with_the_link_and_with_no_roof():
     assert figures == Metrics(2.0, 32.0, 0.0, pytest.approx(0.5), "link", None, None)
 
 
-def test_a_repeated_launch_is_compared_with_the_roof_of_arithmetic_and_with_none_of_memory():
+def test_a_repeated_launch_has_no_roof_of_memory():
     roofs, work = {"copy_1MiB": 1000.0, "fma": 30.0}, Work(bytes=4_000, flops=60_000_000)
     assert metrics(make_case(state="warm"), make_samples(2.0), PEAKS, roofs).roof is None
     assert metrics(make_case(state="warm", roof="fma", work=work), make_samples(4.0), PEAKS, roofs).roof == "fma"
@@ -93,7 +93,7 @@ def inputs(*dtypes):
     return (Buffer(Role.OUT, (8, 4)), *(Buffer(Role.IN, (8, 4), dtype) for dtype in dtypes))
 
 
-def test_an_h200_has_the_tensor_peaks_of_its_highest_clock_and_not_of_the_data_sheets():
+def test_an_h200_has_the_tensor_peaks_of_its_highest_clock():
     peaks = theoretical_peaks(
         memory_clock_mhz=3201, bus_width_bits=6016, sm_count=132, sm_clock_mhz=1980, capability=(9, 0)
     )
@@ -127,7 +127,7 @@ def test_the_type_of_the_operations_chooses_the_peak():
     assert least(Work(4, 6 * 10**10, math="fp32"), peaks=TENSOR_PEAKS) == (pytest.approx(1000), "compute")
 
 
-def test_without_a_peak_of_a_type_that_is_given_no_fraction_is_claimed_but_the_roof_is():
+def test_without_a_types_peak_the_roof_alone_is_claimed():
     assert least(Work(4, 10**12, math="fp8"), peaks=TENSOR_PEAKS) is None
     case = make_case(work=Work(4, 10**9, math="fp8"), roof="fp8")
     figures = metrics(case, make_samples(1.0), TENSOR_PEAKS, {"copy_1MiB": 1.0, "fp8": 2000.0})
@@ -149,11 +149,11 @@ def test_without_a_peak_of_a_type_that_is_given_no_fraction_is_claimed_but_the_r
         (make_case(work=Work(4, 8, math="int8"), arguments=inputs("int8")), "int8"),
     ],
 )
-def test_the_math_of_a_case_is_what_it_says_or_what_all_its_inputs_suggest(case, math):
+def test_a_cases_math_is_what_it_says_or_its_inputs_suggest(case, math):
     assert case.math == math
 
 
-def test_a_type_that_inputs_suggest_and_that_has_no_known_peak_leaves_that_of_fp32():
+def test_a_suggested_type_without_a_peak_leaves_that_of_fp32():
     case = make_case(work=Work(4, 6 * 10**10), arguments=inputs("float16", "float16"))
     assert TENSOR_PEAKS.least_time_us(case) == (pytest.approx(1000), "compute")
 
@@ -181,14 +181,14 @@ def test_the_roof_of_the_nearest_size_is_the_one_compared_with():
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-def test_each_verdict_alone_leads_to_the_exit_code_that_the_pages_promise(verdict):
+def test_each_verdict_leads_to_the_promised_exit_code(verdict):
     passes = {"PASS", "SAME", "FASTER", "NEW", "NO_FLOOR", "UNCONFIRMED"}
     open_ones = {"INCONCLUSIVE", "INCOMPARABLE"}
     assert exit_code([verdict]) == (0 if verdict in passes else 3 if verdict in open_ones else 1)
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)])
-def test_the_nearest_roof_is_by_the_largest_array_whichever_side_it_lies_on(unit: str, factor: int) -> None:
+def test_the_nearest_roof_is_by_the_largest_array(unit: str, factor: int) -> None:
     for count, nearest in ((1, 2), (3, 2), (5, 2), (7, 8), (12, 8)):
         elements = count * factor // 4
         arrays = (Buffer(Role.OUT, (elements,), "float32"), Buffer(Role.IN, (4,), "float32"))

@@ -24,7 +24,7 @@ def measured(peak_fraction: float, bound: Bottleneck = "memory") -> Metrics:
 
 
 @pytest.mark.parametrize("floor", [None, 0.7])
-def test_more_than_the_peak_is_impossible_with_and_without_a_floor(floor: float | None) -> None:
+def test_more_than_the_peak_is_impossible_with_or_without_floor(floor: float | None) -> None:
     judgement = judge(SAMPLES, measured(554.82), floor)
     assert judgement.verdict is Verdict.IMPOSSIBLE
 
@@ -50,13 +50,13 @@ def test_the_reason_of_each_verdict(golden: Callable[[str, str], None]) -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.6999, 0.69, 0.65, 0.64])
-def test_a_fraction_that_is_below_its_floor_by_however_little_is_below_it(fraction: float) -> None:
+def test_a_fraction_that_is_barely_below_its_floor_is_below_it(fraction: float) -> None:
     assert judge(SAMPLES, measured(fraction), 0.7).verdict is Verdict.BELOW_FLOOR
     assert judge(SAMPLES, measured(0.7), fraction).verdict is Verdict.PASS
     assert judge(SAMPLES, measured(0.7), 0.7).verdict is Verdict.PASS
 
 
-def test_a_repeated_launch_that_claims_a_peak_by_its_flops_is_held_to_its_floor() -> None:
+def test_a_repeated_launch_is_held_to_its_floor_by_its_flops() -> None:
     repeated = replace(SAMPLES, first_us=170.0)
     assert judge(repeated, measured(0.71, "compute"), 0.7).verdict is Verdict.PASS
     assert judge(repeated, measured(0.69, "compute"), 0.7).verdict is Verdict.BELOW_FLOOR
@@ -68,16 +68,14 @@ def test_the_clock_may_account_for_two_percent_over_the_peak() -> None:
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3), st.floats(0.01, 1.0))
-def test_a_case_measured_again_is_below_its_floor_where_two_of_three_processes_are(
-    fractions: list[float], floor: float
-) -> None:
+def test_a_case_is_below_its_floor_in_two_of_three_processes(fractions: list[float], floor: float) -> None:
     below = sum(fraction < floor for fraction in fractions)
     expected = Verdict.BELOW_FLOOR if below >= 2 else Verdict.PASS
     assert judge_again(fractions, floor).verdict is expected
 
 
 @pytest.mark.parametrize("fraction", [0.71, OVER_PEAK])
-def test_doubt_in_the_samples_or_from_outside_decides_nothing_up_to_the_peak(fraction: float) -> None:
+def test_doubt_decides_nothing_up_to_the_peak(fraction: float) -> None:
     assert judge(replace(SAMPLES, doubt="clocks differ"), measured(fraction), 0.7).verdict is Verdict.INCONCLUSIVE
     assert judge(SAMPLES, measured(fraction), 0.7, "foreign process 5").verdict is Verdict.INCONCLUSIVE
     assert judge(SAMPLES, measured(1.03), 0.7, "foreign process 5").verdict is Verdict.IMPOSSIBLE

@@ -129,13 +129,13 @@ def test_of_equal_block_sizes_the_largest_is_proposed() -> None:
     assert max_potential_block_size(BLACKWELL, 32).threads_per_block == 768
 
 
-def test_the_block_limit_is_tried_first_even_when_it_is_no_whole_warp() -> None:
+def test_the_block_limit_is_tried_even_when_no_whole_warp() -> None:
     # 33 threads are 2 warps, 32 blocks, 1056 threads; 32 threads are 32 blocks, 1024 threads.
     assert max_potential_block_size(HOPPER, 32, block_limit=33).threads_per_block == 33
     assert max_potential_block_size(HOPPER, 32, block_limit=20).threads_per_block == 20
 
 
-def test_shared_memory_that_grows_with_the_block_moves_the_proposal() -> None:
+def test_shared_memory_that_grows_by_block_moves_the_proposal() -> None:
     proposal = max_potential_block_size(HOPPER, 32, dynamic_shared=lambda block: 128 * block)
 
     # 1024 threads need 128 KiB, once in 228 KiB; 896 need 112 KiB, twice with the reserve: 1792 threads.

@@ -33,7 +33,7 @@ def test_a_warm_launch_is_shown_by_what_the_l2_saves():
     assert doubt_of("warm", replace(WARM, memory_gbs=None)) is not None
 
 
-def test_a_warm_launch_of_which_memory_is_a_small_share_need_not_be_faster():
+def test_a_warm_launch_of_little_memory_need_not_be_faster():
     assert doubt_of("warm", replace(WARM, first_us=200.0, rest_us=200.0)) is None
 
 
@@ -43,7 +43,7 @@ def test_a_graph_is_shown_by_a_node_for_each_launch():
     assert doubt_of("graph", replace(GRAPH, nodes=None)) is not None
 
 
-def test_two_states_are_two_cases_and_a_test_has_its_state_from_its_last_parameter():
+def test_two_states_are_two_cases_of_a_test():
     cold, graph = case_of("a.py::b[8-graph]"), case_of("a.py::b[8-graph]", "graph")
     assert cold.id == graph.id == "a.b-8-graph"
     assert (cold.size, cold.state, graph.size, graph.state) == ("8-graph", "cold", "8", "graph")
@@ -52,7 +52,7 @@ def test_two_states_are_two_cases_and_a_test_has_its_state_from_its_last_paramet
         replace(cold, state="hot")
 
 
-def test_bytes_of_a_repeated_launch_have_no_peak_and_its_operations_have():
+def test_a_repeated_launchs_bytes_have_no_peak_its_flops_have():
     samples = Samples((10.0,) * 12, (None,) * 12, 0, "", first_us=12.0)
     case = replace(case_of("a.py::b[warm]", "warm"), work=Work(1_000_000_000))
     judgement = judge(samples, metrics(case, samples, PEAKS, {"copy_1GiB": 4000.0}), None)

@@ -19,7 +19,7 @@ def defect(key, *, warning=False):
     return Defect(key, key.kernel, "what", {"at": key.kernel}, warning=warning)
 
 
-def test_an_entry_to_copy_is_read_back_once_it_has_a_reason_and_a_last_day(tmp_path):
+def test_an_entry_to_copy_is_read_once_it_has_reason_and_day(tmp_path):
     (tmp_path / "waivers.toml").write_text(ENTRY)
     assert read(tmp_path / "waivers.toml").defects == {KEY: Waiver("why", date(2999, 12, 31))}
 
@@ -41,7 +41,7 @@ def test_an_entry_to_copy_is_read_back_once_it_has_a_reason_and_a_last_day(tmp_p
         (SURVIVOR + SURVIVOR, ":6: survivor 2"),
     ],
 )
-def test_a_mistake_in_the_file_is_one_line_with_line_entry_and_key(tmp_path, text, place):
+def test_a_mistake_is_one_line_with_line_entry_and_key(tmp_path, text, place):
     (tmp_path / "waivers.toml").write_text(text)
     with pytest.raises(PeakgateError) as reported:
         read(tmp_path / "waivers.toml")
@@ -49,7 +49,7 @@ def test_a_mistake_in_the_file_is_one_line_with_line_entry_and_key(tmp_path, tex
     assert "\n" not in str(reported.value)
 
 
-def test_a_defect_is_accepted_up_to_its_last_day_and_only_at_its_line():
+def test_a_defect_is_accepted_at_its_line_up_to_its_last_day():
     here, elsewhere = defect(KEY), defect(KEY._replace(line="out[i] = in[i];"))
     found = rule((here, elsewhere), WAIVED, lambda _: True, TODAY)
     assert (found.left, found.waived) == ((elsewhere,), ((here, WAIVED[KEY]),))
@@ -57,7 +57,7 @@ def test_a_defect_is_accepted_up_to_its_last_day_and_only_at_its_line():
     assert (found.left, found.waived) == ((here, elsewhere), ())
 
 
-def test_an_entry_that_matches_nothing_or_has_expired_is_a_complaint_where_it_was_looked_for():
+def test_an_entry_without_use_or_expired_is_a_complaint():
     assert rule([defect(KEY)], WAIVED, lambda _: True, TODAY).complaints == ()
     assert rule([], WAIVED, lambda _: False, TODAY).complaints == ()
     assert "no longer occurs" in rule([], WAIVED, lambda _: True, TODAY).complaints[0]
@@ -65,7 +65,7 @@ def test_an_entry_that_matches_nothing_or_has_expired_is_a_complaint_where_it_wa
     assert "until 2026-11-22" in expired.complaints[0]
 
 
-def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning_alone():
+def test_a_sanitizers_defect_is_accepted_at_its_instruction():
     defects = (
         SanitizerDefect("sums.sums", "Invalid write", "sums+0xb0, thread (0,0,0)"),
         SanitizerDefect("sums.sums", "Invalid write", "sums+0xc0"),
@@ -79,7 +79,7 @@ def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning
     assert not rule(found.found, both, lambda _: True, TODAY).failing
 
 
-def test_a_ruling_fails_by_what_is_left_but_warnings_or_a_complaint_and_tells_of_one_kernel(tmp_path):
+def test_a_ruling_fails_by_what_is_left_or_by_a_complaint(tmp_path):
     other, third = KEY._replace(kernel="b.b"), KEY._replace(kernel="c.c")
     warning, wrong, accepted = defect(other, warning=True), defect(third), defect(KEY)
     assert not rule([warning, accepted], WAIVED, lambda _: True, TODAY).failing
@@ -127,9 +127,7 @@ KERNEL = """__global__ void sums(float* out, const float* in, int n) {
 """
 
 
-def test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for_none(
-    project, checked, tmp_path, capsys
-):
+def test_check_reports_a_waived_defect_with_its_reason(project, checked, tmp_path, capsys):
     project("sums", FAMILY, sums=KERNEL)
     (baselines := tmp_path / "baselines").mkdir()
     assert checked()[0] == 1
@@ -149,7 +147,7 @@ def test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for
 
 
 @pytest.mark.parametrize(("file", "line"), [("sums.cu", "out[i] = 0;"), ("sums.cu", ""), ("", "")])
-def test_an_offered_entry_names_its_place_where_it_has_one_and_is_read_as_the_same_defect(tmp_path, file, line):
+def test_an_offered_entry_is_read_as_the_same_defect(tmp_path, file, line):
     key = KEY._replace(file=file, line=line)
     text = entry(key).replace('reason = ""', 'reason = "known"').replace('expires = ""', f"expires = {TODAY}")
     assert ("file = " in text, "line = " in text) == (bool(file), bool(line))

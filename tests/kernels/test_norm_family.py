@@ -85,15 +85,14 @@ def test_a_ring_has_room_for_parts_of_rows_and_of_each_parameter(case: Case) -> 
 @pytest.mark.usefixtures("compiler")
 def test_rings_give_the_same_rows_launch_after_launch() -> None:
     """Tickets are not given back: the next launch draws its own."""
-    for case in small_of(norm.FAMILY, "rings")[:2]:
-        launchable = CpuLaunchable(case)
-        found = set()
-        for _ in range(3):
-            launchable.outputs[0].fill(0)
-            launchable.run()
-            found.add(launchable.outputs[0].tobytes())
-        assert len(found) == 1
-        assert np.any(launchable.outputs[0])
+    launchable = CpuLaunchable(small_of(norm.FAMILY, "rings")[0])
+    found = set()
+    for _ in range(3):
+        launchable.outputs[0].fill(0)
+        launchable.run()
+        found.add(launchable.outputs[0].tobytes())
+    assert len(found) == 1
+    assert np.any(launchable.outputs[0])
 
 
 def test_a_cluster_is_whole_and_takes_one_row() -> None:

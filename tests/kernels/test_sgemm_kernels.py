@@ -1,4 +1,4 @@
-"""The sgemm kernels against float64 in the emulator, and defects of theirs that `peakgate mutants` does not inject."""
+"""The sgemm kernels on unusual numbers of blocks, and defects of theirs that `peakgate mutants` does not inject."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from family_modules import sgemm
-from sgemm_builds import BUILDS, FOLDER, all_cases, over_bound, random_matrices, shape_of
+from sgemm_builds import FOLDER, all_cases, over_bound, random_matrices, shape_of
 
 from peakgate.case import Buffer, Case, Role, Scalar
 
@@ -54,12 +54,6 @@ def launch(emulator: Any, case: Case, source: Path | None = None, *, schedule: i
         assert not any(a.any() for a in arguments if a.dtype == np.uint32), "flags are not ready for the next launch"
         ratios.append(over_bound(arguments[0], inputs))
     return float(np.max(ratios))
-
-
-@pytest.mark.parametrize("case", BUILDS)
-def test_every_probe_is_right_in_every_build(emulator: ModuleType, case: Case) -> None:
-    for number, probe in enumerate(probes(case)):
-        assert launch(emulator, probe, schedule=number) <= 1, probe.id
 
 
 def probe_of(stage: str, size: str) -> Case:
@@ -128,12 +122,12 @@ def test_an_arrival_for_a_round_whose_forerunner_was_not_waited_for_is_found(
         launch(emulator, probe_of("stream_k", "1025x260x16"), header.with_name(FILES["stream_k"]))
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 3, 5, 132])
+@pytest.mark.parametrize("blocks", [1, 3, 132])
 @pytest.mark.parametrize("size", ["31x33x17", "130x260x144"])
 def test_stream_k_is_right_for_any_number_of_blocks_and_again_at_its_next_launch(
     emulator: ModuleType, size: str, blocks: int
 ) -> None:
-    """One to five blocks take whole tiles as well as cut ones; of 132 most have nothing to do."""
+    """One to three blocks take whole tiles as well as cut ones; of 132 most have nothing to do."""
     probe = on_blocks(probe_of("stream_k", size), blocks)
     assert launch(emulator, probe, schedule=blocks, launches=2) <= 1
 

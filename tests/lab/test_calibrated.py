@@ -27,19 +27,19 @@ def test_the_record_is_of_the_whole_suite_and_passes() -> None:
     assert all(counts(recorded)[label][0] >= count for label, count in least.items())
 
 
-def test_a_flagged_clean_kernel_fails_the_suite_whatever_is_found() -> None:
+def test_a_flagged_clean_kernel_fails_the_suite() -> None:
     recorded = json.loads(RECORD.read_text())["kernels"]
     clean = next(name for name, entry in recorded.items() if entry["label"] == CLEAN)
     assert not passes({**recorded, clean: {**recorded[clean], "reported": ["shared race"], "right": False}})
 
 
-def test_a_defect_of_another_kind_is_not_the_one_that_was_injected() -> None:
+def test_a_defect_of_another_kind_is_not_the_injected_one() -> None:
     assert judged(RACY, ["shared race", "out of bounds"])
     assert not judged(RACY, ["out of bounds"])
     assert not judged(CLEAN, ["shared race"])
 
 
-def test_a_sample_of_the_kernels_that_order_memory_is_judged_as_recorded() -> None:
+def test_kernels_that_order_memory_are_judged_as_recorded() -> None:
     recorded = json.loads(ORDER_RECORD.read_text())["kernels"]
     outcome = run(order.kernels()[::EVERY_OF_ORDER], schedules(2))
     assert {name: entry["right"] for name, entry in outcome.items()} == {

@@ -19,14 +19,14 @@ def record() -> Any:
     return json.loads(study.RECORD.read_text(encoding="utf-8"))
 
 
-def test_the_profiles_are_of_seventeen_gpus_with_one_machine_code_in_each_case() -> None:
+def test_profiles_are_of_17_gpus_with_one_machine_code_a_case() -> None:
     found = source("gpus")
     assert len(found.uuids) == len(set(found.uuids)) == 17
     assert found.times.notna().all(axis=None)
     assert found.rows.groupby("case")["fingerprint"].nunique().max() == 1
 
 
-def test_what_is_usual_between_gpus_is_within_what_all_but_any_two_have() -> None:
+def test_what_is_usual_between_gpus_is_what_all_but_two_have() -> None:
     every = [study.usual(pair) for pair in itertools.combinations(range(17), 2)]
     for fitted, value in zip(zip(*every, strict=True), (gpus.CASE_SD, gpus.HOST_SD_US), strict=True):
         assert min(fitted) < value < max(fitted)
@@ -42,7 +42,7 @@ def test_drawn_sessions_are_repeatable_and_of_many_durations(name: str) -> None:
     assert np.median(times, axis=1).max() > 1000
 
 
-def test_a_judgement_counts_what_was_slowed_and_what_of_it_was_flagged() -> None:
+def test_a_judgement_counts_what_was_slowed_and_flagged() -> None:
     found = judged(Pair("steady", (3, 3), 0))
     assert [found["slower"], found["faster"], found["cases"]] == [False, False, []]
     flagged, slowed = np.sum(rates([found])["detected"], axis=(0, 1)).tolist()
@@ -50,7 +50,7 @@ def test_a_judgement_counts_what_was_slowed_and_what_of_it_was_flagged() -> None
     assert 0 < flagged < slowed
 
 
-def test_unchanged_code_is_flagged_in_at_most_one_percent_of_pairs_each_way(record: Any) -> None:
+def test_unchanged_code_is_flagged_in_one_percent_of_pairs(record: Any) -> None:
     parts = record["now"]["parts"]
     assert parts.keys() - record["before"]["parts"].keys() == {study.REFIT}
     for name, part in parts.items():

@@ -19,7 +19,7 @@ def test_every_cheat_has_a_name_of_its_own_and_says_what_it_does() -> None:
     assert [pair.name for pair in PAIRS if not pair.does] == []
 
 
-def test_enough_cheats_are_kept_and_enough_of_them_were_published() -> None:
+def test_enough_cheats_are_kept_and_enough_were_published() -> None:
     assert len(PAIRS) >= 40
     assert sum(pair.published is not None for pair in PAIRS) >= 15
 
@@ -62,15 +62,13 @@ def test_a_case_belongs_to_one_side_of_a_pair(case, found) -> None:
         ("SKIPPED", "", (None, None), True, "not run"),
     ],
 )
-def test_a_cheat_passes_only_where_it_is_faster_than_its_twin_on_a_gpu(
-    verdict, reason, times_us, judged, expected
-) -> None:
+def test_a_cheat_passes_only_where_it_beats_its_twin_on_a_gpu(verdict, reason, times_us, judged, expected) -> None:
     cheat = {"verdict": verdict, "reason": reason, "time_us": times_us[0]}
     assert dodges.outcome(cheat, {"time_us": times_us[1]}, judged=judged) == expected
 
 
 @pytest.mark.usefixtures("compiler")
-def test_the_runner_catches_cheats_in_the_emulator_and_passes_their_twins(tmp_path) -> None:
+def test_the_runner_catches_cheats_and_passes_their_twins(tmp_path) -> None:
     out = tmp_path / "record.json"
     command = [sys.executable, "-m", "lab.dodges.dodges", str(out), "--device=cpu", "--only=sees_poison or zeroes"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -82,7 +80,7 @@ def test_the_runner_catches_cheats_in_the_emulator_and_passes_their_twins(tmp_pa
     ]
 
 
-def test_a_record_is_completed_by_an_earlier_one_of_the_same_commit_and_device_alone() -> None:
+def test_a_record_is_completed_by_one_of_its_commit_and_device() -> None:
     ran, missing = {"name": "one", "outcome": "caught"}, {"name": "one", "outcome": "not run"}
     other = {"name": "two", "outcome": "passes"}
     record = {"commit": "1234567", "device": "NVIDIA H200", "driver": "580", "rows": [missing, other]}

@@ -58,9 +58,7 @@ def test_pairs_measures_the_same_copies_many_times(sides: list[dict[str, Any]], 
     assert [option(command, name) for name in ("--pairs", "--confirm-pairs")] == ["60", "2"]
 
 
-def test_mutants_changes_heads_kernels_only_and_leaves_the_verdicts(
-    sides: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_mutants_change_heads_kernels_alone(sides: list[dict[str, Any]], tmp_path: Path) -> None:
     assert campaign.main([str(tmp_path), "mutants"]) == 0
     base, head = sides[0]["texts"]
     assert base == (ROOT / PADDED).read_text(encoding="utf-8") != head
@@ -115,7 +113,7 @@ def test_a_mistake_is_named_before_anything_runs(
     assert sides == []
 
 
-def test_a_marked_project_has_the_same_copies_delayed_by_the_injected_share(
+def test_a_marked_project_has_the_copies_delayed_by_their_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family = catalogue.family_at(PROJECT / "kernels" / "steps" / "family.py")

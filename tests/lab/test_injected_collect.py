@@ -111,7 +111,7 @@ def test_the_same_campaign_makes_the_same_bytes(out: Path, tmp_path: Path) -> No
         ("steps-1/ab/manifest.json", "no manifest.json in it"),
     ],
 )
-def test_a_campaign_that_lacks_a_part_is_one_line_and_nothing_is_written(
+def test_a_campaign_that_lacks_a_part_is_one_line(
     out: Path, tmp_path: Path, capsys: Captured, lost: str, message: str
 ) -> None:
     for path in out.glob(lost):

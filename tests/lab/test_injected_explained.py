@@ -17,7 +17,7 @@ from peakgate.compile.cubin import Resources
 RECORD = Path(__file__).parents[2] / "lab" / "injected" / "h200"
 
 
-def test_a_campaign_counts_a_mutant_as_right_only_where_its_cause_comes_first() -> None:
+def test_a_mutant_is_right_only_where_its_cause_comes_first() -> None:
     cases = dict.fromkeys(EXPECTED, "none")
     rows = figures(Explained(()), cases)
     assert [row["right"] for row in rows] == [False] * len(EXPECTED)

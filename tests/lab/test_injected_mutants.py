@@ -56,7 +56,7 @@ def first_cases(gate: list[Case]) -> dict[str, Case]:
     return {name: next(case for case in gate if case.id in cases) for name, cases in touched.items()}
 
 
-def test_every_mutant_changes_its_file_and_an_altered_copy_is_refused(tree: Path) -> None:
+def test_every_mutant_changes_its_file_and_no_altered_copy(tree: Path) -> None:
     mutants.apply(tree, LISTED, PROJECT)
     assert [
         each.name for each in LISTED if (tree / "kernels" / each.file).read_text() == (KERNELS / each.file).read_text()
@@ -65,7 +65,7 @@ def test_every_mutant_changes_its_file_and_an_altered_copy_is_refused(tree: Path
         mutants.apply(tree, LISTED, PROJECT)
 
 
-def test_every_mutant_is_in_one_stage_every_family_has_some_and_enough_stages_have_none(gate: list[Case]) -> None:
+def test_every_family_has_mutants_each_in_one_stage(gate: list[Case]) -> None:
     touched = mutants.touched(LISTED, gate, PROJECT)
     stages = {name: {case.split("-")[0] for case in cases} for name, cases in touched.items()}
     assert all(len(found) == 1 for found in stages.values())
@@ -75,7 +75,7 @@ def test_every_mutant_is_in_one_stage_every_family_has_some_and_enough_stages_ha
     assert len({case.id.split("-")[0] for case in gate} - set().union(*stages.values())) >= 16
 
 
-def test_a_mutant_of_a_header_touches_every_stage_that_includes_it(gate: list[Case]) -> None:
+def test_a_headers_mutant_touches_every_stage_that_includes_it(gate: list[Case]) -> None:
     touched = mutants.touched([structs.replace(one("x"), file="common/swizzled_tile.cuh")], gate, PROJECT)["one"]
     assert {case.split("-")[0] for case in touched} == {
         f"transpose.{name}" for name in ("swizzled", "ordered", "hinted")
@@ -105,7 +105,7 @@ def test_a_mutant_is_correct(name: str, tree: Path) -> None:
         assert check_case(within(tree, case), schedules(1)) == [[]], case.id
 
 
-def test_rows_of_an_ab_are_grouped_by_mutant_the_most_slowed_first() -> None:
+def test_rows_are_grouped_by_mutant_the_most_slowed_first() -> None:
     changes = {
         "t.pad-1": ("SLOWER", 5.0),
         "t.pad-2": ("SLOWER", 9.0),
@@ -119,14 +119,14 @@ def test_rows_of_an_ab_are_grouped_by_mutant_the_most_slowed_first() -> None:
 
 
 @pytest.mark.parametrize(("old", "count"), [("nowhere", "0"), ("size_t", r"\d+")])
-def test_a_text_that_does_not_occur_once_is_an_error_and_nothing_is_written(old: str, count: str, tree: Path) -> None:
+def test_a_text_that_does_not_occur_once_is_an_error(old: str, count: str, tree: Path) -> None:
     with pytest.raises(PeakgateError, match=f"occurs {count} times"):
         mutants.apply(tree, [LISTED[0], one(old)], PROJECT)
     file = LISTED[0].file
     assert (tree / "kernels" / file).read_text() == (KERNELS / file).read_text()
 
 
-def test_the_project_at_hand_and_a_folder_without_its_kernels_are_refused(tmp_path: Path) -> None:
+def test_the_project_itself_and_another_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PeakgateError, match="expected a copy of it"):
         mutants.apply(PROJECT.root, LISTED, PROJECT)
     with pytest.raises(PeakgateError, match="cannot be read"):

@@ -65,7 +65,7 @@ def row(table: str, starting: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
-def test_tables_show_whole_runs_resampled_gates_ground_truth_and_mutants(folder: Path) -> None:
+def test_tables_show_runs_gates_ground_truth_and_mutants(folder: Path) -> None:
     found = tables(folder, 5)
     false = found["injected-false-positives"]
     assert row(false, "whole runs")[1:5] == ["1", "0 (0 %)", "95 %", "95 % (1)"]
@@ -76,14 +76,12 @@ def test_tables_show_whole_runs_resampled_gates_ground_truth_and_mutants(folder:
     assert row(found["injected-mutants"], "gone")[2:] == ["not measured", "0.0 %", "0 of 0"]
 
 
-def test_with_enough_pairs_the_detection_rate_of_resampled_gates_is_in_brackets(folder: Path) -> None:
+def test_with_enough_pairs_the_resampled_rate_is_in_brackets(folder: Path) -> None:
     write_times(folder, Experiment.STEPS, times(STEPS_US, 50, seed=3))
     assert row(tables(folder, 3)["injected-detected"], "150 µs")[1:] == ["0 of 2 (0 %)", "0 of 2 (100 %)"]
 
 
-def test_a_page_is_filled_and_the_same_record_makes_the_same_page(
-    folder: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_the_same_record_makes_the_same_page(folder: Path, tmp_path: Path, capsys: Captured) -> None:
     page, texts = tmp_path / "page.md", []
     page.write_text("text\n<!-- ladder:injected-rule -->\n<!-- /ladder:injected-rule -->\n")
     for _ in range(2):
@@ -94,7 +92,7 @@ def test_a_page_is_filled_and_the_same_record_makes_the_same_page(
     assert capsys.readouterr().out == f"{page}: written\n" * 2
 
 
-def test_the_committed_page_shows_the_committed_record_as_far_as_no_resampling_is_needed() -> None:
+def test_the_committed_page_shows_the_committed_record() -> None:
     written, committed = tables(RECORD, 1), inside(PAGE.read_text(encoding="utf-8"), PAGE)
     assert committed.keys() == written.keys()
     for name in written.keys() - {"injected-false-positives"}:
@@ -102,7 +100,7 @@ def test_the_committed_page_shows_the_committed_record_as_far_as_no_resampling_i
         assert rates.sub("", committed[name]) == rates.sub("", written[name]), name
 
 
-def test_the_committed_page_names_gpu_driver_and_commits_of_the_record() -> None:
+def test_the_committed_page_names_gpu_driver_and_commits() -> None:
     facts, text = json.loads((RECORD / "injected.json").read_text()), PAGE.read_text(encoding="utf-8")
     assert f"GPU: {facts['gpu']}, driver {facts['driver']}." in text
     assert all(f"| {origin['taken'][:10]} | {origin['commit']} |" in text for origin in facts["origins"].values())
@@ -119,7 +117,7 @@ def test_the_committed_page_names_gpu_driver_and_commits_of_the_record() -> None
         ("same.csv.gz", "stage,pair", "same.csv.gz: cannot be read"),
     ],
 )
-def test_a_file_that_is_missing_or_has_another_form_is_one_line_and_exit_2(
+def test_a_missing_file_or_one_of_another_form_exits_2(
     folder: Path, capsys: Captured, file: str, content: str | None, message: str
 ) -> None:
     (folder / file).unlink()

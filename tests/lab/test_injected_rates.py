@@ -70,16 +70,14 @@ def test_in_twelve_pairs_two_percent_is_detected_from_11_us() -> None:
             assert measured[cell] == pytest.approx(math.log1p(cell.permille / 1000), abs=0.005)
 
 
-def test_no_gate_is_resampled_from_pairs_that_would_have_to_confirm_what_they_screened() -> None:
+def test_no_gate_is_resampled_from_pairs_that_it_screened_by() -> None:
     slowed = h200_gate(lambda _: 50)
     assert detection(slowed, 1) == detection(slowed, 1, pairs=5, confirming=4) == {}
     assert shifts(slowed)
 
 
 @pytest.mark.parametrize(("together", "false"), [(0.0, False), (0.004, True)])
-def test_a_gate_whose_cases_moved_together_is_a_false_positive_though_no_case_is_flagged(
-    together: float, *, false: bool
-) -> None:
+def test_cases_that_moved_together_are_a_false_positive(together: float, *, false: bool) -> None:
     """Every pair moves all cases by 0.4 % one way or the other: four alike show in the median of 100 cases."""
     cases = tuple(f"a.case{number}" for number in range(100))
     base = np.random.default_rng(4).normal(5.0, 0.003, (len(cases), 12))
@@ -88,13 +86,13 @@ def test_a_gate_whose_cases_moved_together_is_a_false_positive_though_no_case_is
     assert found[["slower", "faster"]].any().tolist() == [false, false]
 
 
-def test_a_constant_difference_of_the_sides_is_no_false_positive_since_sides_are_swapped_at_random() -> None:
+def test_a_constant_difference_of_sides_is_no_false_positive() -> None:
     found = resampled_gates(h200_gate(lambda _: 50), 4, Pairing.AS_MEASURED, pairs=6, confirming=4, seed=3)
     assert not found["slower"].any()
 
 
 @BOTH
-def test_no_process_is_drawn_twice_before_all_were_and_none_against_itself(pairing: Pairing) -> None:
+def test_no_process_is_drawn_twice_before_all_were(pairing: Pairing) -> None:
     values: Floats = 2.0 ** np.arange(10, dtype=np.float64)  # the difference of two of them names both
     measured = Medians(("a.b",), values[None, :5], values[None, 5:])
     ratios = unchanged(measured, 10, pairing, np.random.default_rng(7))[0]
@@ -103,14 +101,14 @@ def test_no_process_is_drawn_twice_before_all_were_and_none_against_itself(pairi
         assert sorted(value for found in drawn for pair in found for value in pair) == values.tolist()
 
 
-def test_changed_pairs_stay_pairs_and_come_again_only_after_all_have_come() -> None:
+def test_changed_pairs_come_again_only_after_all_have_come() -> None:
     measured = Medians(("a.b",), np.zeros((1, 4)), np.arange(4.0)[None])
     drawn = changed(measured, 10, np.random.default_rng(2))[0].tolist()
     assert [sorted(drawn[start : start + 4]) for start in (0, 4)] == [[0, 1, 2, 3]] * 2
     assert len(set(drawn[8:])) == 2
 
 
-def test_medians_are_of_whole_screening_pairs_and_of_cases_that_some_pair_timed() -> None:
+def test_medians_are_of_whole_pairs_and_of_timed_cases() -> None:
     rows = [("screen", pair, side, "a.b", 10.0) for pair in (0, 1, 2) for side in ("base", "head")]
     rows += [("screen", 0, "base", "a.c", 20.0), ("screen", 0, "head", "a.c", 40.0)]
     rows += [("screen", 0, "base", "a.lost", 5.0), ("screen", 1, "head", "a.lost", 5.0)]
@@ -126,7 +124,7 @@ def gate(exit_code: int = 0, experiment: Experiment = Experiment.SAME, **verdict
     return Gate(experiment, exit_code, 3, 10, 4, 190.0, verdicts)
 
 
-def test_whole_runs_count_once_each_and_a_failed_one_is_a_false_positive_whatever_failed_it() -> None:
+def test_a_whole_run_that_failed_is_one_false_positive() -> None:
     found = whole_gates([gate(a="SLOWER"), gate(a="FASTER", b="INCONCLUSIVE"), gate(exit_code=1)])
     assert found.to_numpy().tolist() == [
         [True, False, False, 4],
@@ -135,7 +133,7 @@ def test_whole_runs_count_once_each_and_a_failed_one_is_a_false_positive_whateve
     ]
 
 
-def test_whole_runs_on_copies_count_how_many_of_a_cell_were_flagged() -> None:
+def test_whole_runs_on_copies_count_what_a_cell_flagged() -> None:
     cases = tuple(f"steps.copy_float-150us-10pm-{repeat}" for repeat in (0, 1))
     flagged = Gate(Experiment.STEPS, 1, 2, 10, 4, 60.0, {cases[0]: "SLOWER", cases[1]: "INCONCLUSIVE"})
     measured = Medians(cases, np.zeros((2, 1)), np.zeros((2, 1)))
@@ -149,7 +147,7 @@ def test_the_cell_of_a_copy_is_in_its_id() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 99), st.floats(0.0001, 0.01))
-def test_what_is_settled_at_a_look_has_no_later_pair_and_the_rest_has_all(seed: int, noise: float) -> None:
+def test_what_is_settled_at_a_look_has_no_later_pair(seed: int, noise: float) -> None:
     log_time = np.zeros(24)
     every = np.random.default_rng(seed).normal(0, noise, (24, 10))
     taken = as_screened(every, log_time)

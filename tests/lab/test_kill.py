@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "lab" / "faults"
 
 
-def test_what_two_kills_leave_is_whole_and_is_resumed_to_the_same_cases(tmp_path):
+def test_what_two_kills_leave_is_resumed_to_the_same_cases(tmp_path):
     done = kill.Record(3)
     cases = [f"scale.scale-{size}" for size in kill.SIZES]
     project = kill.Project(tmp_path, ROOT / ".cache")
@@ -22,7 +22,7 @@ def test_what_two_kills_leave_is_whole_and_is_resumed_to_the_same_cases(tmp_path
     assert done.found["runs resumed to their end"] + done.found["runs that went on by themselves"] == 1
 
 
-def test_a_file_that_is_being_replaced_when_its_writer_is_killed_is_the_old_or_the_new_one(tmp_path):
+def test_a_file_whose_writer_is_killed_is_the_old_or_the_new_one(tmp_path):
     done = kill.Record(1)
     for number in range(3):
         kill.large_file(tmp_path / str(number), Random(number), done)
@@ -45,7 +45,7 @@ def test_a_series_is_recorded_with_its_kills_and_nothing_broken():
     assert kills["while a large file is replaced"] >= 50
 
 
-def test_full_and_read_only_disks_are_recorded_and_none_of_them_broke_a_file():
+def test_full_and_read_only_disks_broke_no_file():
     record = json.loads((RECORDS / "disks.json").read_text(encoding="utf-8"))
     assert record["broken"] == []
     errors = Counter(run["error"] for run in record["runs"] if run["exit"] == 2)

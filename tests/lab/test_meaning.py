@@ -11,12 +11,12 @@ from lab.pages import ROOT
 
 
 @pytest.mark.parametrize("mutant", meaning.listed(), ids=lambda mutant: mutant["name"])
-def test_a_mistake_is_one_edit_of_a_file_that_is_there_and_its_tests_are_too(mutant: dict[str, str]) -> None:
+def test_a_mistake_is_one_edit_of_a_file_and_has_its_tests(mutant: dict[str, str]) -> None:
     assert meaning.mutated(mutant) != (ROOT / mutant["file"]).read_text(encoding="utf-8")
     assert all((ROOT / test).is_file() for test in mutant["tests"])
 
 
-def test_at_least_95_percent_of_them_were_caught_and_each_survivor_is_explained() -> None:
+def test_95_percent_were_caught_and_survivors_are_explained() -> None:
     record = json.loads(meaning.RECORD.read_text(encoding="utf-8"))
     explained = {mutant["name"] for mutant in meaning.listed() if "survives" in mutant}
     assert {*record["caught"], *record["survived"]} == {mutant["name"] for mutant in meaning.listed()}

@@ -57,7 +57,7 @@ def test_a_wide_range_of_integers_is_drawn_whole(low, high):
     assert {int(value) & 1 for value in values} == {0, 1}
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
+def test_the_same_seed_gives_the_same_bits():
     first, again, other = (random_array(np, (1000,), "float32", seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -69,7 +69,7 @@ def test_random_truth_values_are_both():
     assert 400 < values.sum() < 600
 
 
-def test_a_longer_array_begins_like_a_shorter_one_of_the_same_seed():
+def test_a_longer_array_begins_like_a_shorter_one():
     assert np.array_equal(random_array(np, (50,), "float32", 7), random_array(np, (500,), "float32", 7)[:50])
 
 
@@ -114,7 +114,7 @@ def test_input_data_that_does_not_fit_is_one_line(buffer, reported):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_random_numbers_of_a_narrow_float_fill_the_range_and_differ(dtype):
+def test_random_numbers_of_a_narrow_float_fill_the_range(dtype):
     stored = random_array(np, (257, 130), dtype, seed=0)
     assert stored.dtype == dtypes.storage(dtype)
     values = dtypes.decoded(np, stored, dtype)
@@ -151,7 +151,7 @@ GIVEN = {
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"])
 @pytest.mark.parametrize("form", GIVEN)
-def test_saved_arrays_and_functions_give_a_narrow_type_as_values_or_as_its_own_elements(tmp_path, dtype, form):
+def test_a_narrow_type_is_given_as_values_or_as_elements(tmp_path, dtype, form):
     values = np.array([[0, 1, 2, 6], [4, 5, 6, 7]], dtypes.value_type(dtype))
     array, file = GIVEN[form](values, dtype), tmp_path / "x.npy"
     np.save(file, array)

@@ -66,7 +66,7 @@ def test_a_graph_counts_as_its_launches():
     )
 
 
-def test_a_counter_that_stands_still_or_is_not_there_gives_nothing():
+def test_a_counter_that_stands_still_or_is_gone_gives_nothing():
     gpu = Gpu(None)
     assert loop(gpu.launch, 1e6 * LAUNCH_S, gpu, gpu.clock) is None
     assert idle_w(gpu, gpu.clock, gpu.rest) is None

@@ -16,7 +16,7 @@ WORK = Work(bytes=1 << 30, flops=0)
 LEAST_US = 223.0
 
 
-def test_a_case_with_a_floor_is_expected_at_its_floor_and_one_without_at_1_percent_of_peak():
+def test_a_case_is_expected_at_its_floor_or_at_1_percent_of_peak():
     assert expected_launch_s(WORK, LEAST_US, 0.5) == pytest.approx(446e-6)
     assert expected_launch_s(WORK, LEAST_US, None) == pytest.approx(22.3e-3)
 
@@ -38,7 +38,7 @@ def test_a_launch_that_reaches_its_floor_is_never_too_slow(floor, least_us):
 
 
 @given(st.floats(1e-6, 60))
-def test_the_samples_of_a_plan_fit_the_limit_at_the_speed_of_the_checked_launch(launch_s):
+def test_a_plans_samples_fit_the_limit_at_the_checked_speed(launch_s):
     plan = SamplingPlan()
     batches_us = [[launch_s * 1e6] * plan.batch]
     launches = plan.warmup + plan.batch
@@ -49,6 +49,6 @@ def test_the_samples_of_a_plan_fit_the_limit_at_the_speed_of_the_checked_launch(
         assert sampling_limit_s(5.0, launch_s, plan) > launches * launch_s
 
 
-def test_the_emulator_is_granted_time_by_threads_and_a_build_by_its_number():
+def test_the_emulator_is_granted_time_by_threads():
     assert [processor_limit_s(Launch((n, 1, 1), (256, 1, 1)), 60) for n in (1, 256, 1024)] == [60, 60, 240]
     assert build_limit_s(100) > build_limit_s(1) > 100

@@ -22,7 +22,7 @@ def test_arrays_lie_aligned_inside_the_room_and_apart(sizes, seed, times_as_larg
 
 
 @given(sizes, seeds)
-def test_arrays_that_need_more_than_half_the_room_stay_where_they_are(sizes, seed):
+def test_arrays_beyond_half_the_room_stay_where_they_are(sizes, seed):
     room = 2 * sum(size + alignment_bytes(size) for size in sizes) - 1
     assert random_offsets(sizes, room, np.random.default_rng(seed)) is None
 

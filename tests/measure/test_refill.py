@@ -66,7 +66,7 @@ def test_the_cipher_is_speck_64_128_as_its_authors_printed_it():
     assert (int(left[0]), int(right[0])) == (0x8C6FA548, 0x454E028B)
 
 
-def test_places_of_changed_words_do_not_follow_from_those_of_other_pages():
+def test_places_of_changed_words_follow_from_no_other_page():
     page, pages = 1024, 64
 
     def places(word):
@@ -92,12 +92,12 @@ def test_places_of_changed_words_do_not_follow_from_those_of_other_pages():
         ((100, 200), "int4", 20000),
     ],
 )
-def test_a_pool_has_as_many_elements_as_its_buffer_from_4096_up_to_8_mib(shape, dtype, elements):
+def test_a_pool_is_as_large_as_its_buffer_within_limits(shape, dtype, elements):
     pool = refill.pool_of(Buffer(Role.INOUT, shape, dtype))
     assert (pool.role, pool.shape, pool.dtype) == (Role.IN, (elements,), dtype)
 
 
-def test_inputs_that_may_change_are_drawn_from_their_like_and_outputs_from_noise():
+def test_inputs_are_drawn_from_their_like_outputs_from_noise():
     buffers = {role: Buffer(role, (8,)) for role in Role}
     arguments = (Scalar(1), *buffers.values(), Buffer(Role.IN, (8,), data=2.0), Buffer(Role.INOUT, (8,), data=(0, 1)))
     case = Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), arguments, Work(0), lambda *_: ())
@@ -114,7 +114,7 @@ def test_inputs_that_may_change_are_drawn_from_their_like_and_outputs_from_noise
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "bool", "int32", "bfloat16"])
-def test_noise_is_4_mib_of_random_bytes_but_for_the_exponents_of_real_types(dtype):
+def test_noise_is_4_mib_of_random_bytes_but_for_exponents(dtype):
     found = refill.noise(np, dtype, 7)
     assert found.nbytes == 4 << 20
     part = dtypes.storage(dtype).itemsize // (2 if dtype == "complex64" else 1)
@@ -150,7 +150,7 @@ ROLES = st.lists(st.sampled_from(list(Role)), min_size=1, max_size=4)
 
 
 @given(roles=ROLES, launches=st.lists(st.booleans(), min_size=1, max_size=5), size=SIZES)
-def test_what_a_launch_was_given_is_drawn_again_whatever_kernels_wrote(roles, launches, size):
+def test_what_a_launch_was_given_is_drawn_again(roles, launches, size):
     buffers = {2 * at: Buffer(role, (size,)) for at, role in enumerate(roles)}
     arrays = {at: np.zeros(size, "float32") for at in buffers}
     tested = contents(buffers, arrays)
@@ -183,7 +183,7 @@ class Recording(refill.HostRefiller):
         np.copyto(target, origin)
 
 
-def test_each_kind_of_buffer_is_drawn_whole_or_changed_in_part_as_its_role_asks():
+def test_each_buffer_is_drawn_or_changed_as_its_role_asks():
     roles = (Role.OUT, Role.IN, Role.INOUT, Role.TEMP, Role.IN, Role.INOUT, Role.SCRATCH)
     saved = (4, 5)
     buffers = {at: Buffer(role, (2000 + at,), data=1.0 if at in saved else None) for at, role in enumerate(roles)}
@@ -227,7 +227,7 @@ def test_each_kind_of_buffer_is_drawn_whole_or_changed_in_part_as_its_role_asks(
     assert [array is arrays[at] for array, at in zip(refill.outputs_of(buffers, arrays), (0, 2, 5), strict=True)]
 
 
-def test_an_earlier_launch_of_a_batch_is_known_after_later_ones_too():
+def test_an_earlier_launch_is_known_after_later_ones():
     buffers = {0: Buffer(Role.IN, (4096,)), 1: Buffer(Role.INOUT, (4096,)), 2: Buffer(Role.IN, (4096,), data=1.0)}
     arrays = {at: np.ones(4096, "float32") for at in buffers}
     tested = contents(buffers, arrays, saved=(2,))
@@ -251,7 +251,7 @@ def test_an_earlier_launch_of_a_batch_is_known_after_later_ones_too():
         ([Role.SCRATCH, Role.IN], (1,), False),
     ],
 )
-def test_an_answer_that_was_kept_is_wrong_where_some_input_changes_or_there_is_none(roles, saved, renewed):
+def test_a_kept_answer_is_wrong_where_some_input_changes(roles, saved, renewed):
     buffers = {at: Buffer(role, (8,), data=1.0 if at in saved else None) for at, role in enumerate(roles)}
     arrays = {at: np.ones(8, "float32") for at in buffers}
     tested = contents(buffers, arrays, saved=saved)
@@ -309,7 +309,7 @@ def measured(folder, name, body, **changed):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_that_does_not_do_its_work_when_it_is_timed_is_wrong(tmp_path, name):
+def test_a_kernel_that_is_idle_when_it_is_timed_is_wrong(tmp_path, name):
     outcome = measured(tmp_path, name, KERNELS[name])
     if name == "honest":
         assert outcome.judgement.verdict is Verdict.NO_FLOOR
@@ -355,7 +355,7 @@ def test_at_least_eight_launches_of_a_case_are_compared(launch_us):
     assert checks.wanted(6, launch_us) == 0
 
 
-def test_a_launch_over_ten_milliseconds_owes_two_and_a_process_of_an_ab_one():
+def test_a_launch_over_ten_milliseconds_owes_two():
     assert checks_of(checks=True).owed(10_001.0) == LEAST_LONG_COMPARED
     assert checks_of(checks=False).owed(10.0) == 1
     assert checks_of(checks=True, compare=None).owed(10.0) == 0

@@ -33,7 +33,7 @@ def sampled(plan, highest_mhz, batch, power=lambda: None):
     return sampling
 
 
-def test_samples_that_scatter_within_a_batch_alone_do_not_ask_for_more_batches():
+def test_scatter_within_a_batch_alone_asks_for_no_more_batches():
     assert SamplingPlan(min_samples=8, budget_us=1e9).done([[8.0, 10.0, 12.0]] * 4)
 
 
@@ -41,7 +41,7 @@ def test_three_batches_are_too_few_to_estimate_an_error_from():
     assert relative_error([[5.0]] * 3 + [[]]) == math.inf
 
 
-def test_the_relative_error_is_that_of_the_median_of_the_batch_medians():
+def test_the_error_is_that_of_the_median_of_batch_medians():
     batches_us = [[9.0, 10.0, 50.0], [12.0], [11.0, 11.0], [13.0], []]
     deviation = math.sqrt(sum((median - 11.5) ** 2 for median in (10, 12, 11, 13)) / 3)
     assert relative_error(batches_us) == pytest.approx(math.sqrt(math.pi / 2) * deviation / 2 / 11.5)
@@ -61,7 +61,7 @@ def test_each_limit_of_sampling_is_reached_exactly_at_its_value():
     assert plan.done([], discarded=8)
 
 
-def test_sampling_gives_up_only_where_more_are_discarded_than_kept():
+def test_sampling_gives_up_where_more_are_discarded_than_kept():
     plan = SamplingPlan(min_samples=4, max_samples=100, target_relative_error=0.0)
     scattered = [[9.0, 11.0], [10.0, 12.0]]
     assert not plan.done(scattered * 4, discarded=16)
@@ -69,7 +69,7 @@ def test_sampling_gives_up_only_where_more_are_discarded_than_kept():
     assert not plan.done(scattered * 3, discarded=15)
 
 
-def test_batches_are_taken_until_the_plan_is_satisfied_and_throttled_samples_are_left_out():
+def test_batches_are_taken_until_the_plan_is_satisfied():
     readings = [[(10.0, 1980.0), (99.0, 900.0)], [(11.0, None), (12.0, 1800.0)], [(13.0, 1980.0), (14.0, 1980.0)]]
     asked = []
 
@@ -101,7 +101,7 @@ def tensor_batches(*readings, clock_mhz=1590.0):
     return sampled(plan, 1980.0, lambda *_: [(10.0, clock_mhz)] * 2, lambda: next(left)).samples("events")
 
 
-def test_samples_that_nothing_but_power_slowed_are_kept_and_said_to_be_bound_by_power():
+def test_samples_that_power_slowed_are_kept_and_said_to_be_so():
     samples = tensor_batches(PowerReading(690.0, True), PowerReading(700.0, True), PowerReading(None, True))
     assert (len(samples.times_us), samples.discarded, samples.power_w) == (6, 0, 695.0)
     assert samples.power_bound
@@ -109,7 +109,7 @@ def test_samples_that_nothing_but_power_slowed_are_kept_and_said_to_be_bound_by_
     assert re.findall(r"\d+", samples.clock) == ["1590", "1980"]
 
 
-def test_batches_in_which_something_else_slowed_the_clock_are_dropped_and_the_case_is_not_bound_by_power():
+def test_batches_that_something_else_slowed_are_dropped():
     slowed, steady = PowerReading(700.0, False), PowerReading(700.0, True)
     samples = tensor_batches(steady, slowed, steady, steady)
     assert (len(samples.times_us), samples.discarded) == (6, 2)
@@ -131,13 +131,13 @@ def test_a_batch_without_a_sample_to_keep_is_known():
     assert (len(samples.times_us), samples.discarded) == (2, 3)
 
 
-def test_a_case_of_throttled_samples_alone_ends_and_is_not_conclusive():
+def test_a_case_of_throttled_samples_is_not_conclusive():
     samples = sampled(SamplingPlan(max_samples=6), 1980.0, lambda *_: [(10.0, 100.0)] * 2).samples("events")
     assert samples == Samples((), (), 6, "events")
     assert not samples.conclusive
 
 
-def test_a_clock_of_exactly_nine_tenths_counts_and_an_unknown_limit_counts_everything():
+def test_a_clock_of_exactly_nine_tenths_counts():
     assert undisturbed(1782.0, 1980.0)
     assert not undisturbed(1781.9, 1980.0)
     assert undisturbed(1.0, None)
@@ -155,7 +155,7 @@ def test_the_control_follows_the_samples_of_a_short_kernel_alone():
     assert asked(99.0).samples("events").control_us is None
 
 
-def test_rounds_of_a_pair_go_on_until_their_ratios_agree_or_there_are_enough():
+def test_rounds_go_on_until_ratios_agree_or_there_are_enough():
     plan = PairPlan(ONE_BATCH, least_rounds=4, most_rounds=12, target_error=0.001)
     assert [plan.done([0.0] * count) for count in range(9)] == [False] * 4 + [True] + [False] * 3 + [True]
     assert not plan.done([-0.01, 0.01] * 4)
@@ -167,7 +167,7 @@ def test_rounds_of_a_pair_go_on_until_their_ratios_agree_or_there_are_enough():
 
 
 @pytest.mark.parametrize("period", [2, 4])
-def test_what_returns_every_second_or_fourth_batch_meets_both_sides_alike(period):
+def test_what_returns_regularly_meets_both_sides_alike(period):
     sides = [side for count in range(4) for side in ("base", "head")[:: 1 if base_first(count) else -1]]
     for phase in range(period):
         assert sides[phase::period].count("base") == sides[phase::period].count("head")
@@ -177,7 +177,7 @@ def test_kernels_of_a_process_of_many_cases_have_fewer_rounds():
     assert [pair_plan(50.0, cases).most_rounds for cases in (3, 64, 65, 200)] == [16, 16, 8, 8]
 
 
-def test_a_long_kernel_has_fewer_samples_of_a_round_and_fewer_rounds():
+def test_a_long_kernel_has_fewer_samples_and_rounds():
     plans = [pair_plan(launch_us, 3) for launch_us in (5.0, 100.0, 101.0, 160.0, 400.0, 5000.0)]
     assert [plan.share.max_samples for plan in plans] == [6, 6, 6, 5, 2, 1]
     assert [plan.least_rounds for plan in plans] == [4, 4, 2, 2, 2, 2]
@@ -199,7 +199,7 @@ def test_samples_that_were_taken_in_parts_count_as_one():
     assert joined(steady).steady_below_mhz == 5.0
 
 
-def test_a_case_without_a_sample_is_not_conclusive_and_one_of_unknown_clock_not_bound_by_power():
+def test_a_case_without_a_sample_is_not_conclusive():
     nothing = Samples((), (), 0, "")
     assert not nothing.conclusive
     unknown = Samples((1.0,), (None,), 0, "", steady_below_mhz=1000.0)
@@ -210,7 +210,7 @@ def test_a_case_without_a_sample_is_not_conclusive_and_one_of_unknown_clock_not_
     assert [Samples((1.0,) * 4, (None,) * 4, discarded, "").conclusive for discarded in (4, 5)] == [True, False]
 
 
-def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_process_of_an_ab():
+def test_a_control_is_not_timed_for_a_case_without_samples():
     plan = SamplingPlan(min_samples=2, max_samples=4, control_batches=1)
     gone = sampled(plan, 1000.0, lambda *_: [(1.0, 1.0)] * 2)
     assert (gone.samples("").times_us, gone.control_batches) == ((), 0)
@@ -218,7 +218,7 @@ def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_pr
 
 
 @pytest.mark.parametrize("plan", [SamplingPlan(), REPEATED])
-def test_a_kernel_gets_six_samples_8_ms_in_all_and_240_where_it_is_short_and_scatters(plan):
+def test_a_kernel_gets_6_samples_or_240_where_it_scatters(plan):
     assert not plan.done([[1600.0] * 5])
     assert not plan.done([[1300.0] * 6])
     assert plan.done([[1334.0] * 6])
@@ -233,7 +233,7 @@ def scattered_by(share, batches, time_us):
     return [[time_us - off] * 6, [time_us + off] * 6] * (batches // 2)
 
 
-def test_a_fair_error_is_enough_after_96_samples_or_8_ms_and_20_ms_whatever_it_is():
+def test_a_fair_error_is_enough_after_96_samples_or_8_ms():
     plan = SamplingPlan()
     assert not plan.done(scattered_by(0.0059, 14, 10.0))
     assert plan.done(scattered_by(0.0059, 16, 10.0))
@@ -286,7 +286,7 @@ def test_five_samples_have_no_interval_of_their_median():
     assert Samples((1.0,) * 5, (None,) * 5, 0, "").median_interval_us is None
 
 
-def test_one_part_whose_clock_something_else_lowered_is_enough_for_the_whole():
+def test_one_part_that_something_else_slowed_is_enough():
     steady = Samples((1.0,), (None,), 0, "", steady_below_mhz=1000.0)
     assert joined([replace(steady, steady_below_mhz=None), steady]).steady_below_mhz is None
     assert joined([steady, replace(steady, steady_below_mhz=None)]).steady_below_mhz is None

@@ -77,7 +77,7 @@ def test_no_module_imports_in_a_circle() -> None:
     list(TopologicalSorter(graph).static_order())
 
 
-def test_nothing_imports_the_experiments_and_the_wheel_has_none_of_them() -> None:
+def test_nothing_imports_the_experiments_nor_has_the_wheel_any() -> None:
     experiments = re.compile(r"^\s*(from|import) lab\b|\blab\.\w+\.\w+", re.MULTILINE)
     others = [path for folder in ("suite", "kernels") for path in (ROOT / folder).rglob("*.py")]
     assert [path for path in (*SOURCES, *others) if experiments.search(path.read_text())] == []
@@ -110,7 +110,7 @@ NO_OUTPUTS = {
 """Modules that write elsewhere than in folders of outputs: in temporary and new folders, and in caches."""
 
 
-def test_outputs_are_written_and_removed_by_the_functions_that_follow_no_links() -> None:
+def test_outputs_are_written_by_functions_that_follow_no_links() -> None:
     """Those of ``peakgate.base.files``: a change can commit links in a folder of outputs."""
     writing = {path.relative_to(ROOT / "src") for path in SOURCES if WRITES.search(path.read_text())}
     assert {path for path in writing if path.name not in NO_OUTPUTS.get(path.parent.as_posix(), ())} == set()

@@ -43,7 +43,7 @@ def test_every_verb_explains_itself(verb, capsys):
         *("bench --no-such-option", "check --seed -1", "history --since x", "ab --pairs 0", "floors", "help a b c"),
     ],
 )
-def test_a_mistake_in_the_options_of_a_verb_is_one_line_with_its_code(mistake, project, capfd):
+def test_a_mistake_in_a_verbs_options_is_one_line_with_its_code(mistake, project, capfd):
     assert cli.main(mistake.split()) == 2
     reported = capfd.readouterr().err
     assert (len(reported.splitlines()), reported[-8:]) == (1, f"[{Code.OPTION}]\n")
@@ -102,7 +102,7 @@ def test_a_run_is_saved_wherever_its_output_goes(project, tmp_path, redirected, 
     assert not reported or (f"[{Code.SYSTEM}]" in reported and len(reported.splitlines()) == 1)
 
 
-def test_a_working_directory_that_is_gone_is_bad_input_in_one_line(tmp_path):
+def test_a_missing_working_directory_is_bad_input_in_one_line(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     command = shlex.join([sys.executable, "-P", "-m", "peakgate", "compare", "a", "b"])

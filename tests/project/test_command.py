@@ -82,7 +82,7 @@ def test_no_file_is_left_half_written(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 
 
-def test_a_reader_of_the_output_that_has_gone_changes_neither_verdict_nor_files(tmp_path: Path) -> None:
+def test_a_reader_that_is_gone_changes_neither_verdict_nor_files(tmp_path: Path) -> None:
     base, new = save(tmp_path, "base", document()), save(tmp_path, "new", document(slower(PAD, 1.05)))
     reader, writer = os.pipe()
     os.close(reader)
@@ -120,7 +120,7 @@ def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_pytest_benchmark_compares_runs_at_the_root_without_the_extra_reports(tmp_path: Path) -> None:
+def test_pytest_benchmark_compares_without_the_extra_reports(tmp_path: Path) -> None:
     """Its command loads the conftest files where importing pandas or SciPy fails, as in the environment of `bench`.
 
     Metadata that a build left in the root may be met too, and names its conftest.py as a module of the plug-in.

@@ -30,7 +30,7 @@ def test_no_page_takes_the_topic_of_another():
     assert len({path.stem for path in pages}) == len(pages)
 
 
-def test_a_topic_in_the_singular_is_the_page_and_not_a_section_of_another(capsys):
+def test_a_topic_in_the_singular_is_the_page_not_a_section(capsys):
     assert shown(capsys, "check") == shown(capsys, "checks")
 
 
@@ -69,7 +69,7 @@ def test_settings_are_the_keys_that_the_reader_knows(capsys):
     assert "``[" not in text
 
 
-def test_messages_name_topics_that_exist_and_no_file_of_a_checkout():
+def test_messages_name_topics_that_exist_and_no_file():
     text = {path: path.read_text(encoding="utf-8") for path in SOURCES}
     named = {topic for each in text.values() for topic in re.findall(r"`peakgate help ([^`{]+)`", each)}
     assert {"settings", "floors"} <= named

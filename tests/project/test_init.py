@@ -26,7 +26,7 @@ def shrink(project):
     example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
 
 
-def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, bench):
+def test_a_new_project_has_a_kernel_and_a_test_that_run(tmp_path, bench):
     assert main(["init"]) == 0
     shrink(tmp_path)
     done = bench(tmp_path, "--benchmark-json=run.json", "-k", "bench_scale")
@@ -37,7 +37,7 @@ def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, benc
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
 
 
-def test_plain_pytest_collects_the_example_and_no_helper_of_other_files(tmp_path):
+def test_plain_pytest_collects_the_example_and_no_helper(tmp_path):
     assert main(["init"]) == 0
     shrink(tmp_path)
     (tmp_path / "test_other.py").write_text("def bench_helper(): raise OSError\n\n\ndef test_other(): pass\n")
@@ -53,7 +53,7 @@ def test_a_file_of_benchmark_tests_is_collected_once(tmp_path, option):
     assert done.stdout.count("bench_scale[") == 1, done.stdout + done.stderr
 
 
-def test_what_is_there_is_left_and_a_folder_of_benchmarks_is_not_taken_for_ours(tmp_path, capsys):
+def test_what_is_there_is_left_and_not_taken_for_ours(tmp_path, capsys):
     (tmp_path / "benchmarks").mkdir()
     assert main(["init"]) == 0
     assert config.current().benchmarks == (tmp_path / "gpu_benchmarks",)
@@ -97,7 +97,7 @@ def hosted_steps(folder):
     return {step["name"]: step["run"] for step in job["steps"] if "name" in step and step["name"] != "Install"}
 
 
-def test_the_hosted_job_passes_on_a_new_project_and_fails_on_a_defect(tmp_path):
+def test_the_hosted_job_passes_a_new_project_and_fails_a_defect(tmp_path):
     pytest.importorskip("cuda.bindings", reason="resources compiles with NVRTC")
     steps = hosted_steps(tmp_path)
     assert steps.keys() == {"Check", "Resources", "Results"}
@@ -151,7 +151,7 @@ def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatc
         (None, "OWNER/REPOSITORY"),
     ],
 )
-def test_the_changes_workflow_calls_the_judge_of_the_protected_branch(tmp_path, address, repository):
+def test_the_changes_workflow_calls_the_protected_judge(tmp_path, address, repository):
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     if address:
         subprocess.run(["git", "remote", "add", "origin", address], cwd=tmp_path, check=True)

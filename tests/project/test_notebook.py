@@ -54,7 +54,7 @@ def test_the_notebook_runs_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> None
     assert names["full"]["tflops"].max() < roof.max() == names["full"]["gpu_peak_tflops"].max()
 
 
-def test_change_points_are_a_frame_whose_open_ones_are_the_regressions(tmp_path: Path) -> None:
+def test_change_points_are_a_frame_with_the_open_regressions(tmp_path: Path) -> None:
     for day in range(1, 25):
         save(tmp_path / "runs", f"r{day:02d}", document(slower(PAD, 1.05) if day > 12 else LADDER, day=day))
     runs = peakgate.reports.load(tmp_path / "runs")

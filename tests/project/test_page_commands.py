@@ -150,7 +150,7 @@ def known_options(verb: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("topic", topics())
-def test_a_command_that_a_page_names_has_the_options_that_it_gives(topic: str) -> None:
+def test_a_command_on_a_page_has_the_options_that_it_gives(topic: str) -> None:
     code = "\n".join(re.findall(r"`+[^`]+`+", page(topic)))
     for verb, arguments in MENTIONED.findall(code):
         assert verb in VERBS, verb

@@ -52,7 +52,7 @@ def test_a_defect_in_a_file_with_host_code_is_found(project):
     assert checked("saxpy")[0] == 1
 
 
-def test_the_stages_of_a_family_have_the_ids_that_their_page_says(project):
+def test_a_familys_stages_have_the_ids_that_their_page_says(project):
     folder = project / "kernels" / "scale"
     folder.mkdir()
     (example,) = re.findall(r"```python\n(.*?)```", page("stages"), re.DOTALL)

@@ -35,7 +35,7 @@ def archive(path, *, time, mode, order):
     return path
 
 
-def test_a_build_without_tags_is_newer_than_the_last_release_and_older_than_the_next():
+def test_a_build_without_tags_is_between_two_releases():
     fallback = Version(SETTINGS["tool"]["setuptools_scm"]["fallback_version"])
     assert HEADINGS[0] == "Unreleased"
     assert fallback.is_devrelease
@@ -56,9 +56,7 @@ def test_the_changelog_has_no_release_twice_and_the_newest_first():
         ("0.3.0", False, "0.3.0+editable"),
     ],
 )
-def test_an_editable_installation_names_no_commit_that_its_checkout_has_left(
-    installed, beside_it, reported, monkeypatch, tmp_path
-):
+def test_an_editable_installation_names_no_commit_it_has_left(installed, beside_it, reported, monkeypatch, tmp_path):
     class Installed:
         version = installed
 
@@ -70,7 +68,7 @@ def test_an_editable_installation_names_no_commit_that_its_checkout_has_left(
     assert version() == reported
 
 
-def test_a_source_archive_has_no_trace_of_the_checkout_it_was_made_in(tmp_path):
+def test_a_source_archive_has_no_trace_of_its_checkout(tmp_path):
     normalised = build_script().normalised
     one = archive(tmp_path / "one.tar.gz", time=1_700_000_000, mode=0o600, order=("a", "b", "c"))
     other = archive(tmp_path / "other.tar.gz", time=1_800_000_007, mode=0o644, order=("c", "a", "b"))

@@ -90,7 +90,7 @@ def judge(origin: tuple[Path, str, str], scratch: Path, head: str, experiment: s
     return run("judge.yml", origin, scratch, about, STAND_IN_AB=experiment, **settings)
 
 
-def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
+def test_a_slower_kernel_fails_the_gate_and_is_in_the_summary(
     origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
     folder, _, base = origin
@@ -120,9 +120,7 @@ def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
     assert git(change, "status", "--porcelain", "--ignored") == ""
 
 
-def test_a_gate_whose_run_never_began_ends_with_2_whatever_verdicts_head_has_committed(
-    origin: tuple[Path, str, str], tmp_path: Path
-) -> None:
+def test_a_gate_whose_run_never_began_ends_with_2(origin: tuple[Path, str, str], tmp_path: Path) -> None:
     names = [f"{folder}/gate.json" for folder in ("judge/out", "out", ".judge/out")]
     head = changing(origin[0], dict.fromkeys(names, '{"exit_code": 0}'))
     job = judge(origin, tmp_path, head, "nowhere", STAND_IN_K="no_such_case")
@@ -152,7 +150,7 @@ HARMFUL = {
 """What would run, or be read, one folder from the judge."""
 
 
-def test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases(
+def test_a_change_that_tampers_with_its_judge_is_judged(
     origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
     head = changing(origin[0], TAMPERED | HARMFUL)
@@ -167,7 +165,7 @@ def test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases(
     )
 
 
-def test_what_sets_up_the_judge_neither_starts_in_the_change_nor_reads_its_settings() -> None:
+def test_what_sets_up_the_judge_reads_nothing_of_the_change() -> None:
     _, job = workflow.read("judge.yml")
     for step in job["steps"]:
         if "run" in step:
@@ -188,7 +186,7 @@ def changing(folder: Path, files: dict[str, str]) -> str:
     return commit
 
 
-def test_the_changes_own_workflow_only_calls_the_judge_of_the_base_branch() -> None:
+def test_the_changes_workflow_only_calls_the_bases_judge() -> None:
     document, job = workflow.read("gate.yml")
     assert "steps" not in job
     assert job["uses"].endswith("/.github/workflows/judge.yml@main")
@@ -223,7 +221,7 @@ EVENTS: list[tuple[str, str, dict[str, str], str | None]] = [
 
 @pytest.mark.parametrize("file", ["judge.yml", "github-judge.yml"])
 @pytest.mark.parametrize(("event", "ref", "about", "judged"), EVENTS)
-def test_the_event_names_the_commit_and_other_events_reach_no_gpu(
+def test_the_event_names_the_commit_and_others_reach_no_gpu(
     file: str, event: str, ref: str, about: dict[str, str], judged: str | None
 ) -> None:
     templates = workflow.ROOT / "src" / "peakgate" / "templates"
@@ -239,7 +237,7 @@ def test_the_event_names_the_commit_and_other_events_reach_no_gpu(
 
 
 @pytest.mark.parametrize("file", ["judge.yml", "github-judge.yml"])
-def test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped(file: str) -> None:
+def test_a_judge_drops_no_waiting_change_and_is_not_skipped(file: str) -> None:
     templates = workflow.ROOT / "src" / "peakgate" / "templates"
     _, job = workflow.read(file if file == "judge.yml" else str(templates / file))
     assert job["concurrency"]["queue"] == "max"
@@ -248,7 +246,7 @@ def test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped(file
     assert "${{ matrix.runner }}" in job["runs-on"]
 
 
-def test_no_script_of_a_checkout_has_a_part_in_the_end_of_the_judge_that_init_writes() -> None:
+def test_no_script_of_a_checkout_ends_the_judge_of_init() -> None:
     templates = workflow.ROOT / "src" / "peakgate" / "templates"
     _, job = workflow.read(str(templates / "github-judge.yml"))
     *before, judging, upload = job["steps"]
@@ -259,7 +257,7 @@ def test_no_script_of_a_checkout_has_a_part_in_the_end_of_the_judge_that_init_wr
         assert not any(ending in step.get("run", "") for ending in (".py", ".sh", "nox", "judge/tool"))
 
 
-def test_what_is_posted_is_of_the_runners_and_labels_that_the_judge_has() -> None:
+def test_what_is_posted_is_of_the_judges_runners_and_labels() -> None:
     _, judge_job = workflow.read("judge.yml")
     _, commenting = workflow.read("comment.yml")
     post = commenting["steps"][-1]["env"]
@@ -293,9 +291,7 @@ def test_a_forks_pull_request_runs_nothing_on_our_machines(origin: tuple[Path, s
     assert not (tmp_path / "calls").exists()
 
 
-def test_every_night_adds_a_run_to_the_history_and_judges_it_and_the_runner(
-    origin: tuple[Path, str, str], tmp_path: Path
-) -> None:
+def test_every_night_adds_a_run_to_the_history_and_judges_it(origin: tuple[Path, str, str], tmp_path: Path) -> None:
     history = tmp_path / "history"
     for day, factor in enumerate((1.0,) * 20 + (1.2,) * 5, start=1):
         taken = {"datetime": f"2025-11-{day:02d}T12:00:00+00:00"}  # a run of the future would be refused
@@ -366,14 +362,12 @@ def test_a_hosted_machine_runs_the_tests_of_every_room() -> None:
 def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path, str, str], tmp_path: Path) -> None:
     job = run("no-gpu.yml", origin, tmp_path, {"github.sha": origin[2]})
     assert not job.failed, said(job)
-    installing, *checking = calls(tmp_path)
-    assert installing == "-s tests --install-only"
-    assert {line.removeprefix("-s ") for line in checking} == set(HOSTED)
+    assert {line.removeprefix("-s ") for line in calls(tmp_path)} == {"tests --install-only", *HOSTED}
     assert "bench.json" in job.artifacts
 
 
 @pytest.mark.parametrize("name", ["comment.yml", "asked.yml"])
-def test_no_workflow_of_a_change_can_cancel_what_may_write_by_the_name_of_its_group(name: str) -> None:
+def test_no_workflow_of_a_change_cancels_what_may_write(name: str) -> None:
     document, job = workflow.read(name)
     assert "concurrency" not in document
     assert "concurrency" not in job
@@ -407,16 +401,14 @@ def completed(number: int | str, **more: str) -> dict[str, Any]:
         ("push", "main", False),
     ],
 )
-def test_the_gates_of_pull_requests_and_of_the_default_branch_are_posted(event: str, branch: str, runs: bool) -> None:
+def test_gates_of_requests_and_of_the_default_branch_are_posted(event: str, branch: str, runs: bool) -> None:
     _, job = workflow.read("comment.yml")
     about = {"github.event.workflow_run.event": event, "github.event.workflow_run.head_branch": branch}
     assert workflow.wanted(job["if"], completed(12) | about) == runs
 
 
 @stand_in_host.needs_jq
-def test_a_push_takes_an_older_verdict_out_of_the_comment_whatever_the_changes_workflows_do(
-    origin: tuple[Path, str, str], tmp_path: Path
-) -> None:
+def test_a_push_takes_an_older_verdict_out_of_the_comment(origin: tuple[Path, str, str], tmp_path: Path) -> None:
     document, _ = workflow.read("comment.yml")
     assert document["on"]["pull_request_target"] == {"types": ["synchronize"]}
     about = {"github.event_name": "pull_request_target", "github.event.number": "12", "github.sha": origin[2]}
@@ -432,7 +424,7 @@ def test_a_push_takes_an_older_verdict_out_of_the_comment_whatever_the_changes_w
 
 
 @stand_in_host.needs_jq
-def test_one_comment_is_kept_up_to_date_and_a_check_annotates_the_slower_kernel(
+def test_one_comment_is_kept_and_a_check_annotates_the_kernel(
     origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
     folder, _, head = origin

@@ -109,7 +109,7 @@ PLACES = [*((file, 1) for file in ELSEWHERE), ("a.cu", 0), ("a.cu", "1"), ("a.cu
 
 
 @pytest.mark.parametrize(("file", "line"), PLACES)
-def test_an_annotation_outside_the_repositorys_sources_is_left_out(file: object, line: object) -> None:
+def test_an_annotation_outside_the_sources_is_left_out(file: object, line: object) -> None:
     ab = AB | {"explained": {"cases": [EXPLAINED | {"file": file, "line": line}]}}
     assert render.check_run({"r": {"ab": ab}}, COMMIT, URL)["output"]["annotations"] == []
 
@@ -161,7 +161,7 @@ def from_artifact(content: bytes, inside: str, commit: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["protect", "bench", "ab", "gate"])
-def test_files_that_are_not_the_ones_the_gate_left_on_this_commit_are_no_verdict(name: str) -> None:
+def test_files_that_the_gate_did_not_leave_are_no_verdict(name: str) -> None:
     files = judged({"protect": OK, "bench": OK, "ab": AB}, "", COMMIT)
     assert from_artifact(artifact(files), "", COMMIT)
     assert from_artifact(artifact(files), "", "d" * 40) == {}
@@ -239,7 +239,7 @@ FAKE: dict[str, Any] = {"labels": ["ubuntu-latest"]}
         ([job("gate-x", name="other")] * 250 + [job(H200)], True),
     ],
 )
-def test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded(
+def test_a_pass_needs_every_job_of_the_judges_name_to_succeed(
     jobs: list[dict[str, Any]], passes: bool, tmp_path: Path
 ) -> None:
     assert written(GitHub(artifacts={H200: PASSING}, jobs=jobs), tmp_path) == (PASSED if passes else NO_VERDICT)
@@ -301,7 +301,7 @@ def test_an_artifact_that_another_job_replaced_is_no_verdict(
     assert set(said.values()) == {NO_VERDICT}
 
 
-def test_the_digest_that_is_read_is_the_one_that_the_judges_last_step_states() -> None:
+def test_the_digest_is_the_one_that_the_judges_last_step_states() -> None:
     script = runpy.run_path(str(Path(__file__).parents[2] / ".github" / "verdict.py"))
     assert script["DIGEST_OF"] + "gate.json" == believed.DIGEST_TITLE
 
@@ -384,7 +384,7 @@ DISPATCHED = {"event": "workflow_dispatch", "head_sha": "b" * 40}
 
 @needs_jq
 @pytest.mark.parametrize("event", ["pull_request", "workflow_dispatch"])
-def test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest(event: str, tmp_path: Path) -> None:
+def test_an_older_commits_gate_leaves_the_newest_comment(event: str, tmp_path: Path) -> None:
     found = {commit: judged({"protect": OK, "bench": OK, "ab": AB}, "", commit) for commit in (COMMIT, "d" * 40)}
     found[COMMIT] = judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT)
     hub = GitHub(head="d" * 40)
@@ -441,7 +441,7 @@ def test_the_pull_request_is_the_events(about: dict[str, str], commented: list[s
 
 @needs_jq
 @pytest.mark.parametrize("author", ["ada", "another-app[bot]", "github-actions"])
-def test_the_comment_of_anybody_else_that_has_the_marker_is_left_alone(author: str, tmp_path: Path) -> None:
+def test_anybody_elses_comment_with_the_marker_is_left_alone(author: str, tmp_path: Path) -> None:
     hub = GitHub(comments=[posted(0, render.COMMENT_MARKER, author)])
     assert posting(hub, tmp_path).exit_code == 0
     theirs, ours = (each["body"] for each in hub.comments)
@@ -481,7 +481,7 @@ PASS = render.render({"nvidia-h200": {"gate": OK, "protect": OK, "bench": OK, "a
 
 
 @needs_jq
-def test_a_push_takes_the_verdict_of_an_older_commit_out_of_the_comment(tmp_path: Path) -> None:
+def test_a_push_takes_an_older_verdict_out_of_the_comment(tmp_path: Path) -> None:
     assert "## Peakgate: pass" in PASS
     hub = GitHub(head="d" * 40, comments=[posted(0, PASS), posted(1, PASS, "ada")])
     assert posting(hub, tmp_path, event="pull_request_target").exit_code == 0
@@ -494,7 +494,7 @@ def test_a_push_takes_the_verdict_of_an_older_commit_out_of_the_comment(tmp_path
 
 
 @needs_jq
-def test_a_gate_of_an_older_commit_leaves_no_verdict_that_it_finds(tmp_path: Path) -> None:
+def test_an_older_commits_gate_leaves_no_verdict_it_finds(tmp_path: Path) -> None:
     hub = GitHub(head="d" * 40, comments=[posted(0, PASS)])
     assert posting(hub, tmp_path).exit_code == 0
     assert "## Peakgate: no verdict yet" in hub.comments[0]["body"]
@@ -502,9 +502,7 @@ def test_a_gate_of_an_older_commit_leaves_no_verdict_that_it_finds(tmp_path: Pat
 
 @needs_jq
 @pytest.mark.parametrize("comments", [[], [posted(0, PASS)]])
-def test_a_push_changes_no_comment_of_the_newest_commit_and_writes_none(
-    comments: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_push_neither_changes_the_newest_comment_nor_adds_one(comments: list[dict[str, Any]], tmp_path: Path) -> None:
     hub = GitHub(comments=[dict(each) for each in comments])
     assert posting(hub, tmp_path, event="pull_request_target").exit_code == 0
     assert hub.comments == comments

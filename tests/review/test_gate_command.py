@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib._bootstrap_external as imports
 import json
 import marshal
@@ -136,9 +137,16 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clones:
     return Clones(origin, runner, tmp_path / "out")
 
 
-def test_a_forks_change_is_judged_whole_and_what_was_not_measured_does_not_pass(clones: Clones) -> None:
+def named(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The files of verdicts that a gate has named."""
+    found = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("verdict")]
+    return [Path(name).name for name in found if Path(name).is_file()]
+
+
+def test_a_forks_change_is_judged_whole(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
     head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
     assert clones.gate("origin/main", head) == 3
+    assert named(capsys) == ["bench.json", "gate.json"]
     assert clones.cases() == {"twice.twice-256": "NO_FLOOR"}
     steps = {name: step["exit_code"] for name, step in clones.verdict["steps"].items()}
     assert steps == {"protect": 0, "bench": 0, "ab": 3}
@@ -149,16 +157,18 @@ def test_a_forks_change_is_judged_whole_and_what_was_not_measured_does_not_pass(
     assert len(git(clones.runner, "worktree", "list").splitlines()) == 1
 
 
-def test_only_files_that_stay_are_named(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
-    head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
-    given = ["gate", "origin/main", head, "--device", "cpu", "--repository", str(clones.runner)]
-    assert main(given) == 3
-    assert "gate.json" not in (printed := capsys.readouterr().out)
-    assert "bench.json" not in printed
-    assert main([*given, "--out", str(clones.out)]) == 3
-    named = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("verdict")]
-    assert [Path(name).name for name in named] == ["bench.json", "gate.json"]
-    assert all(Path(name).is_file() for name in named)
+@pytest.mark.parametrize(
+    ("options", "verdict", "passed"),
+    [
+        ({"home": None, "out": None}, None, "1 case: PASS"),
+        ({"home": None, "out": "new"}, "verdict: new/gate.json", "1 case: PASS; new/bench.json"),
+        ({"home": "home", "out": None}, "verdict: home/out/gate.json", "1 case: PASS; home/out/bench.json"),
+    ],
+)
+def test_only_files_that_stay_are_named(options: dict[str, str | None], verdict: str | None, passed: str) -> None:
+    lines = "verdict: home/out/gate.json", "1 case: PASS; home/out/bench.json"
+    shown = [command._where_it_stays(line, Path("home"), argparse.Namespace(**options)) for line in lines]
+    assert shown == [verdict, passed]
 
 
 def test_a_change_cannot_choose_the_base_that_judges_it(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,9 +262,7 @@ if "peakgate.session.prover" in sys.modules:
 """
 
 
-def test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_repository(
-    clones: Clones, tmp_path: Path
-) -> None:
+def test_a_familys_python_reaches_neither_judge_nor_verdict(clones: Clones, tmp_path: Path) -> None:
     home = tmp_path / "home"
     before = (ROOT / "src" / "peakgate" / "base" / "verdict.py").read_bytes()
     places = [str(home), str(tmp_path / "runner"), str(ROOT / "src")]
@@ -305,7 +313,7 @@ def deeper(clones: Clones) -> list[str]:
     return ["--repository", str(clones.runner / "deeper")]
 
 
-def test_what_a_change_weakens_is_listed_in_a_project_below_the_top_of_its_repository(clones: Clones) -> None:
+def test_what_a_change_weakens_is_listed_below_the_top_too(clones: Clones) -> None:
     where = deeper(clones)
     weaker = FAMILY.replace("bytes=lambda", "tolerance=1e9, bytes=lambda")
     head = clones.change({"deeper/kernels/twice/family.py": weaker, "deeper/kernels/twice/twice.cu": KERNEL % "3.0f"})
@@ -331,9 +339,7 @@ def test_a_change_cannot_make_another_folder_the_project(
         assert refusal(capsys) is Code.PROJECT
 
 
-def test_a_folder_that_looks_like_a_repository_of_its_own_is_refused(
-    clones: Clones, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_looks_like_a_repository_is_refused(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
     where = deeper(clones)
     config = "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\n"
     bare = {"HEAD": "ref: refs/heads/main\n", "config": config, "objects/none": "", "refs/none": ""}
@@ -353,9 +359,7 @@ touch built
 """
 
 
-def test_what_a_build_makes_of_its_tree_is_neither_its_repository_nor_leads_out_of_it(
-    clones: Clones, tmp_path: Path
-) -> None:
+def test_what_a_build_makes_is_no_repository_and_leads_nowhere(clones: Clones, tmp_path: Path) -> None:
     commit(clones.origin, {"peakgate.toml": 'build = "sh build.sh"\n', "build.sh": "true\n"})
     git(clones.runner, "fetch", "--quiet", "origin")
     head = clones.change({"build.sh": BUILT, "kernels/twice/twice.cu": KERNEL % "3.0f"})
@@ -383,7 +387,7 @@ def test_the_judges_folder_is_out_of_reach(clones: Clones, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_neither_a_tag_nor_a_branch_of_its_own_passes_for_the_protected_branch(
+def test_no_tag_or_branch_of_its_own_is_the_protected_branch(
     clones: Clones, capsys: pytest.CaptureFixture[str], known: bool
 ) -> None:
     weak = clones.change({"baselines/nvidia-h200/floors.toml": None})
@@ -428,7 +432,7 @@ def bench_twice(gpu_benchmark):
 """
 
 
-def test_benchmark_tests_run_in_processes_of_their_own_and_are_marked(clones: Clones) -> None:
+def test_benchmark_tests_run_in_marked_processes_of_their_own(clones: Clones) -> None:
     folder = {"peakgate.toml": 'benchmarks = ["benchmarks"]\n'}
     of_base, of_change = (
         {"benchmarks/bench_twice.py": BENCHMARK % side, "benchmarks/table.txt": side} for side in ("base", "change")
@@ -501,21 +505,35 @@ def test_a_reference_below_the_pythonpath_is_for_review(clones: Clones) -> None:
     assert [each["what"] for each in listed] == ["src/refs.py", "src/table.csv"]
 
 
-BY_A_RELATIVE_NAME = {
-    "when it is imported": "NOW = int(open('factor.txt').read())\ndef factor():\n    return NOW\n",
-    "through /proc": "def factor():\n    return int(open('/proc/self/cwd/factor.txt').read())\n",
-    "by a library": "import ctypes\ndef factor():\n    return ctypes.CDLL('./factor.so').factor()\n",
-    "by a program": "from subprocess import check_output\ndef factor():\n    return int(check_output('./factor'))\n",
-    "by asking whether it is there": "import os\ndef factor():\n    return 2 + os.path.exists('flag')\n",
-    "in a thread": "import numpy\nfrom concurrent.futures import ThreadPoolExecutor\ndef factor():\n"
-    "    with ThreadPoolExecutor() as pool:\n"
-    "        return float(list(pool.map(numpy.loadtxt, ['factor.txt']))[0])\n",
-}
-"""Functions of a base's family that give 2 by the base's files and 3 by the change's."""
+BY_A_RELATIVE_NAME = """
+import ctypes, os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import check_output
+
+import numpy
+
+IMPORTED = int(Path("factor.txt").read_text())
+
+def factor():
+    with ThreadPoolExecutor() as pool:
+        (in_a_thread,) = pool.map(numpy.loadtxt, ["factor.txt"])
+    found = {
+        "when it is imported": IMPORTED,
+        "through /proc": int(Path("/proc/self/cwd/factor.txt").read_text()),
+        "by a library": ctypes.CDLL("./factor.so").factor(),
+        "by a program": int(check_output("./factor")),
+        "by asking whether it is there": 2 + os.path.exists("flag"),
+        "in a thread": int(in_a_thread),
+    }
+    return max(found.values())
+
+"""
+"""A function of a base's family that gives 2 by the base's files, and 3 where any way leads to the change's."""
 
 
 def with_factor(folder: Path, factor: int) -> dict[str, str]:
-    """The files that those functions read, with a library that is built into ``folder``; executable ones are there."""
+    """The files that it reads, with a library that is built into ``folder``; executable ones are there."""
     (source := folder.parent / "factor.c").write_text(f"int factor(void) {{ return {factor}; }}")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(folder / "factor.so"), str(source)], check=True)
     (folder / "factor").write_text(f"#!/bin/sh\necho {factor}\n")
@@ -523,9 +541,8 @@ def with_factor(folder: Path, factor: int) -> dict[str, str]:
     return {"factor.txt": str(factor)} | ({"flag": ""} if factor == 3 else {})
 
 
-@pytest.mark.parametrize("way", BY_A_RELATIVE_NAME)
-def test_what_the_bases_reference_names_from_the_working_directory_is_the_bases(clones: Clones, way: str) -> None:
-    family = BY_A_RELATIVE_NAME[way] + FAMILY.replace("2 * given", "factor() * given")
+def test_files_that_the_bases_reference_names_are_the_bases(clones: Clones) -> None:
+    family = BY_A_RELATIVE_NAME + FAMILY.replace("2 * given", "factor() * given")
     commit(clones.origin, {"kernels/twice/family.py": family, **with_factor(clones.origin, 2)})
     git(clones.runner, "fetch", "--quiet", "origin")
     fork = clones.origin.parent / "fork"
@@ -570,7 +587,7 @@ def test_a_build_that_changes_a_file_of_the_commit_fails(clones: Clones) -> None
     assert "twice.cu" in clones.verdict["steps"]["build"]["reason"]
 
 
-def test_a_build_that_makes_endless_folders_fails_and_leaves_none(clones: Clones, tmp_path: Path) -> None:
+def test_a_build_of_endless_folders_fails_and_leaves_none(clones: Clones, tmp_path: Path) -> None:
     commit(clones.origin, {"peakgate.toml": 'build = "sh make.sh"\n', "make.sh": "true\n"})
     git(clones.runner, "fetch", "--quiet", "origin")
     deep = "i=0; while [ $i -lt 1500 ]; do mkdir d; cd d; i=$((i + 1)); done\n"
@@ -592,7 +609,7 @@ def test_a_commit_with_endless_folders_is_refused(clones: Clones, capsys: pytest
     assert refusal(capsys) is Code.PROTECTED
 
 
-def test_a_folder_that_becomes_a_link_to_another_project_is_refused(
+def test_a_folder_that_becomes_a_link_to_a_project_is_refused(
     clones: Clones, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {f"{folder}/{name}": text for folder in ("one", "other") for name, text in HONEST.items()}
@@ -606,8 +623,6 @@ def test_a_folder_that_becomes_a_link_to_another_project_is_refused(
 
 
 @pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH"])
-def test_an_empty_entry_in_a_list_of_folders_leads_to_no_program_of_a_change(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_entry_in_a_path_finds_nothing_of_a_change(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, ":/usr/bin::bin:./bin:/bin:")
     assert command._absolute_folders()[name] == "/usr/bin:/bin"

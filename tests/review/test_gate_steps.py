@@ -118,7 +118,7 @@ def test_a_step_ends_as_its_verdict_says(steps: Steps, code: int) -> None:
         (7, {"exit_code": 7}, 2),
     ],
 )
-def test_an_end_that_the_verdict_does_not_confirm_is_no_pass_and_no_regression(
+def test_an_end_that_the_verdict_does_not_confirm_is_bad_input(
     steps: Steps, ends: int, says: object, code: int
 ) -> None:
     found, _ = steps({"protect": ended(0), "bench": {"ends": ends, "says": says}, "ab": ended(0)})
@@ -137,7 +137,7 @@ def test_an_interrupted_step_ends_the_gate(steps: Steps) -> None:
         steps({"protect": ended(130)})
 
 
-def test_steps_run_in_their_trees_isolated_and_by_the_bases_floors(
+def test_steps_run_isolated_in_their_trees_by_the_bases_floors(
     steps: Steps, capsys: pytest.CaptureFixture[str]
 ) -> None:
     passing = {"protect": ended(0), "bench": ended(0), "ab": ended(0)}
@@ -197,7 +197,7 @@ REFS = Refs("b" * 40, "h" * 40, "t" * 40)
 @pytest.mark.parametrize(
     ("missing", "step"), [(None, (0, False)), ("head/ok", (1, True)), ("base/ok", (2, True)), ("both", (2, True))]
 )
-def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_is_bad_input(
+def test_a_change_that_does_not_build_is_a_regression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str | None, step: tuple[int, bool]
 ) -> None:
     home = trees.laid_out(tmp_path / "new" / "home")
@@ -241,7 +241,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("build", [None, OK, WORSE])
-def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passes(
+def test_a_project_is_measured_only_if_its_build_passes(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], build: gate.GateStep | None
 ) -> None:
     of_tests = "bench of benchmark tests"
@@ -280,7 +280,7 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
 
 
 @pytest.mark.parametrize("broken", ["no base", "no head", "no settings", "a link", "a file"])
-def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(home: Path, broken: str) -> None:
+def test_a_missing_or_moved_project_is_not_judged(home: Path, broken: str) -> None:
     base, head = home / "base" / "inside", home / "head" / "inside"
     if broken in ("no base", "no settings"):
         ((base if broken == "no base" else head) / "peakgate.toml").unlink()
@@ -350,7 +350,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
         assert found["files"] == {"bench.json": file_digest(out / "bench.json")}
 
 
-def test_without_a_folder_of_its_own_the_judge_works_in_none_that_the_change_reaches() -> None:
+def test_the_judge_works_in_no_folder_that_the_change_reaches() -> None:
     with pytest.raises(PeakgateError) as refused, trees.new_home(None, Path(tempfile.gettempdir()).resolve()):
         pass
     assert refused.value.code is Code.PROTECTED
@@ -385,7 +385,7 @@ def test_links_out_of_a_tree_are_removed_and_others_stay(tmp_path: Path) -> None
     assert sorted(path.name for path in tree.rglob("*")) == ["deep", "in"]
 
 
-def test_git_finds_the_repositories_of_before_and_no_others_whatever_a_build_made(tmp_path: Path) -> None:
+def test_git_finds_no_repository_that_a_build_made(tmp_path: Path) -> None:
     tree, outside = tmp_path / "tree", tmp_path / "outside"
     for name in (".git", "sub/module/.git"):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -458,7 +458,7 @@ def built(tmp_path: Path) -> tuple[Path, Callable[[str], str | None]]:
         ("chmod 0 third", None),
     ],
 )
-def test_what_a_build_adds_is_no_change_and_what_it_makes_of_committed_files_is(
+def test_a_build_may_add_files_but_not_change_committed_ones(
     built: tuple[Path, Callable[[str], str | None]], commands: str, changed: str | None
 ) -> None:
     tree, change = built
@@ -484,7 +484,7 @@ def test_a_folder_whose_settings_cannot_be_read_is_a_project(tmp_path: Path) -> 
     assert trees.is_project(tmp_path)
 
 
-def test_settings_of_the_change_are_named_and_the_bases_are_written(tmp_path: Path) -> None:
+def test_a_changes_settings_are_named_and_the_bases_written(tmp_path: Path) -> None:
     base = ProjectSettings(kernels="kernels", build="make")
     assert gate._differing(base, tmp_path)
     (tmp_path / "peakgate.toml").write_text('kernels = "others"\nbuild = "make"\n')
@@ -495,9 +495,7 @@ def test_settings_of_the_change_are_named_and_the_bases_are_written(tmp_path: Pa
     assert config.settings_in(tmp_path) == ProjectSettings(kernels="kernels", benchmarks=("a b",))
 
 
-def test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_places_are_kept_of_the_callers_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository, packages = tmp_path / "clone", tmp_path / "packages"
     for folder in (repository / "src", packages):
         folder.mkdir(parents=True)

@@ -104,7 +104,7 @@ def test_a_newer_gate_rewrites_the_note_among_hundreds(tools: Path) -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "created", "skipped"])
-def test_a_note_stays_until_the_gate_of_the_newest_commit_has_ended(status: str, tools: Path) -> None:
+def test_a_note_stays_until_the_newest_commits_gate_ends(status: str, tools: Path) -> None:
     gitlab = project(notes={12: [note(0, f"{render.COMMENT_MARKER}\nolder")]})
     gitlab.jobs[70].append(gate(9, status, name="peakgate: [nvidia-b200]"))
     assert commented(gitlab, tools).returncode == 0
@@ -112,15 +112,13 @@ def test_a_note_stays_until_the_gate_of_the_newest_commit_has_ended(status: str,
 
 
 @pytest.mark.parametrize("head", [None, pipeline(project_id=43)])
-def test_a_merge_request_without_a_pipeline_of_this_project_has_no_note(
-    head: dict[str, Any] | None, tools: Path
-) -> None:
+def test_a_merge_request_without_a_pipeline_of_ours_has_no_note(head: dict[str, Any] | None, tools: Path) -> None:
     gitlab = project(pipelines={12: head})
     assert commented(gitlab, tools).returncode == 0
     assert gitlab.notes == {}
 
 
-def test_the_note_of_another_user_that_has_the_marker_is_left_alone(tools: Path) -> None:
+def test_another_users_note_with_the_marker_is_left_alone(tools: Path) -> None:
     gitlab = project(notes={12: [note(0, f"{render.COMMENT_MARKER}\nall is well", author=1)]})
     assert commented(gitlab, tools).returncode == 0
     assert [each["body"].partition("\n")[2][:11] for each in gitlab.notes[12]] == ["all is well", "## Peakgate"]
@@ -156,7 +154,7 @@ def test_a_gate_without_an_artifact_is_never_a_pass(changed: dict[str, Any], sai
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled"])
-def test_an_artifact_that_passes_of_a_job_that_did_not_is_no_pass(status: str, tools: Path) -> None:
+def test_a_passing_artifact_of_a_failed_job_is_no_pass(status: str, tools: Path) -> None:
     gitlab = project(artifacts={6: PASSING})
     gitlab.jobs[70][1]["status"] = status
     assert commented(gitlab, tools).returncode == 0

@@ -92,7 +92,7 @@ def test_a_deleted_floors_file_drops_every_floor(gpu: Path, capsys: Captured) ->
     assert capsys.readouterr().out.count("floor dropped") == 2
 
 
-def test_an_edited_and_a_deleted_run_fail_whether_committed_or_not(gpu: Path) -> None:
+def test_edited_and_deleted_runs_fail_committed_or_not(gpu: Path) -> None:
     one, two = gpu / "runs" / "one.json", gpu / "runs" / "two.json"
     before = hashed(one), hashed(two)
     one.write_text("{}")
@@ -107,7 +107,7 @@ def test_an_edited_and_a_deleted_run_fail_whether_committed_or_not(gpu: Path) ->
         git("commit", "-q", "--allow-empty", "-m", "change")
 
 
-def test_a_run_that_is_packed_with_the_same_content_is_neither_deleted_nor_forged(gpu: Path) -> None:
+def test_a_run_packed_with_the_same_content_is_no_change(gpu: Path) -> None:
     plain = gpu / "runs" / "one.json"
     packed = gpu / "runs" / "one.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -141,7 +141,7 @@ def repository(gpu: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return moved
 
 
-def test_submodules_and_nested_repositories_elsewhere_are_harmless(repository: Path) -> None:
+def test_submodules_and_repositories_elsewhere_are_harmless(repository: Path) -> None:
     submodule("third_party/library")
     git("init", "-q", "nested")
     git("init", "-q", "scratch/deep")
@@ -161,7 +161,7 @@ def test_submodules_and_nested_repositories_elsewhere_are_harmless(repository: P
 
 
 @pytest.mark.parametrize("ignore", ["none", "all"])
-def test_a_submodule_among_the_baselines_fails_until_it_is_acknowledged(repository: Path, ignore: str) -> None:
+def test_a_submodule_among_baselines_fails_until_acknowledged(repository: Path, ignore: str) -> None:
     submodule("baselines/nvidia-h200/runs/more")
     git("config", "-f", ".gitmodules", "submodule.baselines/nvidia-h200/runs/more.ignore", ignore)
     git("commit", "-q", "-a", "-m", "a submodule")
@@ -174,7 +174,7 @@ def test_a_submodule_among_the_baselines_fails_until_it_is_acknowledged(reposito
 
 
 @pytest.mark.parametrize("place", ["baselines", "baselines/nvidia-h200/runs/new", "kernels/new", "kernels"])
-def test_an_untracked_repository_where_baselines_or_kernels_are_fails(repository: Path, place: str) -> None:
+def test_an_untracked_repository_among_kernels_fails(repository: Path, place: str) -> None:
     (repository / "peakgate.toml").write_text("")
     (repository / "kernels" / "some").mkdir(parents=True)
     if place == "baselines":
@@ -283,7 +283,7 @@ def test_a_forged_run_that_is_added_fails(gpu: Path, capsys: Captured, content: 
     assert [each[2] for each in changed()] == ["three.json"]
 
 
-def test_a_change_cannot_acknowledge_itself_where_the_base_is_asked(gpu: Path) -> None:
+def test_no_change_acknowledges_itself_where_the_base_is_asked(gpu: Path) -> None:
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.8}))
     acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
     assert main(["protect", "--base", "base"]) == 0
@@ -309,7 +309,7 @@ def test_an_expired_acknowledgement_of_the_base_excuses_nothing(gpu: Path, capsy
     assert main(["protect", "--base", "HEAD"]) == (1 if deleted else 2)
 
 
-def test_acknowledgements_of_the_base_count_in_the_folder_of_a_gpu_alone(gpu: Path) -> None:
+def test_the_bases_acknowledgements_count_in_a_gpus_folder_alone(gpu: Path) -> None:
     (gpu / "old").mkdir()
     (gpu / "old" / acknowledged.ACKNOWLEDGED_FILE).write_text("schema = 2")
     git("add", ".")
@@ -332,7 +332,7 @@ def test_baselines_behind_a_link_to_another_folder_never_pass(gpu: Path, capsys:
     assert refusal(capsys) is Code.PROTECTED
 
 
-def test_settings_by_which_the_next_change_would_be_judged_otherwise_fail_unless_acknowledged(gpu: Path) -> None:
+def test_settings_that_judge_the_next_change_fail_unacknowledged(gpu: Path) -> None:
     Path("peakgate.toml").write_text("")
     git("add", ".")
     git("commit", "-q", "-m", "a project")
@@ -347,9 +347,7 @@ def test_settings_by_which_the_next_change_would_be_judged_otherwise_fail_unless
 
 
 @pytest.mark.parametrize("kind", ["endless link", "FIFO", "large", "folder", "nothing"])
-def test_floors_that_become_something_else_never_pass_and_are_not_read_without_end(
-    gpu: Path, capsys: Captured, kind: str
-) -> None:
+def test_floors_that_become_something_else_never_pass(gpu: Path, capsys: Captured, kind: str) -> None:
     path = gpu / "floors.toml"
     path.unlink()
     if kind == "endless link":
@@ -400,9 +398,7 @@ def project(gpu: Path) -> Path:
     return gpu.parents[1]
 
 
-def test_contracts_of_the_base_are_compared_with_those_of_the_tree(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bases_contracts_are_compared_with_the_trees(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: dict[str, Path] = {}
 
     def contracts(tree: Path, name: str) -> dict[str, Contract]:
@@ -433,7 +429,7 @@ def test_contracts_of_the_base_are_compared_with_those_of_the_tree(
 
 @pytest.mark.parametrize("gone", ["kernels", "peakgate.toml"])
 @pytest.mark.parametrize("place", [".", "deep/project"])
-def test_without_its_kernels_or_its_project_a_tree_drops_every_case_of_the_base(
+def test_without_kernels_or_project_a_tree_drops_every_case(
     project: Path, monkeypatch: pytest.MonkeyPatch, gone: str, place: str
 ) -> None:
     (inside := project / place).mkdir(parents=True, exist_ok=True)
@@ -459,7 +455,7 @@ def test_without_its_kernels_or_its_project_a_tree_drops_every_case_of_the_base(
     assert (found["kind"], found["what"]) == ("case dropped", "a.b")
 
 
-def test_a_family_that_imports_what_is_not_committed_is_told_where_to_have_it(project: Path) -> None:
+def test_a_family_that_imports_uncommitted_files_is_told_so(project: Path) -> None:
     (project / "kernels" / "a").mkdir(exist_ok=True)
     (project / "kernels" / "a" / "family.py").write_text("import made_by_the_build\n")
     with pytest.raises(PeakgateError) as refused:
@@ -489,7 +485,7 @@ def link(path: Path, target: str) -> None:
     path.symlink_to(target)
 
 
-def test_a_folder_that_is_a_link_and_what_links_in_it_lead_to_have_two_names(project: Path) -> None:
+def test_a_folder_that_is_a_link_has_two_names(project: Path) -> None:
     assert places(project) == (set(), {"kernels"})
     (project / "kernels").rename(project / "others")
     (project / "kernels").symlink_to("others")
@@ -498,13 +494,13 @@ def test_a_folder_that_is_a_link_and_what_links_in_it_lead_to_have_two_names(pro
     assert places(project)[1] == {"kernels", "others", "others/a/refs.py", "others/out", "data/refs.txt"}
 
 
-def test_a_folder_of_kernels_that_is_a_link_to_itself_keeps_its_name(project: Path) -> None:
+def test_a_folder_of_kernels_that_links_to_itself_keeps_its_name(project: Path) -> None:
     (project / "kernels").rename(project / "others")
     (project / "kernels").symlink_to("kernels")
     assert places(project)[1] == {"kernels"}
 
 
-def test_links_are_followed_hop_by_hop_and_into_the_folders_that_they_lead_to(project: Path) -> None:
+def test_links_are_followed_hop_by_hop_and_into_folders(project: Path) -> None:
     link(project / "src" / "a", "../l1")
     link(project / "l1" / "b", str(project / "l2"))
     (project / "l2").mkdir()
@@ -549,7 +545,7 @@ def test_a_header_that_no_kernel_includes_is_for_review(project: Path) -> None:
     assert found == ["kernels/a/table.cu", "kernels/a/table.h"]
 
 
-def test_a_file_elsewhere_that_the_bases_python_names_is_for_review(project: Path) -> None:
+def test_a_file_that_the_bases_python_names_is_for_review(project: Path) -> None:
     (project / "data").mkdir()
     (project / "data" / "large.txt").write_text("2")
     family = project / "kernels" / "family.py"
@@ -562,9 +558,7 @@ def test_a_file_elsewhere_that_the_bases_python_names_is_for_review(project: Pat
     assert found == ["data/large.txt", "kernels/family.py"]
 
 
-def test_of_places_that_are_links_each_folder_is_listed_once_and_none_elsewhere(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_folder_behind_links_is_listed_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = project / "kernels" / "p" / "d" / "d"
     folder.mkdir(parents=True)
     (folder / "family.py").write_text("inside")
@@ -599,7 +593,7 @@ def test_with_a_build_every_file_but_kernels_is_for_review(project: Path, side: 
     assert "Makefile" in [each[2] for each in changed("--no-contracts", base="HEAD", of="review")]
 
 
-def test_committed_runs_and_verdicts_fail_and_those_that_are_not_committed_pass(project: Path) -> None:
+def test_committed_runs_and_verdicts_fail_and_others_pass(project: Path) -> None:
     for name in (".benchmarks/h200/0001_x.json", ".peakgate/out/bench.json"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("{}")
@@ -659,7 +653,7 @@ def test_floors_of_every_gpu_are_compared(gpu: Path, capsys: Captured) -> None:
         ("nvidia-h200/notes.json", "D", False, 2),
     ],
 )
-def test_only_a_deleted_run_and_the_file_with_its_content_are_a_packed_one(
+def test_a_packed_run_is_a_deleted_one_and_a_file_of_its_content(
     gpu: Path, deleted: str, state: str, link: bool, left: int
 ) -> None:
     (gpu / "notes.json").write_bytes((gpu / "runs" / "one.json").read_bytes())
@@ -685,7 +679,7 @@ def test_what_is_no_new_file_among_the_runs_is_not_read_as_a_run(gpu: Path) -> N
     ]
 
 
-def test_the_python_of_benchmark_tests_and_kernels_inside_the_tree_is_for_review(project: Path) -> None:
+def test_the_python_of_tests_and_kernels_is_for_review(project: Path) -> None:
     (project / "peakgate.toml").write_text('benchmarks = ["tests"]\n')
     (project / "tests").symlink_to(project.parent)
     (project / "kernels" / "a" / "family.py").write_text("FAMILY = 1")
@@ -701,7 +695,7 @@ def test_the_python_of_benchmark_tests_and_kernels_inside_the_tree_is_for_review
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_a_packed_run_that_is_unpacked_is_no_change_unless_its_content_is(gpu: Path, broken: bool) -> None:
+def test_an_unpacked_run_is_no_change_unless_its_content_is(gpu: Path, broken: bool) -> None:
     path = save(gpu / "runs", "three", document())
     (packed := path.with_name("three.json.gz")).write_bytes(gzip.compress(path.read_bytes()))
     content = path.read_text()
@@ -714,7 +708,7 @@ def test_a_packed_run_that_is_unpacked_is_no_change_unless_its_content_is(gpu: P
     assert main(["protect", "--base", "base"]) == int(broken)
 
 
-def test_a_submodule_that_became_a_file_is_named_by_its_content_and_one_that_stayed_by_its_commit(gpu: Path) -> None:
+def test_a_submodule_that_became_a_file_is_named_by_its_content(gpu: Path) -> None:
     (path := gpu / "library").write_text("code")
     (gpu / "folder").mkdir()
     given = [("library", "0" * 40), ("folder", "b" * 40), ("folder", "0" * 40)]
@@ -727,9 +721,7 @@ def test_a_submodule_that_became_a_file_is_named_by_its_content_and_one_that_sta
     ]
 
 
-def test_what_a_projects_cases_print_are_their_contracts_or_why_they_cannot_be_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_projects_cases_print_contracts_or_why_they_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = SimpleNamespace(problem="", output=b'{"a.b": {"bytes": 8}}')
     asked = SimpleNamespace(finish=lambda: done)
 

@@ -89,7 +89,7 @@ def test_an_acknowledgement_holds_on_its_last_day(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "term"), [("case = 'a'", "floor"), ("run = 'a'", "run"), ("case = 'a'\nterm = 'bytes'", "bytes")]
 )
-def test_an_acknowledgement_is_of_a_floor_a_run_or_the_term_it_names(tmp_path: Path, named: str, term: str) -> None:
+def test_an_acknowledgement_is_of_what_it_names(tmp_path: Path, named: str, term: str) -> None:
     path = tmp_path / acknowledged.ACKNOWLEDGED_FILE
     path.write_text(f"{ENTRY}expires = 2026-11-20".replace("case = 'a'", named))
     assert [(each.term, each.what) for each in acknowledged.load(path, "g", TODAY)] == [(term, "a")]
@@ -98,9 +98,7 @@ def test_an_acknowledgement_is_of_a_floor_a_run_or_the_term_it_names(tmp_path: P
 @pytest.mark.parametrize(
     ("percent", "day", "taken"), [("0.5", "2026-11-20", True), ("0", "2026-11-20", False), ("3", "2026-11-21", False)]
 )
-def test_a_regression_is_accepted_by_a_size_above_zero_and_a_day_not_to_come(
-    tmp_path: Path, percent: str, day: str, taken: bool
-) -> None:
+def test_a_regression_is_accepted_by_a_size_and_a_past_day(tmp_path: Path, percent: str, day: str, taken: bool) -> None:
     path = tmp_path / acknowledged.ACKNOWLEDGED_FILE
     path.write_text(f"schema = 1\n[[regression]]\ncase = 'a'\npercent = {percent}\nreason = 'b'\ndate = {day}")
     if taken:
@@ -127,9 +125,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 
 
 @given(FLOORS, FLOORS)
-def test_exactly_the_floors_that_no_longer_hold_as_much_are_changes(
-    before: dict[str, float], after: dict[str, float]
-) -> None:
+def test_floors_that_no_longer_hold_as_much_are_changes(before: dict[str, float], after: dict[str, float]) -> None:
     changes = floor_changes("g", before, after)
     assert {change.what for change in changes} == {case for case in before if after.get(case, 0.0) < before[case]}
     assert all((change.kind is ChangeKind.DROPPED) == (change.what not in after) for change in changes)
@@ -157,7 +153,7 @@ def test_every_change_is_failing_or_acknowledged_and_never_both(
     assert ruling.idle == ()
 
 
-def test_an_acknowledgement_of_another_gpu_or_of_other_values_excuses_nothing() -> None:
+def test_an_acknowledgement_of_other_values_excuses_nothing() -> None:
     changes = floor_changes("nvidia-h200", {"a": 0.7}, {"a": 0.65})
     for other in (
         word("nvidia-l4", changes[0]),
@@ -168,7 +164,7 @@ def test_an_acknowledgement_of_another_gpu_or_of_other_values_excuses_nothing() 
     assert rule(changes, [word("nvidia-h200", changes[0])]).failing == ()
 
 
-def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_that_is_gone() -> None:
+def test_every_term_that_differs_and_every_case_gone_is_a_change() -> None:
     of_a = Contract(bytes=8, tolerance=1e-6, host_bound=False, launch="a", code="a")
     before = {"a": of_a, "b": Contract(bytes=1)}
     after = {
@@ -225,9 +221,7 @@ def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> N
         ("baselines/g/x/floors.toml", True),
     ],
 )
-def test_benchmark_tests_and_the_python_of_kernels_are_for_review_and_other_files_are_not(
-    path: str, listed: bool
-) -> None:
+def test_only_tests_and_the_python_of_kernels_are_for_review(path: str, listed: bool) -> None:
     found = reviewed_changes(
         [FileChange("M", path, False, "1", "2")], "baselines", ["tests", "bench.py"], ["kernels", "other"], SOURCES
     )
@@ -278,7 +272,7 @@ def test_committed_output_fails_and_other_output_does_not() -> None:
 
 
 @pytest.mark.parametrize("path", ["tool.py", "deep/data.txt", "src/refs.py", "README.md"])
-def test_where_the_top_folder_is_imported_from_every_file_but_kernels_is_for_review(path: str) -> None:
+def test_where_the_top_is_imported_from_most_is_for_review(path: str) -> None:
     files = [FileChange("M", path, False, "1", "2"), FileChange("M", "kernels/a.cu", False, "1", "2")]
     found = reviewed_changes(files, "baselines", [], ["kernels", "."], ["kernels/a.cu"])
     assert [each.what for each in found] == [path]
@@ -324,7 +318,7 @@ def test_what_python_imports_and_nobody_can_read_fails(path: str, state: str, *,
         ("code/kernels2", True, False),
     ],
 )
-def test_a_repository_in_or_around_a_name_of_the_kernels_is_a_change(path: str, repository: bool, listed: bool) -> None:
+def test_a_repository_in_or_around_the_kernels_is_a_change(path: str, repository: bool, listed: bool) -> None:
     file = FileChange("A", path, False, "none", "repository", repository)
     found = repository_changes([file], ["kernels", "code/kernels"])
     assert [(each.gpu, each.kind, each.what) for each in found] == ([("", "nested repository", path)] if listed else [])
@@ -346,9 +340,7 @@ def test_a_repository_in_or_around_a_name_of_the_kernels_is_a_change(path: str, 
         ("g", "A", "repository", ("", "nested repository", "g")),
     ],
 )
-def test_only_files_in_a_runs_folder_are_runs_and_links_and_repositories_are_changes_anywhere(
-    path: str, state: str, kind: str, found: tuple[str, ...] | None
-) -> None:
+def test_only_files_in_a_runs_folder_are_runs(path: str, state: str, kind: str, found: tuple[str, ...] | None) -> None:
     changes = run_changes([FileChange(state, path, kind == "link", "1", "2", kind == "repository")])
     assert [(each.gpu, each.kind, each.what) for each in changes] == ([found] if found else [])
 
@@ -362,7 +354,7 @@ def test_what_protect_reports(shown: Callable[[str, Report], None]) -> None:
     shown("protect.txt", report(rule([lowered, contract, review], [word, idle]), "origin/main", "a" * 40))
 
 
-def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_and_no_others() -> None:
+def test_only_settings_that_move_or_drop_what_is_judged_fail() -> None:
     before = ProjectSettings(benchmarks=("a", "b"), out="x")
     same = ProjectSettings(kernels="./kernels", benchmarks=("c", "b", "a"), compile_timeout_s=1)
     assert setting_changes(before, same) == []
@@ -379,7 +371,7 @@ def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_an
 
 
 @pytest.mark.parametrize("term", ["build", "pythonpath", "plugins", "options", "include"])
-def test_settings_that_the_next_judge_runs_or_imports_are_for_review(term: str) -> None:
+def test_settings_that_the_next_judge_runs_are_for_review(term: str) -> None:
     other = structs.replace(ProjectSettings(), **{term: "x" if term == "build" else ("x",)})
     for before, after in ((ProjectSettings(), other), (other, ProjectSettings())):
         (found,) = setting_changes(before, after)
@@ -387,7 +379,7 @@ def test_settings_that_the_next_judge_runs_or_imports_are_for_review(term: str) 
         assert found.row().name == f"for review: {term} of settings"
 
 
-def test_what_is_for_review_fails_where_all_must_be_acknowledged_and_nothing_fails_by_itself() -> None:
+def test_what_is_for_review_fails_where_all_is_acknowledged() -> None:
     review = ProtectedChange("", ChangeKind.REVIEW, "file", "noxfile.py", "none", "e69de29bb2d1")
     for changes, strict, code in (([review], False, 0), ([review], True, 1), ([], True, 0)):
         found = report(rule(changes, []), "origin/main", "a" * 40, strict=strict)

@@ -285,16 +285,17 @@ def test_a_floor_of_a_family_that_is_not_described_is_no_mistake_and_no_pass(pro
 
 
 def test_a_family_file_that_is_a_link_to_nowhere_is_undecided(project):
-    folder = project(FAMILY) / "kernels" / "mine" / "family.py"
-    for target in ("../nowhere.py", "family.py"):
-        folder.unlink()
-        folder.symlink_to(target)
-        code, found = bench()
-        assert (code, found["mine.family.py"][0]) == (3, "INCONCLUSIVE")
-        assert found["mine.family.py"][1].endswith(f"[{Code.FAMILY}]")
-        code, kernels = check()
-        assert (code, kernels["mine.family.py"] is None) == (3, False)
-    assert main(["check", str(folder)]) == 2
+    links = {"mine": "../nowhere.py", "circle": "family.py"}
+    for name, target in links.items():
+        file = project(FAMILY, name) / "kernels" / name / "family.py"
+        file.unlink()
+        file.symlink_to(target)
+    code, found = bench()
+    assert (code, {found[f"{name}.family.py"][0] for name in links}) == (3, {"INCONCLUSIVE"})
+    assert all(found[f"{name}.family.py"][1].endswith(f"[{Code.FAMILY}]") for name in links)
+    code, kernels = check()
+    assert (code, any(kernels[f"{name}.family.py"] is None for name in links)) == (3, False)
+    assert [main(["check", f"kernels/{name}/family.py"]) for name in links] == [2, 2]
 
 
 def test_a_family_whose_folder_has_no_name_in_utf_8_is_undecided(project):

@@ -1,11 +1,14 @@
 """A mistake in a benchmark test leaves its case undecided in one line: only a callable that ran is wrong."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+from expecting import refuses
 
 from peakgate.base import config
 from peakgate.base.errors import Code
+from peakgate.callables import settings
 from peakgate.device.driver import gpu_count
 
 HEAD = """
@@ -49,10 +52,10 @@ def undecided(found, code):
         assert "peakgate.base" not in reason, (name, reason)
 
 
-@pytest.mark.parametrize("name", ["tolerance", "atol", "rtol"])
-def test_a_tolerance_that_is_no_finite_number_from_0_up_leaves_a_wrong_callable_undecided(name, judged):
-    bad = ["-1", "np.inf", "np.nan", "True", "10**400", "'x'", "np.ones(3)", "lambda x: 1"]
-    code, found = judged({f"t{at}": (f"{name}={each}, reference=double", "wrong, x") for at, each in enumerate(bad)})
+def test_a_tolerance_that_is_no_finite_number_from_0_up_leaves_a_wrong_callable_undecided(judged):
+    values = ["-1", "np.inf", "np.nan", "True", "10**400", "'x'", "np.ones(3)", "lambda x: 1"]
+    bad = [f"{name}={each}" for name in ("tolerance", "atol", "rtol") for each in values]
+    code, found = judged({f"t{at}": (f"{each}, reference=double", "wrong, x") for at, each in enumerate(bad)})
     assert (code, len(found)) == (3, len(bad))
     undecided(found, Code.BENCHMARK_TEST)
 
@@ -131,12 +134,8 @@ def test_a_fixture_that_is_called_wrongly_leaves_its_test_undecided(judged):
     assert saved["benchmarks"] == []
 
 
-@pytest.mark.parametrize(
-    "mark",
-    ["state=[]", "state=['cold', 'cold']", "state='hot'", "state=['warm', 3]", "state=None", "gpus=0", "gpus=[]",
-     "gpus=[1, 1]", "gpus=True", "gpus=None", "gpus=[1, '1']", "gpus=1.0"],
-)  # fmt: skip
-def test_a_state_or_a_number_of_gpus_that_is_none_is_undecided(benchmarks, bench, mark):
+@pytest.mark.parametrize("mark", ["state=[]", "gpus=[1, 1]", "gpus=None"])
+def test_a_setting_that_is_none_is_undecided_in_one_line(benchmarks, bench, mark):
     text = f"{HEAD}\n@mark({mark})\ndef bench_it(gpu_benchmark):\n    gpu_benchmark(double, x)\n"
     done = bench(benchmarks(text))
     assert done.returncode == 3, done.stdout + done.stderr
@@ -144,3 +143,17 @@ def test_a_state_or_a_number_of_gpus_that_is_none_is_undecided(benchmarks, bench
     assert "INTERNALERROR" not in done.stdout + done.stderr
     assert f"[{Code.BENCHMARK_TEST}]" in done.stdout
     assert mark.partition("=")[0] in done.stdout
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"state": each} for each in ([], ["cold", "cold"], "hot", ["warm", 3], None)),
+        *({"gpus": each} for each in (0, [], [1, 1], True, None, [1, "1"], 1.0)),
+    ],
+    ids=str,
+)
+def test_a_state_or_a_number_of_gpus_that_is_none_is_refused(given):
+    mark = pytest.mark.peakgate(**given).mark
+    with refuses(Code.BENCHMARK_TEST):
+        settings.given_by(SimpleNamespace(nodeid="bench_ops.py::bench_it", get_closest_marker=lambda _: mark))

@@ -52,9 +52,7 @@ def refused(wanted: str, archive: Archive) -> str:
         ("latest~2", ["first"]),
     ],
 )
-def test_a_side_is_a_file_a_folder_a_commit_a_driver_or_so_many_runs_back(
-    runs: Path, wanted: str, found: list[str]
-) -> None:
+def test_a_side_is_a_file_folder_commit_driver_or_runs_back(runs: Path, wanted: str, found: list[str]) -> None:
     assert names(wanted.format(runs), Archive([runs])) == found
 
 
@@ -73,7 +71,7 @@ def test_what_no_run_is_says_what_there_is(runs: Path, wanted: str, said: str) -
     assert said in refused(wanted, Archive([runs]))
 
 
-def test_uncommitted_changes_stand_for_a_commit_only_when_nothing_else_does(runs: Path) -> None:
+def test_uncommitted_changes_stand_for_a_commit_last_of_all(runs: Path) -> None:
     save(runs, "dirty", document(day=4, commit=SECOND, dirty=True))
     save(runs, "only-dirty", document(day=5, commit="cd" * 20, dirty=True))
     assert names("a2a2a2", Archive([runs])) == ["third", "second"]
@@ -104,14 +102,14 @@ def test_an_empty_folder_and_a_missing_root_are_refused(tmp_path: Path) -> None:
         Archive([tmp_path / "none"])
 
 
-def test_a_named_folder_is_strict_and_a_search_passes_over_and_says_so(runs: Path) -> None:
+def test_a_named_folder_is_strict_and_a_search_passes_over(runs: Path) -> None:
     (runs / "broken.json").write_text("{")
     assert "broken.json" in refused_folder(runs)
     side = find_side("a2a2", Archive([runs]))
     assert "broken.json" in side.notes[0]
 
 
-def test_the_latest_run_is_not_an_older_one_where_the_newest_file_is_half_written(runs: Path) -> None:
+def test_an_older_run_is_not_latest_beside_a_half_written_file(runs: Path) -> None:
     (runs / "broken.json").write_text("{")
     assert "a newer run" in refused("latest", Archive([runs]))
     os.utime(runs / "broken.json", (1, 1))
@@ -167,9 +165,7 @@ def test_a_run_against_itself_is_left_alone(runs: Path) -> None:
     assert apart(side, side) == (side, side)
 
 
-def test_by_default_benchmarks_and_baseline_runs_are_searched_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_default_benchmarks_and_baseline_runs_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / ".benchmarks" / "Linux", "fresh", document(day=1))
     save(tmp_path / "baselines" / "nvidia-h200" / "runs", "kept", document(day=2))
     save(tmp_path / "baselines" / "nvidia-h200", "stray", document(day=3))
@@ -177,7 +173,7 @@ def test_by_default_benchmarks_and_baseline_runs_are_searched_and_nothing_else(
     assert [Path(path).stem for path in Archive().sessions["run"]] == ["fresh", "kept"]
 
 
-def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(runs: Path, tmp_path: Path) -> None:
+def test_history_is_the_same_model_without_the_sides_runs(runs: Path, tmp_path: Path) -> None:
     save(runs, "other", document(day=9, slug="nvidia-l4"))
     copy = save(tmp_path / "elsewhere", "edited", document({"a.b": 1.0}, day=1, commit=FIRST))
     archive = Archive([runs])
@@ -185,7 +181,7 @@ def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(ru
     assert [Path(session.path).stem for session in find_history(archive, sides)] == ["third"]
 
 
-def test_a_run_found_by_a_search_keeps_the_path_its_folder_was_named_by(
+def test_a_found_run_keeps_the_path_its_folder_was_named_by(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -197,7 +193,7 @@ def odd_run(folder: Path) -> None:
     save(folder, "odd", document({"a.b": 1.0}, day=9, commit=SECOND, extra={"a.b": {"registers": "many"}}))
 
 
-def test_a_run_of_a_commit_that_cannot_be_read_is_passed_over_and_named(runs: Path) -> None:
+def test_an_unreadable_run_of_a_commit_is_passed_over_and_named(runs: Path) -> None:
     odd_run(runs)
     side = find_side("a2a2", Archive([runs]))
     assert [run.path.stem for run in side.runs] == ["third", "second"]
@@ -211,7 +207,7 @@ def test_the_one_run_asked_for_says_why_it_cannot_be_read(runs: Path) -> None:
         find_side("latest", Archive([runs]))
 
 
-def test_a_run_that_vanishes_while_runs_are_searched_is_passed_over_and_a_named_one_is_one_line(runs: Path) -> None:
+def test_a_run_that_vanishes_in_a_search_is_passed_over(runs: Path) -> None:
     archive = Archive([runs])
     gone = archive.files[-1]
     gone.unlink()

@@ -44,7 +44,7 @@ def test_a_case_without_a_time_has_a_row_with_its_verdict(tmp_path: Path) -> Non
     assert row["time_us"].isna().all()
 
 
-def test_a_time_does_not_count_where_the_run_could_not_measure_the_case(tmp_path: Path) -> None:
+def test_a_time_does_not_count_of_a_case_that_was_not_measured(tmp_path: Path) -> None:
     left = {"case": PAD, "verdict": "NO_FLOOR", "reason": "was not measured"}
     rows = to_frame([load_run(save(tmp_path, "run", document(not_measured=[left])))]).set_index("case")
     assert (rows.loc[PAD, "verdict"], rows["time_us"].isna().sum()) == ("NO_FLOOR", 1)

@@ -89,7 +89,7 @@ def test_floors_judge_what_was_imported(tmp_path: Path) -> None:
     assert (code, load_run(files[-1]).cases[case].verdict) == (3, Verdict.INCONCLUSIVE)
 
 
-def test_over_the_peak_is_impossible_and_a_skipped_state_undecided(capsys: Captured) -> None:
+def test_over_the_peak_is_impossible_and_a_skip_undecided(capsys: Captured) -> None:
     over = summary("nv/cold/bw/global/utilization", value=55.0)
     assert imported(nvbench(state(MEAN, over)))[0] == 1
     assert ": IMPOSSIBLE, " in capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_a_selection_is_not_whole() -> None:
     assert load_run(files[0]).whole is False
 
 
-def test_google_benchmarks_repetitions_are_samples_and_its_gpu_is_asked_for(capsys: Captured) -> None:
+def test_google_benchmarks_repetitions_are_samples(capsys: Captured) -> None:
     entry: dict[str, object] = {
         "name": "BM_copy/1024/manual_time",
         "run_name": "BM_copy/1024/manual_time",

@@ -47,7 +47,7 @@ def test_the_history_of_the_committed_runs_says_what_it_said(kept: Any) -> None:
     assert judged() == kept["history"]
 
 
-def test_the_floors_of_committed_runs_are_those_that_were_proposed(kept: Any) -> None:
+def test_committed_runs_floors_are_those_that_were_proposed(kept: Any) -> None:
     assert proposed() == kept["floors"]
 
 

@@ -53,7 +53,7 @@ def test_a_run_is_read_with_its_gpu_its_commit_and_its_cases(tmp_path: Path) -> 
     assert run.unmeasured["sgemm.naive-128"].verdict is Verdict.WRONG
 
 
-def test_what_a_process_has_so_far_is_a_run_with_the_cases_that_it_timed_and_those_that_it_did_not(
+def test_what_a_process_has_so_far_is_a_run(
     tmp_path: Path,
 ) -> None:
     timed, refused_case = list(catalogue.cases(Scale.SMALL))[:2]
@@ -94,7 +94,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
     assert CpuDevice().describe().keys() <= Gpu.__annotations__.keys()
 
 
-def test_the_sampling_error_is_that_of_a_median_of_normal_samples(tmp_path: Path) -> None:
+def test_the_sampling_error_is_of_a_median_of_normal_samples(tmp_path: Path) -> None:
     content = document({"a.b": 100.0}, extra={"a.b": {"samples": 100, "iqr": 0.01349}})
     error = load_run(save(tmp_path, "run", content)).cases["a.b"].sampling_error
     assert error == pytest.approx(1.2533 * 0.01 / 10)
@@ -131,7 +131,7 @@ def test_absurd_nesting_and_absurd_numbers_are_refused(tmp_path: Path) -> None:
     assert refused(long).startswith(str(long))
 
 
-def test_a_pytest_benchmark_file_and_other_json_are_distinguished_from_a_damaged_run(tmp_path: Path) -> None:
+def test_other_json_is_distinguished_from_a_damaged_run(tmp_path: Path) -> None:
     content = document()
     del content["peakgate_schema"]
     for name, foreign in (("foreign", content), ("other", {"verdict": "PASS"})):
@@ -183,7 +183,7 @@ def test_what_is_wrong_is_named_by_its_path_and_quoted(
         ({"benchmarks": [benchmark("a.b", 1.0), benchmark("a.b", 2.0)]}, "'a.b'"),
     ],
 )
-def test_a_date_that_is_none_and_a_case_that_is_in_it_twice_are_named(
+def test_a_date_that_is_none_and_a_case_in_it_twice_are_named(
     tmp_path: Path, change: dict[str, Any], named: str
 ) -> None:
     assert named in refused(save(tmp_path, "run", document() | change))
@@ -312,7 +312,7 @@ def test_a_file_name_that_no_file_can_have_is_refused() -> None:
 
 @pytest.mark.parametrize("floor", [None, 0.7])
 @pytest.mark.parametrize(("fraction", "taken"), [(1.02, True), (1.021, False)])
-def test_more_than_the_peak_is_a_contradiction_with_and_without_a_floor(
+def test_more_than_the_peak_is_a_contradiction(
     tmp_path: Path, floor: float | None, fraction: float, *, taken: bool
 ) -> None:
     verdict = "NO_FLOOR" if floor is None else "PASS"

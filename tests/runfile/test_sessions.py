@@ -23,7 +23,7 @@ def runs(tmp_path: Path) -> list[Path]:
     return [save(tmp_path / "runs", f"run{day}", document(day=day, extra=extra)) for day in (1, 2, 3)]
 
 
-def test_an_archive_has_the_rows_of_all_runs_that_a_history_needs_oldest_first(runs: list[Path]) -> None:
+def test_an_archive_has_the_rows_that_a_history_needs(runs: list[Path]) -> None:
     expected = to_frame(map(load_run, runs))[[*HISTORY_COLUMNS]]
     found = Archive([runs[0].parent]).cases
     pd.testing.assert_frame_equal(found.reset_index(drop=True)[[*HISTORY_COLUMNS]], expected)
@@ -41,7 +41,7 @@ def test_a_gpu_or_driver_that_is_no_text_is_one_all_the_same(tmp_path: Path, odd
 
 
 @pytest.mark.parametrize("odd", ["a figure that is not a number", "a byte order mark"])
-def test_a_run_that_a_strict_parser_of_json_will_not_take_is_read_all_the_same(tmp_path: Path, odd: str) -> None:
+def test_a_run_that_a_strict_parser_refuses_is_read(tmp_path: Path, odd: str) -> None:
     content, expected = document(), load_run(save(tmp_path, "run", document()))
     if odd.startswith("a figure"):
         content["benchmarks"][0]["stats"]["ops"] = float("nan")
@@ -51,7 +51,7 @@ def test_a_run_that_a_strict_parser_of_json_will_not_take_is_read_all_the_same(t
     assert load_run(path) == expected
 
 
-def test_undecided_cases_and_those_that_depend_on_the_host_have_no_time(tmp_path: Path) -> None:
+def test_undecided_and_host_bound_cases_have_no_time(tmp_path: Path) -> None:
     wrong, host = "transpose.smem-8192-32x8", "transpose.smem-4096-32x8"
     reported = [{"case": wrong, "verdict": "WRONG", "reason": "race"}]
     content = document(
@@ -62,7 +62,7 @@ def test_undecided_cases_and_those_that_depend_on_the_host_have_no_time(tmp_path
     assert set(load_run(path).times_us) == set(history(Archive([tmp_path]).cases).cases) == expected
 
 
-def test_the_sessions_of_an_archive_are_those_of_its_files_as_they_stand(runs: list[Path]) -> None:
+def test_an_archives_sessions_are_those_of_its_files(runs: list[Path]) -> None:
     first = Archive([runs[0].parent]).cases
     save(runs[1].parent, "run2", document({PAD: 1.0}, day=2))
     changed = Archive([runs[0].parent]).cases

@@ -66,7 +66,7 @@ def begun(monkeypatch, prove, **options):
     return session, steps
 
 
-def test_builds_are_proven_early_only_where_that_is_asked_for_and_the_device_takes_the_case(monkeypatch):
+def test_builds_are_proven_early_only_where_that_is_asked(monkeypatch):
     proven = []
     session, steps = begun(monkeypatch, lambda _, case: proven.append(case.size), prove_early=True)
     assert proven == ["0", "1"]
@@ -98,7 +98,7 @@ def test_a_kernel_that_takes_the_context_with_it_early_is_named(monkeypatch):
     assert isinstance(lost.value.error, KernelFault)
 
 
-def test_a_fault_on_an_edge_size_problem_names_the_problem_and_keeps_its_kind(monkeypatch):
+def test_a_fault_on_an_edge_size_problem_names_it(monkeypatch):
     def check(_session, _launchable, _owner):
         raise KernelCrash("an illegal access")
 
@@ -117,7 +117,7 @@ def found_on_edge_sizes(monkeypatch, check):
 
 
 @pytest.mark.parametrize("error", [1e-9, 0.01, 0.99, 1.0, float("inf")])
-def test_an_edge_size_problem_that_is_wrong_by_however_little_makes_its_build_wrong(monkeypatch, error):
+def test_an_edge_size_problem_barely_wrong_makes_its_build_wrong(monkeypatch, error):
     with pytest.raises(WrongResult, match=r"^edge-size problem 7: 0 is 1$"):
         found_on_edge_sizes(monkeypatch, lambda *_: Deviation(error, 2.0, "0 is 1"))
     assert found_on_edge_sizes(monkeypatch, lambda *_: Deviation(error, 1.0, None)) == 1
@@ -131,12 +131,12 @@ def test_an_edge_size_problem_that_is_wrong_by_however_little_makes_its_build_wr
         *((KernelFault("x"), "WRONG"), (KernelCrash("x"), "CRASHED"), (KernelTimeout("x"), "TIMEOUT")),
     ],
 )
-def test_a_case_without_figures_is_at_fault_only_where_a_kernel_was_and_never_passes(error, verdict):
+def test_a_case_without_figures_never_passes(error, verdict):
     assert verdict_of(error) == verdict
 
 
 @pytest.mark.parametrize("changes", [{}, {"tolerance": 1e-3}, {"atol": 1e-6}, {"rtol": 1e-6}])
-def test_timed_launches_of_every_kernel_with_a_reference_are_compared(changes):
+def test_every_kernels_timed_launches_are_compared(changes):
     kernel = Stage("x", "", Path("x.cu"))
     assert compared_when_timed(make_case(stage=kernel, **changes))
     assert not compared_when_timed(make_case(stage=kernel, reference=None, **changes))
@@ -144,7 +144,7 @@ def test_timed_launches_of_every_kernel_with_a_reference_are_compared(changes):
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-def test_a_case_that_the_base_does_not_have_is_new_only_where_it_lacks_nothing_but_a_floor(monkeypatch, verdict):
+def test_a_case_is_new_where_it_lacks_nothing_but_a_floor(monkeypatch, verdict):
     monkeypatch.setattr("peakgate.session.session.judge", lambda *_: Judgement(verdict, "why"))
     session = Session(Compiling(), Floors(Path()), Tier.GATE, new={CASES[0].id})
     judged = session.judged(launchable(CASES[0]), None, SimpleNamespace(conclusive=False)).judgement.verdict
@@ -152,7 +152,7 @@ def test_a_case_that_the_base_does_not_have_is_new_only_where_it_lacks_nothing_b
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_what_disturbed_the_device_is_asked_only_where_no_other_process_of_ours_is_on_it(monkeypatch, alone):
+def test_disturbances_are_asked_for_where_we_are_alone(monkeypatch, alone):
     asked = []
     monkeypatch.setattr(
         "peakgate.session.session.judge", lambda *given: asked.append(given[-1]) or Judgement(Verdict.PASS, "")
@@ -162,7 +162,7 @@ def test_what_disturbed_the_device_is_asked_only_where_no_other_process_of_ours_
     assert asked == ["another process" if alone else None]
 
 
-def test_constants_that_a_change_fills_otherwise_keep_the_data_of_the_base():
+def test_constants_filled_otherwise_keep_the_bases_data():
     def listed(data, lesson):
         constants = (("table", Buffer(Role.IN, (4,), data=data)),)
         case = make_case(stage=Stage("x", lesson, Path("x.cu"), constants=constants, min_capability=(8, len(lesson))))
@@ -174,7 +174,7 @@ def test_constants_that_a_change_fills_otherwise_keep_the_data_of_the_base():
         assert (case.stage.lesson, case.stage.min_capability) == ("base", (8, 4))
 
 
-def test_a_kernel_for_features_of_one_architecture_is_compiled_for_them_whatever_its_base_needed():
+def test_a_kernel_for_one_architecture_is_compiled_for_it():
     def listed(capability, specific):
         case = make_case(stage=Stage("x", "", Path("x.cu"), min_capability=capability, specific=specific))
         return Listed(case, (case,))
@@ -216,7 +216,7 @@ def timed(device, case):
     return session, lambda: session.judged(launchable(case), None, make_samples(1.0))
 
 
-def test_a_run_measures_the_roofs_of_the_types_that_its_cases_compute_in(asked):
+def test_a_run_measures_the_roofs_of_its_cases_types(asked):
     device = WithTensorCores()
     session, gated = timed(device, make_case(work=Work(4, 8, math="bf16"), roof="bf16"))
     assert asked == [["bf16"]]
@@ -233,7 +233,7 @@ def test_a_run_without_such_cases_measures_none(asked):
     assert device.warmed == 1
 
 
-def test_a_type_that_is_first_said_while_a_test_runs_has_its_roof_measured_then_and_once(asked):
+def test_a_type_that_a_test_says_has_its_roof_measured_once(asked):
     session, _ = timed(WithTensorCores(), make_case())
     case = make_case(work=Work(4, 8, math="fp8"), roof="fp8")
     for _ in range(2):
@@ -290,7 +290,7 @@ def in_turns(monkeypatch, device, mismatch=None, before=None):
     return pairs.interleaved(session, case, "f00d", pairs=2, cases=1, before=before)
 
 
-def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):
+def test_two_builds_are_sampled_in_turns_on_the_same_contents(monkeypatch):
     device = InTurns(10.0, 11.0)
     own, other = in_turns(monkeypatch, device)
     assert (own.samples.median_us, other.samples.median_us) == (10.0, 11.0)
@@ -304,7 +304,7 @@ def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_
     assert sorted(device.compared) == ["other", "own"]
 
 
-def test_what_is_sampled_after_a_look_comes_to_what_was_before_it_unless_a_side_failed(monkeypatch):
+def test_what_is_sampled_after_a_look_is_added(monkeypatch):
     before = in_turns(monkeypatch, InTurns(10.0, 11.0))
     own, other = in_turns(monkeypatch, InTurns(10.0, 12.0), before=before)
     assert other.samples.pair_ratios == pytest.approx([1.1, 1.1, 1.2, 1.2])
@@ -313,7 +313,7 @@ def test_what_is_sampled_after_a_look_comes_to_what_was_before_it_unless_a_side_
     assert in_turns(monkeypatch, InTurns(10.0, 11.0), before=failed) == failed
 
 
-def test_a_build_whose_timed_launch_is_wrong_is_wrong_and_the_other_is_undecided(monkeypatch):
+def test_a_build_whose_timed_launch_is_wrong_is_wrong(monkeypatch):
     own, other = in_turns(monkeypatch, InTurns(10.0, 11.0), mismatch="0 is 1")
     assert sorted([own.judgement.verdict, other.judgement.verdict]) == [Verdict.INCONCLUSIVE, Verdict.WRONG]
     assert own.metrics is None
@@ -328,7 +328,7 @@ def test_a_build_that_cannot_be_had_leaves_both_undecided(monkeypatch):
     assert "cache has none" in other.judgement.reason
 
 
-def test_samples_that_are_all_throttled_end_after_some_rounds_and_are_not_conclusive(monkeypatch):
+def test_samples_that_are_all_throttled_are_not_conclusive(monkeypatch):
     device = InTurns(10.0, 11.0)
     ordinary = device.launchable
 

@@ -57,7 +57,7 @@ def test_numbers_of_the_size_may_be_axes(described):
     assert [case.work.bytes for case in found.cases] == [32, 64, 32, 64]
 
 
-def test_labels_are_those_given_or_texts_or_the_axis_and_its_number(described):
+def test_labels_are_given_or_texts_or_the_axis_and_its_number(described):
     axes = "{'pad': {'': 0, 'padded': 1}, 'of': ['f32'], 'vec': [1, 4]}"
     assert ids(described(sizes="[64]", axes=axes)) == [
         "64-f32-vec1",
@@ -72,14 +72,14 @@ def test_a_variant_takes_the_place_of_the_labels(described):
     assert ids(found) == ["64-q0", "128-p0", "64-q1", "128-p1"]
 
 
-def test_where_leaves_holes_at_both_scales_and_no_build_without_a_size(described):
+def test_where_leaves_holes_but_no_build_without_a_size(described):
     given = {"axes": "{'pad': [0, 1, 2]}", "where": "lambda n, pad: pad == 0 or (pad == 1 and n > 64)"}
     assert ids(described(**given)) == ["64-pad0", "128-pad0", "128-pad1"]
     assert ids(described(Scale.SMALL, **given)) == ["3-pad0", "3-pad1"]
     assert ids(described(Scale.SMALL, small_sizes="[16, 80]", **given)) == ["16-pad0", "80-pad0", "80-pad1"]
 
 
-def test_parameters_of_a_build_are_functions_of_axes_or_axes_themselves(described):
+def test_a_builds_parameters_are_axes_or_functions_of_them(described):
     found = described(
         axes="{'pad': [0, 1], 'shared_bytes': {'s1K': 1024}}",
         defines="lambda pad: {'PAD': pad}",

@@ -33,7 +33,7 @@ def test_a_family_imports_its_siblings(project):
 
 
 @pytest.mark.parametrize("verb", ["check", "mutants", "resources", "sanitize"])
-def test_a_project_without_a_kernel_is_bad_input_of_what_checks_kernels(project, capsys, verb):
+def test_a_project_without_a_kernel_is_bad_input_of_checks(project, capsys, verb):
     assert main([verb]) == 2
     assert capsys.readouterr().err.startswith("kernels: no family ")
 
@@ -106,7 +106,7 @@ NOT_IN_THE_GATE = {"transpose.smem_rectangular"}
 """A table of paddings, for the record: its work is that of smem_pad, which the gate has."""
 
 
-def test_the_gate_is_part_of_the_whole_and_covers_every_stage_but_the_roofs_of_tensor_cores():
+def test_the_gate_covers_every_stage_but_roofs_of_tensor_cores():
     whole, gate = catalogue.cases(Scale.BENCH), catalogue.cases(Scale.BENCH, Tier.GATE)
     assert {case.id for case in gate} < {case.id for case in whole}
     left_out = {case.stage for case in whole if case.stage.host_bound or (case.family == "roof" and case.work.math)}
@@ -143,7 +143,7 @@ def test_what_k_selects_is_what_pytest_would(expression, chosen):
     ("expression", "place"),
     [("smem or", "at its end"), ("(smem", "at its end"), ("smem pad", "before pad"), ("and pad", "before and pad")],
 )
-def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, place, capsys):
+def test_an_expression_that_is_none_is_bad_input_everywhere(expression, place, capsys):
     for verb in ("check", "mutants", "sanitize", "resources"):
         assert main([verb, "-k", expression]) == 2
         reported = capsys.readouterr().err
@@ -152,14 +152,14 @@ def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, pl
 
 
 @pytest.mark.parametrize("name", ["skewed", "scale.skewed", "other.skewed", "scale.cu"])
-def test_a_kernel_file_that_no_family_lists_is_named_where_its_name_selects_nothing(project, name):
+def test_an_unlisted_kernel_file_is_named_where_it_is_selected(project, name):
     project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]"), **{"scale": "", "17_skewed": ""})
     with refuses(Code.SELECTION) as unknown:
         catalogue.described_problems(name)
     assert ("kernels/scale/17_skewed.cu" in str(unknown.value)) is (name in ("skewed", "scale.skewed"))
 
 
-def test_a_stage_without_its_file_is_one_line_of_check_and_an_entry_for_each_case(project, capsys, tmp_path):
+def test_a_stage_without_its_file_is_an_entry_for_each_case(project, capsys, tmp_path):
     project("scale", KERNEL_FILE.format(sizes="[1]", small="[1, 2, 3]"))
     assert main(["check", "--jobs", "1", "--out", str(tmp_path)]) == 3
     said = [line for line in capsys.readouterr().out.splitlines() if f"[{Code.FAMILY}]" in line]
@@ -194,7 +194,7 @@ FAMILY = Family("one", "synthetic", (STAGE,), cases, edges)
 @pytest.mark.parametrize(
     ("before", "after"), [("In(n)", 'In(n, data="gone.npy")'), ("lambda xp, x: 2 * x", '"gone.npy"')]
 )
-def test_a_saved_array_that_is_missing_is_named_where_it_leaves_no_small_problem(project, before, after):
+def test_a_missing_saved_array_that_leaves_no_problem_is_named(project, before, after):
     text = (Path(catalogue.__file__).parents[1] / "templates" / "family.py").read_text()
     project("scale", text.replace(before, after), scale="")
     found = catalogue.described_problems()
@@ -202,7 +202,7 @@ def test_a_saved_array_that_is_missing_is_named_where_it_leaves_no_small_problem
     assert ["gone.npy" in each.reason for each in found.refused] == [True]
 
 
-def test_inputs_from_a_lambda_do_not_make_a_problem_of_its_own_each_time(project):
+def test_inputs_from_a_lambda_make_one_problem(project):
     project("one", WITH_A_LAMBDA, twice="__global__ void twice(float* in, float* out) {}")
     problems = catalogue.problems()
     assert sorted((problem.size, problem.variant) for problem in problems) == [("16", ""), ("8", ""), ("8", "other")]

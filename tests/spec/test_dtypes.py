@@ -47,7 +47,7 @@ def test_every_pattern_has_its_value_and_goes_back_to_itself(dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_values_halfway_between_two_numbers_and_beside_are_rounded_to_nearest_even(dtype):
+def test_values_halfway_and_beside_are_rounded_to_nearest_even(dtype):
     numbers = dtypes.decoded(np, every_pattern(dtype), dtype)
     numbers = np.unique(numbers[np.isfinite(numbers)])
     halfway = ((numbers[1:].astype(np.float64) + numbers[:-1]) / 2).astype(np.float32)
@@ -82,13 +82,13 @@ def test_two_elements_share_a_byte_the_first_in_its_low_half(dtype):
     assert (first, second) == (-1 if dtype == "int4" else 15, 2)
 
 
-def test_values_outside_four_bits_are_clipped_and_fractions_rounded_to_even():
+def test_values_outside_four_bits_are_clipped():
     values = np.array([0.5, 1.5, -0.5, -9, 100, 6.6])
     assert dtypes.decoded(np, dtypes.encoded(np, values, "int4"), "int4").tolist() == [0, 2, 0, -8, 7, 7]
     assert dtypes.decoded(np, dtypes.encoded(np, values, "uint4"), "uint4").tolist() == [0, 2, 0, 0, 15, 7]
 
 
-def test_a_type_of_numpy_is_its_own_storage_and_its_array_is_not_copied():
+def test_a_type_of_numpy_is_its_own_storage():
     array = np.arange(6, dtype=np.int16)
     assert dtypes.decoded(np, array, "int16") is array
     assert (dtypes.storage("int16"), dtypes.storage_shape((3, 1), "int16")) == (np.int16, (3, 1))
@@ -119,7 +119,7 @@ def test_the_limits_of_a_type(dtype, kind, expected):
 @pytest.mark.parametrize(
     "dtype", ["bfloat", "float8_e4m3", "float8", "int5", "S3", "object", ml_dtypes.float8_e4m3b11fnuz]
 )
-def test_an_unknown_type_is_one_line_where_a_buffer_or_a_value_is_made(dtype):
+def test_an_unknown_type_of_a_buffer_or_value_is_one_line(dtype):
     for made in (lambda: Buffer(Role.IN, (4,), dtype), lambda: Scalar(1, dtype)):
         with pytest.raises(ValueError, match="type") as caught:
             made()

@@ -76,16 +76,16 @@ def test_the_sizes_are_on_the_tile_and_on_both_sides_of_it(tile, step, block):
     assert all(n % step == 0 for (n,) in found.cases)
 
 
-def test_each_number_is_off_its_tile_alone_and_a_short_row_is_kept_as_it_is_measured():
+def test_each_number_is_off_its_tile_alone():
     sizes = chosen(sized(matrix, lambda h, w: (-(-w // 32), -(-h // 8)), (32, 8), (1 << 20, 100))).cases
     assert {(9, 32), (7, 32), (8, 33), (8, 31), (9, 33), (8, 100), (8, 99), (8, 101)} <= sizes.keys()
 
 
-def test_of_a_grid_that_does_not_follow_the_size_one_element_more_than_threads_is_tried():
+def test_a_fixed_grid_is_tried_with_one_element_too_many():
     assert {(2047,), (2048,), (2049,)} <= chosen(sized(vector, 8, 256, 1 << 26)).cases.keys()
 
 
-def test_a_number_that_the_family_fixes_stays_and_what_it_refuses_is_kept_with_the_reason():
+def test_a_fixed_number_stays_and_a_refusal_keeps_its_reason():
     def arguments(rows, columns):
         if columns != 96:
             raise ValueError("columns are 96")
@@ -99,7 +99,7 @@ def test_a_number_that_the_family_fixes_stays_and_what_it_refuses_is_kept_with_t
     assert found.refused[101, 96].startswith("ValueError: ")
 
 
-def test_a_family_that_refuses_the_usual_edges_has_chosen_sizes_as_problems_and_a_member_keeps_its_own():
+def test_a_family_that_refuses_usual_edges_has_chosen_sizes():
     def arguments(rows, columns):
         if columns != 96:
             raise ValueError("columns are 96")
@@ -128,7 +128,7 @@ def test_what_would_take_the_emulator_seconds_is_left_out():
     assert not chosen(sized(lambda n: vector(n << 22), 8, 256, 1 << 4)).cases
 
 
-def test_a_search_draws_the_same_sizes_again_each_once_and_none_that_is_refused():
+def test_a_search_draws_the_same_sizes_again():
     of = sized(of_four, lambda n: -(-n // 1024), 256, 1 << 26)
     once, again = ([int(case.size) for case in islice(searched(of, seed=0), 200)] for _ in range(2))
     assert once == again
@@ -169,12 +169,12 @@ def check(tmp_path):
     return run
 
 
-def test_the_values_that_break_bounds_are_named_beside_those_that_do_not(check):
+def test_values_that_break_bounds_are_named_beside_others(check):
     said, _ = check("i < n || n == 65")
     assert "= 65, not" in said
 
 
-def test_a_chosen_size_that_the_reference_does_not_take_is_no_defect_and_is_reported(check):
+def test_a_chosen_size_that_the_reference_refuses_is_no_defect(check):
     said, kernel = check("i < n", "x.reshape(-1, 2) if x.size == 65 else 2 * x")
     assert kernel.defects == ()
     assert list(kernel.refused) == ["65"]

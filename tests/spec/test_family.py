@@ -71,13 +71,13 @@ def check(project, checked):
     return run
 
 
-def test_a_template_kernel_takes_a_family_of_thirteen_lines_and_is_clean(check):
+def test_a_template_kernel_takes_a_family_of_thirteen_lines(check):
     code, verdict = check("softmax", SOFTMAX, SOFTMAX_FAMILY)
     assert (code, verdict["kernels"][0]["kernel"]) == (0, "softmax.softmax")
     assert len(SOFTMAX_FAMILY.strip().splitlines()) <= 15
 
 
-def test_a_softmax_that_subtracts_no_maximum_is_wrong_unless_a_range_is_given(check):
+def test_a_softmax_without_maximum_is_wrong_unless_in_a_range(check):
     code, verdict = check("softmax", SOFTMAX, SOFTMAX_FAMILY.replace(", data=(-4, 4)", ""))
     assert (code, verdict["kernels"][0]["defects"][0]["kind"]) == (1, "wrong result")
     naive = SOFTMAX_FAMILY.replace(", data=(-4, 4)", "").replace('.astype("float64")', "")
@@ -90,7 +90,7 @@ def test_a_deleted_barrier_of_a_template_kernel_is_found(check):
     assert verdict["kernels"][0]["defects"][0]["kind"] == "shared race"
 
 
-def test_indices_stay_in_their_range_and_constants_are_filled_from_a_saved_array(check, project):
+def test_indices_stay_in_range_and_constants_are_filled(check, project):
     np.save(project("histogram") / "weight.npy", np.array([1, 3], "int32"))
     family = HISTOGRAM_FAMILY.replace('lambda xp, shape: xp.array([1, 3], "int32")', '"weight.npy"')
     code, verdict = check("histogram", HISTOGRAM, family)
@@ -98,7 +98,7 @@ def test_indices_stay_in_their_range_and_constants_are_filled_from_a_saved_array
     assert (code, verdict["kernels"][0]["launches"]) == (0, 21)
 
 
-def test_options_and_include_folders_of_the_project_reach_every_kernel(check, tmp_path):
+def test_a_projects_options_and_includes_reach_every_kernel(check, tmp_path):
     (tmp_path / "headers").mkdir()
     (tmp_path / "headers" / "bins.h").write_text("#define BINS 64\n")
     (tmp_path / "peakgate.toml").write_text('include = ["headers"]\noptions = ["--define-macro=STEP=2"]\n')
@@ -119,13 +119,13 @@ FAMILY = kernel(
 """
 
 
-def test_several_launches_are_one_case_that_another_kernel_proves_right(check):
+def test_several_launches_are_one_case_proven_by_another_kernel(check):
     code, verdict = check("sum", SUM, SUM_FAMILY)
     assert code == 0
     assert [kernel["launches"] for kernel in verdict["kernels"]] == [4 + len(PATTERNS)]
 
 
-def test_what_an_earlier_launch_left_unwritten_is_not_zero_by_luck(check):
+def test_what_a_launch_left_unwritten_is_not_zero_by_luck(check):
     code, verdict = check("sum", SUM, SUM_FAMILY.replace('sums x n", grid=4', 'sums x n", grid=3'))
     assert code == 1
     assert "wrong result" in verdict["kernels"][0]["defects"][0]["what"]
@@ -152,14 +152,14 @@ def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
         ),
     ],
 )
-def test_a_mistake_in_launches_or_reference_is_one_line_and_undecided(check, capsys, old, new, complaint):
+def test_a_mistake_in_launches_or_reference_is_undecided(check, capsys, old, new, complaint):
     code, verdict = check("sum", SUM, SUM_FAMILY.replace(old, new))
     assert code == verdict["exit_code"] == 3
     assert complaint in verdict["kernels"][0]["not_checked"]
     assert complaint in capsys.readouterr().out
 
 
-def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(project):
+def test_a_kernel_without_a_small_problem_is_no_pass(project):
     saved = SUM_FAMILY.replace('launch("naive", "out x n", grid=1, block=1)', '"sum.npy"')
     np.save(project("sum", saved.replace(", edges=[1, 1000]", ""), sum=SUM) / "sum.npy", np.ones(1, "float32"))
     small, measured = (catalogue.described(scale).cases for scale in (Scale.SMALL, Scale.BENCH))
@@ -168,7 +168,7 @@ def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(project):
         problems()
 
 
-def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint(check, tmp_path):
+def test_each_kernel_of_a_case_has_a_part_in_the_fingerprint(check, tmp_path):
     pytest.importorskip("cuda.bindings.nvrtc")
     folder = tmp_path / "kernels" / "sum"
     check("sum", SUM, SUM_FAMILY)
@@ -180,7 +180,7 @@ def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint
     assert changed.code != before.code
 
 
-def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(check, project):
+def test_saved_arrays_are_inputs_and_part_of_the_contract(check, project):
     family = HISTOGRAM_FAMILY.replace("data=(0, 64)", 'data="index-{size}.npy"')
     family = family.replace("reference=counted, sizes=[1 << 24]", 'reference="bins-{size}.npy", sizes=[100]')
     family = family.replace("sizes=", "small_sizes=[100], sizes=")
@@ -222,7 +222,7 @@ FAMILY = family(
 """
 
 
-def test_kernels_of_one_name_are_variants_of_one_stage_with_labels_and_tiers(check):
+def test_kernels_of_one_name_are_variants_of_one_stage(check):
     code, verdict = check("ramp", RAMP, RAMP_FAMILY)
     (found,) = catalogue.families()
     assert (code, verdict["kernels"][0]["kernel"]) == (0, "ramp.counted")
@@ -242,7 +242,7 @@ def test_kernels_of_one_name_are_variants_of_one_stage_with_labels_and_tiers(che
     assert found.headlines == {"counted": "16KiB-64"}
 
 
-def test_each_variant_is_proven_by_edge_size_problems_of_its_own_build(check):
+def test_each_variant_is_proven_by_edges_of_its_own_build(check):
     check("ramp", RAMP, RAMP_FAMILY)
     for case in catalogue.cases(Scale.BENCH) + catalogue.cases(Scale.SMALL):
         probes = catalogue.probes(case)
@@ -282,7 +282,7 @@ def test_a_mistake_in_variants_is_one_line_and_undecided(check, old, new, compla
         ("12.0", "12.0", "sm_90", True),
     ],
 )
-def test_a_stage_needs_a_capability_or_the_features_of_one_architecture(given, needs, target, newer):
+def test_a_stage_needs_a_capability_or_an_architecture(given, needs, target, newer):
     (stage,) = kernel(**SCALE, min_capability=given).stages
     assert (stage.needs, stage.architecture((9, 0)), stage.runs_on((12, 0))) == (needs, target, newer)
     assert stage.runs_on((9, 0)) == (needs != "12.0")
@@ -321,10 +321,10 @@ def product(tmp_path, **more):
         ({"roof": "fma"}, "fp32", None, "fma"),
     ],
 )
-def test_the_type_of_the_operations_is_given_or_that_of_the_inputs(tmp_path, more, math, given, roof):
+def test_operations_are_of_the_given_type_or_of_the_inputs(tmp_path, more, math, given, roof):
     case = product(tmp_path, **more)
     assert (case.math, case.work.math, case.roof) == (math, given, roof)
 
 
-def test_an_unknown_type_of_operations_leaves_the_case_undescribed(tmp_path):
+def test_operations_of_unknown_type_leave_a_case_undescribed(tmp_path):
     assert "expected one of fp32, tf32" in product(tmp_path, math="half").reason

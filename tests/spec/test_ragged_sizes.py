@@ -53,7 +53,7 @@ FAMILY = family(
 WRONG = ["columns", "lines", "planes", "points", "rows", "vector"]
 
 
-def test_a_dropped_tile_is_found_in_check_whichever_extent_it_is_of(project, checked):
+def test_check_finds_a_dropped_tile_whichever_extent_it_is_of(project, checked):
     project("dropping", DROPPING_FAMILY, dropping=DROPPING)
     code, verdict = checked("--schedules", "1")
     assert code == 1
@@ -61,7 +61,7 @@ def test_a_dropped_tile_is_found_in_check_whichever_extent_it_is_of(project, che
     assert found == {"dropping.right": 0, **{f"dropping.{name}": 1 for name in WRONG}}
 
 
-def test_a_dropped_tile_is_found_in_bench_whichever_extent_it_is_of(project, bench, tmp_path):
+def test_bench_finds_a_dropped_tile_whichever_extent_it_is_of(project, bench, tmp_path):
     project("dropping", DROPPING_FAMILY, dropping=DROPPING)
     file = tmp_path / "run.json"
     done = bench(tmp_path, f"--benchmark-json={file}")
@@ -126,7 +126,7 @@ GRIDS = {
     step=st.sampled_from([1, 2, 4, 8]),
     flops=st.sampled_from([None, 2]),
 )
-def test_each_extent_is_ragged_beyond_four_usual_tiles_and_its_own(grid, dimensions, tile, step, flops):
+def test_each_extent_is_ragged_beyond_four_tiles(grid, dimensions, tile, step, flops):
     found = problems(dimensions, GRIDS[grid](tile), 64, step, flops, defines={"TILE": tile})
     assert not any(too_large(case) for case in found if extents(case) not in map(numbers_of, EDGES.get(dimensions, ())))
     for at in range(dimensions):

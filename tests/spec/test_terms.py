@@ -128,7 +128,7 @@ def test_a_reference_kernel_counts_with_its_source(case, tmp_path):
     assert list(changes(before, stated(case))) == ["reference_kernel"]
 
 
-def test_expected_values_are_part_of_the_contract_by_type_shape_and_files(case, tmp_path):
+def test_expected_values_are_part_of_the_contract(case, tmp_path):
     def of(**changed):
         return contract(replace(case, **changed)).reference
 
@@ -145,7 +145,7 @@ def test_expected_values_are_part_of_the_contract_by_type_shape_and_files(case, 
     assert (saved != before[0], kernel != before[1]) == (True, True)
 
 
-def test_a_case_is_evaluated_at_its_own_size_up_to_a_limit_of_bytes_and_operations(case, monkeypatch):
+def test_a_case_is_evaluated_at_its_own_size_up_to_a_limit(case, monkeypatch):
     made = other_input(replace(case, work=Work(256, 100)), data=_below_32)
     for limit, at in (("MOST_DATA_BYTES", 128), ("MOST_BYTES", made.buffer_bytes), ("MOST_FLOPS", 100)):
         term = "benchmark_data" if limit == "MOST_DATA_BYTES" else "benchmark_reference"
@@ -181,7 +181,7 @@ def test_edge_size_problems_of_one_build_are_evaluated_once(case):
     assert len(evaluated) == 1
 
 
-def test_functions_are_called_once_for_all_cases_that_have_equal_ones_and_equal_inputs(case):
+def test_equal_functions_of_equal_inputs_are_called_once(case):
     evaluated = []
 
     def reference(xp, inputs):
@@ -207,7 +207,7 @@ def test_every_term_is_the_kernels_own_or_promised():
     assert set(PROMISED) - set(KEPT) == {"operation", "buffers", "edge_tolerance", *EVALUATED}
 
 
-def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
+def test_what_surely_equals_has_machine_code_or_a_version():
     kernel, called, library = Contract(code="1"), Contract(operation="callable"), Contract(operation="a", library="a 1")
     assert [each.surely_equals(each) for each in (kernel, called, library)] == [True, False, True]
     assert not kernel.surely_equals(Contract(code="1", launch="2"))
@@ -219,7 +219,7 @@ def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
     assert called.builds
 
 
-def test_a_summary_counts_the_cases_of_each_term_and_names_the_first():
+def test_a_summary_counts_each_terms_cases_and_names_the_first():
     cases = {name: (Contract(bytes=8, tier="gate"), Contract(bytes=16, tier="gate")) for name in ("a.b", "a.c")}
     (line,) = summary(cases)
     assert "2 cases" in line
@@ -241,7 +241,7 @@ def _below_32(xp, shape):
         ({"data": lambda xp, shape: (xp.arange(*shape) % 7 + 1).astype("float32")}, "benchmark_data"),
     ],
 )
-def test_data_and_reference_that_differ_at_the_benchmarks_size_alone_are_compared(case, changed, term):
+def test_what_differs_at_the_benchmarks_size_alone_is_compared(case, changed, term):
     plain = other_input(case, data=_below_32)
     other = replace(plain, **changed) if "reference" in changed else other_input(plain, **changed)
     found = changes(contract(plain), contract(other))
@@ -249,7 +249,7 @@ def test_data_and_reference_that_differ_at_the_benchmarks_size_alone_are_compare
     assert "reference" not in found
 
 
-def test_a_case_states_how_inputs_are_filled_and_how_far_outputs_may_be_off(case, tmp_path):
+def test_a_case_states_how_inputs_are_filled(case, tmp_path):
     (tmp_path / "x.npy").write_bytes(b"1")
     fillings = {None: "random", 2.0: "2.0", (0, 1): "(0, 1)", _below_32: "a function", tmp_path / "x.npy": "x.npy"}
     for data, stated_as in fillings.items():
@@ -331,7 +331,7 @@ def test_identities_are_those_of_the_tier_and_the_architecture(project, capsys):
     assert "code" not in terms_only[full]
 
 
-def test_what_a_family_does_not_describe_has_no_term_and_is_no_contract(project, capsys):
+def test_what_a_family_does_not_describe_has_no_term(project, capsys):
     refused = RefusedCase.named("mine", "gone", "fails")
     project.refused.append(refused)
     assert printed(capsys, "--capability", "9.0")[refused.id] == {"problem": refused.reason}
@@ -339,7 +339,7 @@ def test_what_a_family_does_not_describe_has_no_term_and_is_no_contract(project,
     assert "fails" in capsys.readouterr().err
 
 
-def test_a_case_whose_reference_fails_on_its_edge_size_problems_is_not_described(project, capsys, tmp_path):
+def test_a_case_whose_reference_fails_on_edges_is_not_described(project, capsys, tmp_path):
     gated, full = project.ids
 
     def fails(xp, inputs):
@@ -420,5 +420,5 @@ def test_without_a_gpu_the_capability_has_to_be_named(monkeypatch):
         ("", False),
     ],
 )
-def test_a_module_that_a_commit_lacks_is_answered_by_where_it_has_to_be(problem, advised):
+def test_a_missing_module_is_answered_by_where_it_has_to_be(problem, advised):
     assert ("`build`" in advice_on(problem) and "submodules" in advice_on(problem)) == advised
