@@ -11,6 +11,7 @@ import numpy as np
 
 from peakgate.base import config
 from peakgate.base.emulated import translated
+from peakgate.base.errors import PeakgateError
 from peakgate.compile.cubin import Cubin, Defines, cubin
 from peakgate.device import cpu
 from peakgate.device.interface import Device
@@ -51,7 +52,6 @@ class EmulatedRawKernel:
         assert stage.source is not None
         self._kernel = cpu.load(stage.source, stage.entry, defines, include=stage.include, options=stage.options)
 
-    @translated()
     def __call__(
         self,
         grid: Sequence[int],
@@ -62,13 +62,20 @@ class EmulatedRawKernel:
     ) -> None:
         """Launch it on arrays, which are changed in place, and numbers: Python's are int64, float64 and bool as CuPy's.
 
-        KernelFault for what the emulator sees it do wrong.
+        KernelFault for what the emulator sees it do wrong, PeakgateError for a launch that is none.
         """
+        __tracebackhide__ = True  # pytest shows the line of the test
         given = [each if isinstance(each, np.ndarray) else np.asarray(each)[()] for each in arguments]
+        problem: Exception | None = None
         try:
-            self._kernel.launch(_triple(grid), _triple(block), given, shared_bytes=shared_mem)
+            with translated():
+                self._kernel.launch(_triple(grid), _triple(block), given, shared_bytes=shared_mem)
         except KernelDefect as defect:
-            raise cpu.fault_of(defect) from defect
+            problem = cpu.fault_of(defect)
+        except PeakgateError as error:
+            problem = error
+        if problem is not None:
+            raise problem from None
 
     @property
     def attributes(self) -> dict[str, int]:

@@ -20,6 +20,7 @@ from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.device.driver import gpu_count
+from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run.collection import Collecting, case_ids
@@ -121,6 +122,12 @@ class BenchmarkTests:
         What the fixture found stands, whether the test is skipped or expected to fail (xfail) or not.
         """
         report = yield
+        if call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault):
+            report.longrepr = (
+                f"{item.nodeid}: {call.excinfo.value}"  # a mistake, or a kernel's: no code of ours is to blame
+            )
+        if report.failed and isinstance(item, pytest.Function) and "benchmark" in item.funcargs:
+            item.funcargs["benchmark"].skipped = True  # else pytest-benchmark warns that it was not used
         case_id = self.ids.get(item.nodeid)
         if case_id is None:
             return report

@@ -8,13 +8,14 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from peakgate.base import config, git
-from peakgate.base.errors import CannotDecide, PeakgateError
+from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import unwritable, write_whole
 from peakgate.base.report import write_json
 from peakgate.base.safe_text import harmless, one_line
@@ -91,6 +92,11 @@ def _named_kernels(pytest_config: pytest.Config) -> list[Path]:
 
 def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence[Path] = ()) -> BenchRun:
     """Begin a run and register its plug-ins; PeakgateError where it cannot begin. ``kernels`` are those named."""
+    if pytest_config.option.benchmark_histogram and find_spec("pygal") is None:
+        raise PeakgateError(
+            "--benchmark-histogram: pygal is not installed; pip install 'pytest-benchmark[histogram]'",
+            Code.INSTALLATION,
+        )
     run = BenchRun(pytest_config, kernels)
     given = {
         each.partition("=")[0] for each in (*pytest_config.invocation_params.args, *pytest_config.getini("addopts"))
