@@ -52,6 +52,9 @@ def test_out_of_bounds(load_kernel, gpu_benchmark):
     x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     gpu_benchmark(load_kernel("kernels/twice/twice.cu", "twice"), (3,), (32,), (out, x, np.int32(65)))
 
+def test_no_entry(load_kernel, gpu_benchmark):
+    gpu_benchmark(load_kernel("kernels/twice/twice.cu", "twise"), (3,), (32,), ())
+
 def test_resources(load_kernel):
     kernel = load_kernel("kernels/twice/twice.cu", "twice")
     assert kernel.attributes["num_regs"] > 0
@@ -135,6 +138,8 @@ def test_a_family_that_is_not_there_costs_its_file(project):
 
 def test_a_kernel_by_itself_is_proven_in_the_emulator(project):
     done = plain_pytest(project, "own")
-    assert (done.returncode, "2 failed, 2 passed" in done.stdout) == (1, True), done.stdout
-    assert "WRONG" in done.stdout
+    assert (done.returncode, "3 failed, 2 passed" in done.stdout) == (1, True), done.stdout
+    assert "2 WRONG" in done.stdout
+    assert "1 INCONCLUSIVE" in done.stdout  # a mistake is no wrong kernel
+    assert "Error" not in done.stdout
     assert "twice.cu:7" in done.stdout  # where it reads out of bounds
