@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     monkeypatch.setattr(measuring, "device_uuid", lambda choice: None if choice == "cpu" else "GPU-0")
 
 
@@ -84,8 +84,9 @@ def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(
 
 
 def test_too_many_false_positives_exit_3_and_name_case_and_session(
-    tmp_path: Path, capsys: Captured, golden: Callable[[str, str], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, golden: Callable[[str, str], None]
 ) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     unchanged(tmp_path / "aa", odd=3, by=0.06)
     assert main(["selftest", "aa"]) == 3
     golden("selftest-false-positives.txt", capsys.readouterr().out)

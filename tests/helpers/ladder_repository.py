@@ -74,7 +74,7 @@ def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for left in ("baselines", "kernels/pictures"):
         shutil.rmtree(left, ignore_errors=True)
     Path("peakgate.toml").write_text("")
-    monkeypatch.setattr(charts(), "svg", functools.wraps(charts().svg)(lambda picture: f"{charts().digest(picture)}\n"))
+    monkeypatch.setattr(charts(), "svg", lambda picture: f"{charts().digest(picture)}\n")
     TRANSPOSE_NOTE.write_text("<!-- ladder:transpose -->\n<!-- /ladder:transpose -->\n")
     blocks = [f"Before.\n<!-- ladder:{name} -->\n<!-- /ladder:{name} -->\nAfter.\n" for name in NAMES]
     OVERVIEW.write_text("# The ladder\n\n" + "\n".join(blocks))
