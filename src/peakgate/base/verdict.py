@@ -80,6 +80,6 @@ def exit_code(verdicts: Iterable[Verdict], *, strict: bool = False) -> ExitCode:
     return ExitCode.OK
 
 
-def counts(verdicts: Sequence[Verdict]) -> str:
+def counts(verdicts: Sequence[str]) -> str:
     """``12 PASS, 1 BELOW_FLOOR``: most frequent first."""
     return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())

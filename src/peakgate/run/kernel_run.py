@@ -205,8 +205,9 @@ class RunHooks:
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
-        closing = run_file.closing_lines(session, self.run.store.entries, partial)
-        terminalreporter.write_line(table.render(self.run.store.entries, closing, width=width, colour=colour))
+        shown = run_file.as_shown(self.run.store.entries, session.device.kind)
+        closing = run_file.closing_lines(session, shown, partial)
+        terminalreporter.write_line(table.render(shown, closing, width=width, colour=colour))
 
 
 class BenchHooks(RunHooks):

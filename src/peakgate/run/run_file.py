@@ -90,6 +90,20 @@ def summarised(entry: Entry) -> dict[str, Any]:
     return {**judged(entry), **{name: entry.get(name) for name in figures}}
 
 
+def as_shown(entries: Sequence[Entry], device: str) -> Sequence[Entry]:
+    """The entries as a person reads them: of a device whose speed nobody judges RIGHT, or RAN, in place of NO_FLOOR.
+
+    RAN is a callable whose result was compared with nothing.
+    """
+    if device != "cpu":
+        return entries
+    shown = []
+    for entry in entries:
+        word = "RAN" if entry["relative_error"] is None else "RIGHT"
+        shown.append(entry | {"verdict": word} if entry["verdict"] == Verdict.NO_FLOOR else entry)
+    return shown
+
+
 def closing_lines(session: Session, entries: Sequence[Entry], partial: str | None) -> list[str]:
     """The last lines of a run: notes, roofs, the wall time by phase, and the counts."""
     lines = list(session.notes)
@@ -106,8 +120,9 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
             f"launched twice on the same data: {counted(len(varying), 'case')} of {len(checked)} differ in some bits"
             + (f" (elements): {', '.join(varying)}" if varying else "")
         )
-    verdicts = [Verdict(entry["verdict"]) for entry in entries]
-    lines.append(f"{counted(len(entries), 'case')} on {session.device.slug}: {counts(verdicts)}")
+    verdicts = counts([str(entry["verdict"]) for entry in entries])
+    not_judged = "; speed is judged on a GPU alone" if session.device.kind == "cpu" else ""
+    lines.append(f"{counted(len(entries), 'case')} on {session.device.slug}: {verdicts}{not_judged}")
     if partial is not None:
         lines.append(f"partial run: {partial}")
     return lines

@@ -18,7 +18,7 @@ from peakgate.base.verdict import FAILING, Verdict
 
 _BAR_CELLS = 8
 _WIDTH_WITH_BAR = 100
-_STYLE: dict[str, str] = {Verdict.PASS: "green", Verdict.NO_FLOOR: "yellow"}
+_STYLE: dict[str, str] = {Verdict.PASS: "green", "RIGHT": "green", "RAN": "yellow", Verdict.NO_FLOOR: "yellow"}
 
 
 TableEntry = Mapping[str, Any]
