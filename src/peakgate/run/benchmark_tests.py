@@ -69,7 +69,7 @@ class BenchmarkTests:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
-        bench, listed = self._collecting, self._run.listed if self._run.request.cases else None
+        bench, listed = self._collecting, self._run.choose()[1] if self._run.request.cases else None
         kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
         try:
             self.ids.update(case_ids(items, kernels, bench.refused if bench else None))
@@ -230,7 +230,7 @@ class BenchmarkTests:
         unknown = some_unknown or any(each.whole for each in self._run.known.refused)
         if not unknown and self._run.session.floors.present:
             load_floors(self._run.session.floors.path, known_cases=known)
-        for case_id in self._run.listed or ():
+        for case_id in self._run.choose()[1] or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
                 raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}", Code.SELECTION)
 

@@ -7,7 +7,6 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -67,6 +66,9 @@ class BenchRun:
             plain=self.plain,
             timed=not options.benchmark_disable,
         )
+        self._chosen: tuple[dict[str, RunCase], list[str] | None] | None = None
+        if not self.plain:
+            self.choose()
         self.tests: dict[str, str] = {}
         self.refused_tests: list[RefusedCase] = []
         self.others = _other_builds(request.other_builds)
@@ -80,19 +82,20 @@ class BenchRun:
         self._others: dict[str, Outcome] = {}
         self._shares: CaseShares | None = None
 
-    @cached_property
-    def _wanted(self) -> tuple[dict[str, RunCase], list[str] | None]:
-        return wanted_cases(self.known, self.session.tier, self.request.cases, self._kernels)
+    def choose(self) -> tuple[dict[str, RunCase], list[str] | None]:
+        """The cases of families that are asked for, by id, and what ``--cases`` lists, None where all are wanted.
+
+        Under plain pytest they are read when a test asks for them: tests of callables need no family. PeakgateError
+        where ``--cases`` names one that is not there.
+        """
+        if self._chosen is None:
+            self._chosen = wanted_cases(self.known, self.session.tier, self.request.cases, self._kernels)
+        return self._chosen
 
     @property
     def cases(self) -> dict[str, RunCase]:
         """The cases of families that are asked for, by id."""
-        return self._wanted[0]
-
-    @property
-    def listed(self) -> list[str] | None:
-        """What ``--cases`` lists; None where all are wanted."""
-        return self._wanted[1]
+        return self.choose()[0]
 
     def begin(self, selected: Sequence[RunCase], pytest_config: pytest.Config) -> None:
         """Have everything built, the device warm, the roofs measured.
