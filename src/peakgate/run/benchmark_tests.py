@@ -162,6 +162,7 @@ class BenchmarkTests:
     def _keep_skip(self, item: pytest.Item, reason: str) -> None:
         """Keep why a test that measured nothing was skipped."""
         case = case_of(item.nodeid)
+        reason = reason.removeprefix(f"{case.id}: ")
         if case.id in self._run.before.again:  # a skip does not undo that it was below its floor
             judgement = Judgement(Verdict.INCONCLUSIVE, f"below its floor at first, then skipped: {reason}")
             self._run.store.keep(self._run.session.unmeasured(case, judgement))
@@ -283,5 +284,5 @@ class SkippedWithoutGpu:
         except Exception as error:
             if FIXTURE in pyfuncitem.fixturenames and of_framework(error):
                 reason = f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
-                pytest.skip(f"{pyfuncitem.nodeid}: {reason}")
+                pytest.skip(f"{case_of(pyfuncitem.nodeid).id}: {reason}")
             raise
