@@ -11,8 +11,8 @@ from ab_fake import HARNESS, FakeSide
 from synthetic_runs import LADDER
 
 from peakgate.cli import main
+from peakgate.compare import report
 from peakgate.compare.ab import command, plan, process
-from peakgate.render import pictures
 
 PAD = "transpose.smem_pad-8192-32x8"
 CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
@@ -24,7 +24,7 @@ def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "PRELOAD", ())
     monkeypatch.setattr(process, "AHEAD", 1)
     monkeypatch.setattr(plan, "own_module", lambda module, *arguments, python: [python, "-P", "-m", module, *arguments])
-    monkeypatch.setattr(pictures, "pictures", lambda *_, **__: [])
+    monkeypatch.setattr(report, "_drawn", lambda *_: ((), ()))
     monkeypatch.setattr(process, "HARNESS", HARNESS)
     monkeypatch.setattr(command, "device_uuid", lambda _device: f"GPU-{folder.name}")
     (folder / "cwd").mkdir()
