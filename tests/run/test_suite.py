@@ -123,6 +123,16 @@ def test_skipped_benchmarks_are_skipped(project):
     assert "2 skipped" in plain_pytest(project, "suite", "--benchmark-skip").stdout
 
 
+def test_a_case_of_two_tests_is_refused(project):
+    (project / "twice").mkdir()
+    for name in ("one", "two"):
+        (project / "twice" / f"test_{name}.py").write_text(SUITE)
+    done = plain_pytest(project, "twice")
+    assert done.returncode not in (0, 1)
+    assert f"{IDS[0]} is the case of" in done.stdout + done.stderr
+    assert plain_pytest(project, "twice", "-k", "test_one").returncode == 0
+
+
 def test_tests_side_by_side_are_refused_in_one_line(project):
     done = plain_pytest(project, "suite", "-n", "1")
     assert done.returncode == 1

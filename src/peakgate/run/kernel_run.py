@@ -128,6 +128,7 @@ class RunHooks:
         if session.config.option.collectonly:
             return
         try:
+            _refuse_twice(session.items)
             run.begin(self._selected, session.config)
         except PeakgateError as error:
             _stop(run.link, error.exit_code, str(error))
@@ -301,6 +302,17 @@ def family_case(item: pytest.Item) -> RunCase | None:
         return None
     given = item.callspec.params.get("case") if hasattr(item, "callspec") else None
     return given if isinstance(given, Case | RefusedCase) else None
+
+
+def _refuse_twice(items: Sequence[pytest.Item]) -> None:
+    """PeakgateError where two of the tests are given the same case: a run has one result of it."""
+    tests: dict[str, str] = {}
+    for item in items:
+        if (case := family_case(item)) is not None and (other := tests.setdefault(case.id, item.nodeid)) != item.nodeid:
+            raise PeakgateError(
+                f"{item.nodeid}: {case.id} is the case of {other} too; name a family in one test, or choose by path",
+                Code.BENCHMARK_TEST,
+            )
 
 
 def of_kernels(item: object) -> bool:
