@@ -88,9 +88,9 @@ def settings() -> str:
 def family() -> str:
     """``peakgate.family`` by subject, and what only the long form takes."""
     listed = {name for names in FAMILY.values() for name in names}
-    if missing := {*peakgate.family.__all__} - {*case.__all__} - listed:
+    if missing := {*peakgate.family.__all__} - {*peakgate.case.__all__} - listed:
         raise ValueError(f"docs/site/reference.py: FAMILY does not have {', '.join(sorted(missing))}")
-    sections = {**FAMILY, "The long form: `peakgate.case`": [name for name in case.__all__ if name not in listed]}
+    sections = {**FAMILY, "The long form: `peakgate.case`": [name for name in peakgate.case.__all__ if name not in listed]}
     return "\n\n".join(f"## {title}\n\n{_documented(peakgate.family, names)}" for title, names in sections.items())
 
 

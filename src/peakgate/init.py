@@ -86,7 +86,9 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
         return []
     path = root / config.PYPROJECT
     before = read_text(path) if path.exists() else ""
-    settings = SETTINGS_TEXT.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
+    there = root / "benchmarks"
+    ours = not there.exists() or any("gpu_benchmark" in read_text(file) for file in there.glob("*.py"))
+    settings = SETTINGS_TEXT.format(benchmarks="benchmarks" if ours else "gpu_benchmarks")
     write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
     return [config.PYPROJECT]
 

@@ -20,4 +20,6 @@ def cases(*families: str) -> pytest.MarkDecorator:
     On a GPU these are the cases of both tiers, those of the gate with the mark ``gate``; without one they are the small
     problems that the emulator runs. Ids are case ids.
     """
+    if not all(isinstance(family, str) for family in families):
+        raise TypeError(f"@cases takes names of families, such as @cases('transpose', 'sgemm'); given {families}")
     return pytest.mark.peakgate_cases(*families)

@@ -94,10 +94,10 @@ def test_the_pages_examples_are_cases_in_each_of_their_states(tmp_path, bench, p
     assert all(case.endswith(f"-{state}") for case, state in states.items() if state != "cold")
 
 
-def test_an_unknown_state_is_bad_input(bench, benchmarks):
+def test_an_unknown_state_is_undecided(bench, benchmarks):
     text = (
         "import pytest\n@pytest.mark.peakgate(state='hot')\ndef bench_x(gpu_benchmark):\n    gpu_benchmark(len, [])\n"
     )
     done = bench(benchmarks(text))
-    assert done.returncode == 2
+    assert done.returncode == 3
     assert Code.BENCHMARK_TEST in done.stderr + done.stdout

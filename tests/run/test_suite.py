@@ -133,6 +133,66 @@ def test_a_case_of_two_tests_is_refused(project):
     assert plain_pytest(project, "twice", "-k", "test_one").returncode == 0
 
 
+HIDING = """
+import pytest
+from peakgate.suite import cases
+
+@cases("wrong")
+def test_swallows(case, gpu_benchmark):
+    try:
+        gpu_benchmark(case)
+    except BaseException:
+        pass
+
+@cases("twice")
+def test_never_calls(case, gpu_benchmark):
+    pass
+
+@cases("twice")
+def test_takes_no_fixture(case):
+    pass
+
+@cases("twice")
+def test_fails_after_it(case, gpu_benchmark):
+    gpu_benchmark(case)
+    assert case is None
+"""
+HALF = """
+import numpy as np
+
+def test_half(load_kernel, gpu_benchmark):
+    kernel = load_kernel("kernels/twice/twice.cu", "twice")
+    x = np.arange(64, dtype="float32")
+    gpu_benchmark.expect(lambda out, x, n: 2 * x)
+    gpu_benchmark(kernel, (1,), (32,), (2 * x, x, np.int32(32)))  # the other half is there before
+"""
+HIDERS = ["test_swallows", "test_never_calls", "test_takes_no_fixture", "test_fails_after_it", "test_half"]
+
+
+@pytest.mark.parametrize("name", HIDERS)
+def test_a_test_that_hides_its_verdict_fails(project, name):
+    wrong = project / "kernels" / "wrong"
+    wrong.mkdir(exist_ok=True)
+    (wrong / "wrong.cu").write_text(KERNEL.replace("2.0f", "3.0f").replace("twice(", "wrong("))
+    (wrong / "family.py").write_text(FAMILY.replace("twice.cu", "wrong.cu"))
+    (project / "hiding").mkdir(exist_ok=True)
+    (project / "hiding" / "test_hiding.py").write_text(HIDING)
+    (project / "hiding" / "test_half.py").write_text(HALF)
+    (project / "hidden.json").write_text("an older run")
+    done = plain_pytest(project, "hiding", "-k", name, "--benchmark-json=hidden.json")
+    assert done.returncode == 1, done.stdout
+    assert " passed" not in done.stdout
+    if (project / "hidden.json").exists():
+        assert json.loads((project / "hidden.json").read_text())["benchmarks"] == []
+
+
+def test_a_test_with_two_marks_of_cases_is_refused(project):
+    (project / "twofold").mkdir()
+    (project / "twofold" / "test_twofold.py").write_text(SUITE.replace("@cases", '@cases("twice")\n@cases'))
+    done = plain_pytest(project, "twofold")
+    assert (done.returncode, "has @cases twice" in done.stdout) == (2, True)
+
+
 def test_tests_side_by_side_are_refused_in_one_line(project):
     done = plain_pytest(project, "suite", "-n", "1")
     assert done.returncode == 1

@@ -109,7 +109,7 @@ def test_a_named_folder_is_strict_and_a_search_passes_over(runs: Path) -> None:
     assert "broken.json" in side.notes[0]
 
 
-def test_an_older_run_is_not_latest_beside_a_half_written_file(runs: Path) -> None:
+def test_latest_is_no_older_run_beside_a_half_written_file(runs: Path) -> None:
     (runs / "broken.json").write_text("{")
     assert "a newer run" in refused("latest", Archive([runs]))
     os.utime(runs / "broken.json", (1, 1))

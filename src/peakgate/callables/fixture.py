@@ -17,7 +17,7 @@ from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.frameworks import of_framework
-from peakgate.callables.loaded import as_call
+from peakgate.callables.loaded import as_call, is_kernel
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import given_by, too_few
@@ -155,11 +155,11 @@ class GpuBenchmark:
             raise
         session = self._session
         if session.device.kind == "cpu" or not session.timed:
-            return self._once(call)
+            return self._once(call, function)
         return self._measured(call, session)
 
-    def _once(self, call: Call) -> Any:
-        """Run it once and check it, without a GPU or without timing."""
+    def _once(self, call: Call, function: Callable[..., Any]) -> Any:
+        """Run it once and check it, without a GPU or without timing; a kernel on other inputs too."""
         case = self._listed
         try:
             case = self._case(call)
@@ -167,6 +167,8 @@ class GpuBenchmark:
             launchable = CpuCall(case, call)
             launchable.run()
             proof = output_check.first() if output_check else None
+            if output_check and is_kernel(function) and self._given.fresh:
+                output_check.on_fresh_inputs(launchable.run)  # an output may have held the answer before
             tuned = self._given.choices(call)
         except (WrongResult, KernelFault, NotAnArray, PeakgateError, MemoryError) as error:
             if isinstance(error.__cause__, Exception) and not gpu_count() and of_framework(error.__cause__):
@@ -174,7 +176,7 @@ class GpuBenchmark:
             self._fail(case, _wrong(error))
         session = self._session
         right = "right" if proof is not None else "not checked, no reference is given"
-        if session.device.kind == "cpu":
+        if session.timed:
             samples, _ = session.sampler.sample(launchable, None, 0.0, None)
             if output_check:
                 launchable.case = replace(case, tolerance=output_check.tolerance)
@@ -182,8 +184,9 @@ class GpuBenchmark:
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
             self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
         else:
-            judgement = Judgement(Verdict.INCONCLUSIVE, f"{right}; {NOT_TIMED}")
-            self._keep(session.unmeasured(case, judgement), Samples((), (), 0, ""))
+            verdict = Verdict.NO_FLOOR if session.device.kind == "cpu" else Verdict.INCONCLUSIVE
+            outcome = session.unmeasured(case, Judgement(verdict, f"{right}; {NOT_TIMED}"))
+            self._keep(replace(outcome, proof=proof), Samples((), (), 0, ""))
         return call.result
 
     def _measured(self, call: Call, session: Session) -> Any:

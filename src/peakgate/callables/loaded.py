@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from peakgate.base import config
 from peakgate.base.emulated import translated
-from peakgate.base.errors import PeakgateError
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.formatting import shown
 from peakgate.compile.cubin import Cubin, Defines, cubin
 from peakgate.device import cpu
 from peakgate.device.interface import Device
@@ -26,6 +28,10 @@ def load_kernel(device: Device, path: str | Path, entry: str, defines: Mapping[s
     compile.
     """
     project = config.current()
+    if not isinstance(path, str | Path) or not isinstance(entry, str):
+        raise PeakgateError(
+            f"load_kernel is given {shown(path)}, {shown(entry)}; expected a file and a name", Code.ARGUMENTS
+        )
     source = project.root / path
     stage = Stage(
         source.stem, "a kernel by itself", source, entry=entry, options=project.options, include=project.include
@@ -108,12 +114,17 @@ class EmulatedRawKernel:
         return cubin(self._stage, self._defines, DEFAULT_CAPABILITY)
 
 
+def is_kernel(function: object) -> bool:
+    """Whether it is a kernel of CuPy's or of the emulator's."""
+    return hasattr(type(function), "shared_size_bytes")
+
+
 def as_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A launch as a function of the kernel's arguments, with these; whatever else is called as it is.
 
     So ``bytes``, ``reference`` and ``outputs`` see the kernel's arguments, and neither grid nor block.
     """
-    if not hasattr(type(function), "shared_size_bytes") or len(args) != 3:  # neither CuPy's kernel nor the emulator's
+    if not is_kernel(function) or len(args) != 3:
         return function, args, kwargs
     grid, block, arguments = args
 
@@ -123,6 +134,10 @@ def as_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     return launch, tuple(arguments), {}
 
 
-def _triple(extents: Sequence[int]) -> tuple[int, int, int]:
+def _triple(extents: object) -> tuple[int, int, int]:
+    if not isinstance(extents, Sequence) or len(extents) > 3 or not all(isinstance(each, Integral) for each in extents):
+        raise PeakgateError(
+            f"{shown(extents)} is given for a grid or block; expected (x,), (x, y) or (x, y, z)", Code.LAUNCH
+        )
     x, y, z = (*map(int, extents), *(1,) * (3 - len(extents)))
     return x, y, z

@@ -74,7 +74,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         if not triton.reports:
             raise no_nvrtc
         no_nvrtc = None
-    unnamed = emulate.unnamed() if chosen.family is None and not chosen.text else []
+    unnamed = emulate.unnamed(chosen.family) if not chosen.text else []
     notes = (*([no_nvrtc] if no_nvrtc else []), *triton.notes, *unnamed)
 
     def text_at(kernel: str, place: str) -> str:
@@ -141,6 +141,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         if chosen.isolate:
             parser.error("--html goes with a plain `check`")
         importlib.import_module("jinja2")  # before the check, where it is not installed
+    if chosen.family is not None and chosen.family.suffix == ".cu":
+        parser.error(f"{chosen.family}: expected a family.py, which says how to launch it; `peakgate help kernels`")
     if chosen.family is not None and chosen.family.is_dir():
         every = chosen.family.resolve() == config.current().kernels.resolve()
         chosen.family = None if every else chosen.family / FAMILY_FILE

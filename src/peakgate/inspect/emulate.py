@@ -182,10 +182,10 @@ def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport
     return [*reports.values(), *(BuildReport(name, 0, skipped=reason) for name in without)]
 
 
-def unnamed() -> list[str]:
-    """A note for each .cu file among the project's kernels that no family compiles, so that nothing checks it."""
-    kernels, sources = config.current().kernels, set[Path]()
-    for family in catalogue.described(Scale.SMALL).families:
+def unnamed(family_file: Path | None) -> list[str]:
+    """A note for each .cu file beside this family, or among the project's kernels, that no family compiles."""
+    kernels, sources = config.current().kernels if family_file is None else family_file.parent, set[Path]()
+    for family in catalogue.described(Scale.SMALL, file=family_file).families:
         for stage in family.stages:
             with suppress(PeakgateError):  # a file that is not there is reported where it is checked
                 if stage.source is not None:

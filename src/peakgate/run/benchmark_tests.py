@@ -23,17 +23,18 @@ from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.collection import Collecting, case_ids
-from peakgate.run.kernel_run import family_case, is_other_build, of_kernels
+from peakgate.run.case_benchmark import CaseTests
+from peakgate.run.collection import CASES_MARKER, Collecting, case_ids
+from peakgate.run.kernel_run import family_case, is_other_build
 from peakgate.run.loop import BenchRun
 from peakgate.session.outcome import Outcome, WrongResult
-from peakgate.session.replay import ReplayTimer
+from peakgate.session.replay import ReplayTimer, fails
 from peakgate.spec.case import RefusedCase, Tier
 
 if TYPE_CHECKING:
     from peakgate.callables.fixture import GpuBenchmark
 
-TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
+TESTS_PLUGIN_NAME, CASES_PLUGIN_NAME = "peakgate-benchmark-tests", "peakgate-case-tests"
 
 SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
 """With which a test ends itself without having failed."""
@@ -72,13 +73,12 @@ class BenchmarkTests:
         bench, listed = self._collecting, self._run.choose()[1] if self._run.request.cases else None
         kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
         try:
-            self.ids.update(case_ids(items, kernels, bench.refused if bench else None))
+            refused: dict[str, str] = {} if bench is None else bench.refused  # plain pytest fails such a test by itself
+            self.ids.update(case_ids(items, kernels, refused))
             if bench:
                 self._check_names(kernels, some_unknown=bench.some_skipped or bool(bench.refused))
         except PeakgateError as error:
             raise pytest.UsageError(one_line(str(error))) from None
-        # What tests of a suite name, ours measures, unless they alone were asked for.
-        ours = {case.id for item in items if of_kernels(item) and (case := family_case(item)) is not None}
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
         foreign = 0
@@ -87,11 +87,12 @@ class BenchmarkTests:
             if case_id is not None:
                 item.extra_keyword_matches.add(case_id)
             elif bench and not is_other_build(item):
-                case = family_case(item)
-                foreign += case is None and not of_kernels(item)
-                if case is None or (case.id in ours and not of_kernels(item)):
+                if item.get_closest_marker(CASES_MARKER) is None:
+                    foreign += FIXTURE not in getattr(item, "fixturenames", ())
                     dropped.append(item)
-                    continue
+                elif family_case(item) is not None:
+                    kept.append(item)  # else our own test measures what it names
+                continue
             wanted = case_id is None or listed is None or case_id in listed
             (kept if wanted else dropped).append(item)
         if bench:
@@ -100,7 +101,7 @@ class BenchmarkTests:
             self._run.session.notes.append(f"{counted(foreign, 'test')} without {FIXTURE} not run")
         if dropped:
             config.hook.pytest_deselected(items=dropped)
-            items[:] = kept
+        items[:] = kept
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
@@ -125,7 +126,8 @@ class BenchmarkTests:
         if call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault):
             report.longrepr = f"{item.nodeid}: {call.excinfo.value}"  # where in our code it was noticed helps nobody
         benchmark = item.funcargs.get("benchmark") if isinstance(item, pytest.Function) else None
-        if report.failed and isinstance(benchmark, BenchmarkFixture):
+        ours = FIXTURE in getattr(item, "fixturenames", ())
+        if ours and isinstance(benchmark, BenchmarkFixture) and benchmark.stats is None:
             benchmark.skipped = True  # else pytest-benchmark warns that it was not used
         case_id = self.ids.get(item.nodeid)
         if case_id is None:
@@ -153,7 +155,8 @@ class BenchmarkTests:
             outcome = _unmeasured(item, outcome, judgement)
         if outcome is not None:
             self._run.store.keep(outcome)
-            if report.skipped and outcome.judgement.verdict in FAILING:
+            judged = outcome.judgement
+            if not report.failed and fails(judged.verdict, judged.reason, self._run.session):
                 report.outcome = "failed"
                 report.longrepr = f"{case_id}: {outcome.judgement.verdict}, {outcome.judgement.reason}"
                 vars(report).pop("wasxfail", None)
@@ -270,6 +273,7 @@ def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
     if collecting is not None:
         pytest_config.pluginmanager.register(collecting)
     pytest_config.pluginmanager.register(BenchmarkTests(run, collecting), TESTS_PLUGIN_NAME)
+    pytest_config.pluginmanager.register(CaseTests(run), CASES_PLUGIN_NAME)
     if not gpu_count():
         pytest_config.pluginmanager.register(SkippedWithoutGpu())
 

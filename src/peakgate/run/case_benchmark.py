@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
+from peakgate.base.verdict import Judgement, Verdict
+from peakgate.callables.naming import FIXTURE
 from peakgate.run.cases import RunCase
+from peakgate.run.kernel_run import family_case
 from peakgate.run.loop import BenchRun
-from peakgate.session.replay import ReplayTimer, raise_for, replay
+from peakgate.session.entry import Entry
+from peakgate.session.replay import ReplayTimer, fails, raise_for, replay
 from peakgate.spec.case import Case
 
 
 class CaseBenchmark:
-    """The fixture of one test; ``case`` is what it is parametrized with."""
+    """The fixture of one test; ``case`` is what it is parametrized with, ``entry`` what came of it.
+
+    ``group`` and ``extra_info`` are those of pytest-benchmark's fixture, ``benchmark``.
+    """
+
+    entry: Entry | None = None
 
     def __init__(self, run: BenchRun, case: RunCase, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
-        self._run, self._case, self._benchmark, self._timer = run, case, benchmark, timer
+        self.benchmark = benchmark
+        self._run, self._case, self._timer = run, case, timer
 
-    def __call__(self, case: RunCase) -> None:
+    @property
+    def group(self) -> str | None:
+        group: str | None = self.benchmark.group
+        return group
+
+    @group.setter
+    def group(self, group: str | None) -> None:
+        self.benchmark.group = group
+
+    @property
+    def extra_info(self) -> dict[str, Any]:
+        info: dict[str, Any] = self.benchmark.extra_info
+        return info
+
+    def __call__(self, *given: object) -> None:
         """Measure the case, and show it in pytest-benchmark's table; the test fails where the verdict does.
 
         The test is skipped where this device cannot run the case.
         """
-        if case is not self._case:
+        case = self._case
+        if len(given) != 1 or given[0] is not case or self.entry is not None:
+            again = ", and is called a second time" if self.entry is not None else ""
             raise PeakgateError(
-                f"{self._case.id}: gpu_benchmark is given {shown(case)}; expected the test's own `case`; a callable is "
-                "measured by a test without @cases",
+                f"{case.id}: gpu_benchmark is given {', '.join(map(shown, given)) or 'nothing'}{again}; expected the "
+                "test's own `case`, once; a callable is measured by a test without @cases",
                 Code.BENCHMARK_TEST,
             )
-        run, benchmark = self._run, self._benchmark
+        run, benchmark = self._run, self.benchmark
         if isinstance(case, Case):
             if refusal := run.session.device.refusal(case):
                 run.store.skipped[case.id] = refusal
@@ -40,6 +69,48 @@ class CaseBenchmark:
             benchmark.params = axes
         benchmark.group = benchmark.group or case.family
         benchmark.fullname = f"peakgate::test_kernel[{case.id}]"  # by which runs are compared, whatever test it was
-        entry, times_us = run.measure(case)
-        replay(benchmark, self._timer, times_us, entry)
-        raise_for(entry, run.session)
+        users = dict(benchmark.extra_info)
+        self.entry, times_us = run.measure(case)
+        replay(benchmark, self._timer, times_us, self.entry | users)
+        raise_for(self.entry, run.session)
+
+
+class CaseTests:
+    """The plug-in that holds a test to what came of its case, whatever the test does with it."""
+
+    def __init__(self, run: BenchRun) -> None:
+        self._run = run
+        self._used: dict[str, CaseBenchmark] = {}
+
+    def fixture(
+        self, node: pytest.Item, case: RunCase, benchmark: BenchmarkFixture, timer: ReplayTimer
+    ) -> CaseBenchmark:
+        """The fixture of one test."""
+        made = self._used[node.nodeid] = CaseBenchmark(self._run, case, benchmark, timer)
+        return made
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Fail a test that hides its verdict or measures nothing; what fails after its measurement does not count."""
+        report = yield
+        case, fixture = family_case(item), self._used.get(item.nodeid)
+        if case is None:
+            return report
+        entry = fixture.entry if fixture else None
+        if entry is None or fixture is None:
+            if call.when == "call" and report.passed:
+                report.outcome, report.longrepr = "failed", f"{case.id}: the test never calls {FIXTURE}(case)"
+        elif fails(entry["verdict"], entry["reason"], self._run.session):
+            if call.when == "call" and not report.failed:
+                report.outcome, report.longrepr = "failed", f"{case.id}: {entry['verdict']}, {entry['reason']}"
+                vars(report).pop("wasxfail", None)
+        elif report.failed and call.excinfo is not None:
+            error = " ".join(call.excinfo.exconly().split())
+            judgement = Judgement(Verdict.INCONCLUSIVE, f"the test fails after its measurement: {error}")
+            entries = self._run.store.entries
+            entries[:] = [each for each in entries if each["case"] != case.id]
+            fixture.entry, _ = self._run.store.keep(self._run.session.unmeasured(case, judgement))
+            fixture.benchmark.has_error = True
+        return report

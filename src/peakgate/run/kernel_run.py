@@ -33,6 +33,7 @@ from peakgate.run.process import KERNELS
 from peakgate.run.request import Mode
 from peakgate.session.entry import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
+from peakgate.spec.importer import FAMILY_FILE
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
 """The module of the tests of kernels; a project's suite may import them."""
@@ -82,17 +83,23 @@ def _named_kernels(pytest_config: pytest.Config) -> list[Path]:
     project = config.current()
     ours = {str(KERNELS), *map(str, project.benchmarks)}
     named = {each: Path(each.partition("::")[0]).absolute() for each in pytest_config.args if each not in ours}
+    named = {each: path.parent if path.name == FAMILY_FILE else path for each, path in named.items()}
     if not named:
         return []
     kernels = {each: path for each, path in named.items() if path.exists() and path.is_relative_to(project.kernels)}
     tests = [each for each in named if each not in kernels]
+    if kernels and tests:
+        raise PeakgateError(
+            f"{next(iter(kernels))} and {tests[0]}: kernels and tests are named; expected one of both kinds",
+            Code.OPTION,
+        )
     pytest_config.args[:] = [*([str(KERNELS)] if kernels else []), *tests]
     return list(kernels.values())
 
 
 def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence[Path] = ()) -> BenchRun:
     """Begin a run and register its plug-ins; PeakgateError where it cannot begin. ``kernels`` are those named."""
-    if pytest_config.option.benchmark_histogram and find_spec("pygal") is None:
+    if getattr(pytest_config.option, "benchmark_histogram", None) and find_spec("pygal") is None:
         raise PeakgateError(
             "--benchmark-histogram: pygal is not installed; pip install 'pytest-benchmark[histogram]'",
             Code.INSTALLATION,
@@ -127,6 +134,8 @@ class RunHooks:
         self._selected = [*kernels, *tests, *run.refused_tests]
         if session.config.option.collectonly:
             return
+        if run.plain and isinstance(saved := getattr(session.config.option, "benchmark_json", None), str | Path):
+            Path(saved).unlink(missing_ok=True)  # where nothing is timed pytest-benchmark leaves an older file there
         try:
             _refuse_twice(session.items)
             run.begin(self._selected, session.config)

@@ -64,7 +64,7 @@ class BenchRun:
             self.link.expect,
             later=self.token.needed,
             plain=self.plain,
-            timed=not options.benchmark_disable,
+            timed=not getattr(options, "benchmark_disable", False),
         )
         self._chosen: tuple[dict[str, RunCase], list[str] | None] | None = None
         if not self.plain:

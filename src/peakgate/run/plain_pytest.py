@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from peakgate.base import config as project
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import nearest
 from peakgate.base.safe_text import one_line
 from peakgate.run import benchmark_tests, kernel_run
-from peakgate.run.benchmark_tests import TESTS_PLUGIN_NAME, BenchmarkTests
-from peakgate.run.case_benchmark import CaseBenchmark
-from peakgate.run.collection import Listing
+from peakgate.run.benchmark_tests import CASES_PLUGIN_NAME, TESTS_PLUGIN_NAME, BenchmarkTests
+from peakgate.run.case_benchmark import CaseBenchmark, CaseTests
+from peakgate.run.collection import CASES_MARKER, Listing
 from peakgate.run.kernel_run import PLUGIN_NAME, RunHooks
 from peakgate.run.loop import BenchRun
+from peakgate.run.process import KERNELS
 from peakgate.session.replay import ReplayTimer
 from peakgate.spec.case import Tier
 
@@ -51,21 +53,28 @@ def begin(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def parametrize(metafunc: pytest.Metafunc, families: Sequence[str]) -> None:
-    """Give a test the cases of these families, of all without a name; what prevents it is an error of its file."""
-    if _only_listed(metafunc.config):
+    """Give a test the cases of these families, of all without a name; what prevents it is an error of its file.
+
+    None where the cases are only listed, or our own test measures every case.
+    """
+    config, ours = metafunc.config, kernel_run.of_kernels(metafunc.definition)
+    if _only_listed(config) or (not ours and config.option.peakgate and str(KERNELS) in config.args):
         metafunc.parametrize("case", [])
         return
     try:
-        run = run_of(metafunc.config)
+        run = run_of(config)
     except PeakgateError as error:
         raise pytest.Collector.CollectError(one_line(str(error))) from None
+    named = list(metafunc.definition.iter_markers(CASES_MARKER))
+    root = project.current().root
+    if len(named) > 1 or not (ours or metafunc.definition.path.is_relative_to(root)):
+        mistake = "has @cases twice" if len(named) > 1 else f"is not of the project {root}; run it in its own"
+        raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {mistake} [{Code.BENCHMARK_TEST}]")
     known = {case.family for case in run.known.listed(Tier.FULL)}
     if unknown := [family for family in families if family not in known]:
         asked = f"{metafunc.definition.nodeid}: @cases names {unknown[0]!r}, expected a kernel family"
-        raise pytest.Collector.CollectError(
-            str(PeakgateError(f"{asked}{nearest(unknown[0], known)}", Code.BENCHMARK_TEST))
-        )
-    metafunc.config.addinivalue_line("markers", GATE_LINE)
+        raise pytest.Collector.CollectError(f"{asked}{nearest(unknown[0], known)} [{Code.BENCHMARK_TEST}]")
+    config.addinivalue_line("markers", GATE_LINE)
     gate = {case.id for case in run.known.listed(Tier.GATE)}
     chosen = [case for case in run.cases.values() if not families or case.family in families]
     marked = [pytest.param(case, id=case.id, marks=pytest.mark.gate if case.id in gate else ()) for case in chosen]
@@ -87,9 +96,10 @@ def fixture(
             "to prove it alone",
             pytrace=False,
         )
-    run = run_of(config)
-    if (case := kernel_run.family_case(node)) is not None:
-        return CaseBenchmark(run, case, benchmark, timer)
-    tests = config.pluginmanager.get_plugin(TESTS_PLUGIN_NAME)
+    run_of(config)
+    tests, of_cases = (config.pluginmanager.get_plugin(name) for name in (TESTS_PLUGIN_NAME, CASES_PLUGIN_NAME))
     assert isinstance(tests, BenchmarkTests)
+    assert isinstance(of_cases, CaseTests)
+    if (case := kernel_run.family_case(node)) is not None:
+        return of_cases.fixture(node, case, benchmark, timer)
     return tests.fixture(node, benchmark, timer)

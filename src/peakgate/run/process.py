@@ -161,7 +161,8 @@ def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
     fixed += ["-p", "no:faulthandler", "--peakgate"]
     project = config.find(root)
-    of_tests = any(not each.startswith("-") and Path(each.partition("::")[0]).exists() for each in given)
+    paths = [Path(each.partition("::")[0]).absolute() for each in given if not each.startswith("-")]
+    of_tests = any(path.exists() and not (project and path.is_relative_to(project.kernels)) for path in paths)
     if project is None or (not project.benchmarks and (not of_tests or config.BASE_VARIABLE in os.environ)):
         fixed.append("--noconftest")  # an editable install would bring the one above this package
     else:

@@ -108,7 +108,10 @@ def wanted_cases(
     Where the project has benchmark tests, an id that no family has may be one of theirs.
     """
     if listed is None:
-        return {case.id: case for case in cases.listed(tier) if not within or _is_within(case, within)}, None
+        chosen = {case.id: case for case in cases.listed(tier) if not within or _is_within(case, within)}
+        if within and not chosen:
+            raise PeakgateError(f"{config.near(within[0])}: no family has a case of it", Code.SELECTION)
+        return chosen, None
     every = {case.id: case for case in cases.listed(Tier.FULL)}
     try:
         wanted = list(dict.fromkeys(read_text(listed).split()))

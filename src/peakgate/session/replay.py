@@ -13,10 +13,14 @@ from peakgate.base.verdict import FAILING
 from peakgate.session.session import NOT_TIMED, Session
 
 
+def fails(verdict: str, reason: str, session: Session) -> bool:
+    """Whether a test fails where this came of its case; one that was not to be timed, and is right, passes."""
+    return verdict in FAILING and not (not session.timed and reason.endswith(NOT_TIMED))
+
+
 def raise_for(entry: Mapping[str, Any], session: Session) -> None:
-    """Fail the test at hand where the verdict of its case does; one that was not to be timed, and is right, passes."""
-    proven = not session.timed and entry["reason"].endswith(NOT_TIMED)
-    if entry["verdict"] in FAILING and not proven:
+    """Fail the test at hand where the verdict of its case does."""
+    if fails(entry["verdict"], entry["reason"], session):
         where = f"; {config.near(session.floors.path)}" if entry["floor"] is not None else ""
         reported = f"{entry['case']} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
         raise pytest.fail.Exception(reported, pytrace=False) from None
