@@ -90,7 +90,8 @@ def family() -> str:
     listed = {name for names in FAMILY.values() for name in names}
     if missing := {*peakgate.family.__all__} - {*peakgate.case.__all__} - listed:
         raise ValueError(f"docs/site/reference.py: FAMILY does not have {', '.join(sorted(missing))}")
-    sections = {**FAMILY, "The long form: `peakgate.case`": [name for name in peakgate.case.__all__ if name not in listed]}
+    only_long = [name for name in peakgate.case.__all__ if name not in listed]
+    sections = {**FAMILY, "The long form: `peakgate.case`": only_long}
     return "\n\n".join(f"## {title}\n\n{_documented(peakgate.family, names)}" for title, names in sections.items())
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from peakgate.base import config, git
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.files import unwritable, write_whole
+from peakgate.base.files import remove_output, unwritable, write_whole
 from peakgate.base.report import write_json
 from peakgate.base.safe_text import harmless, one_line
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
@@ -135,7 +135,7 @@ class RunHooks:
         if session.config.option.collectonly:
             return
         if run.plain and isinstance(saved := getattr(session.config.option, "benchmark_json", None), str | Path):
-            Path(saved).unlink(missing_ok=True)  # where nothing is timed pytest-benchmark leaves an older file there
+            remove_output(Path(saved))  # where nothing is timed pytest-benchmark leaves an older file there
         try:
             _refuse_twice(session.items)
             run.begin(self._selected, session.config)
