@@ -74,10 +74,11 @@ def command(family: str) -> str:
 
 
 def shares(runs: pd.DataFrame, family: str, before: Mapping[str, float]) -> list[StageShare]:
-    """The best case of each stage, in the order of the run."""
+    """The best case of each stage at its largest problem, which no cache holds, in the order of the run."""
     from peakgate.render.pictures import StageShare  # noqa: PLC0415  # matplotlib
 
     rows = of_family(runs, family)
+    rows = rows[rows["bytes"].isna() | (rows["bytes"] == rows.groupby("stage")["bytes"].transform("max"))].copy()
     rows["share"] = rows["roof_fraction"].fillna(rows["peak_fraction"])
     rows["before"] = rows["case"].map(before).astype(float) * rows["share"] / rows["peak_fraction"]
     best = rows.dropna(subset="share").sort_values("share").drop_duplicates("stage", keep="last").sort_index()

@@ -71,8 +71,8 @@ WIDEST_INTENSITY = 8192.0
 
 AGAINST = (
     "The roof is the measured one of memory or of arithmetic, whichever binds the case, or the theoretical peak where "
-    "the run measured none. Orange is above its roof by more than the clocks account for, and drawn no further than "
-    f"{MOST_PERCENT:.0f} %."
+    "the run measured none. Orange is above its roof, usually because its data fit in the L2, and drawn no further "
+    f"than {MOST_PERCENT:.0f} %."
 )
 """What the shares of a picture are of."""
 
@@ -191,7 +191,7 @@ def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
             drawn = [min(each, MOST_PERCENT) for each in percents if _colour(each) == colour]
             axes.plot(drawn, [place] * len(drawn), "o", color=colour, markersize=4.5, alpha=0.8)
         axes.text(MOST_PERCENT + 3, place, f"{best:.1f} %", va="center")
-    text = "A dot is the best case of a stage; the figure is the family's best. " + AGAINST
+    text = "A dot is the best case of a stage at its largest size; the figure is the family's best. " + AGAINST
     return Picture("Families", text, svg(figure, "Families"), narrow=True)
 
 
