@@ -58,7 +58,7 @@ INTERVAL_TAIL = 0.005
 FEWEST_CASES_TOGETHER = 3  # the fewest whose median is no single case
 
 # A pair counts for the suite as a whole with this share of the cases that the fullest pair measured.
-MOST_CASES = 0.9
+LEAST_SHARE_OF_FULLEST = 0.9
 
 
 class CaseStatus(StrEnum):
@@ -205,7 +205,7 @@ def moved_together(log_ratios: Floats) -> Together | None:
     if len(rows) < FEWEST_CASES_TOGETHER:
         return None
     measured = np.isfinite(rows).sum(axis=0)
-    columns = rows[:, measured >= MOST_CASES * measured.max()]
+    columns = rows[:, measured >= LEAST_SHARE_OF_FULLEST * measured.max()]
     if columns.shape[1] < 2:
         return None
     (estimate,) = records(estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1)))

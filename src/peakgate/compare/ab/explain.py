@@ -30,7 +30,7 @@ from peakgate.compile.cubin import Resources
 from peakgate.run import ncu
 
 # Data of both sides of each case: enough to rank the findings again.
-MOST_CASES = 12
+MOST_EXPLAINED = 12
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
 SIDES_FILE = "sides.json"
@@ -124,8 +124,8 @@ class Explained:
 
 
 def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: Path, device: str) -> Explained:
-    """Explain the first MOST_CASES of the cases; what ncu prints of the GPU is left in ``out``."""
-    chosen, out = list(cases[:MOST_CASES]), out.resolve()
+    """Explain the first MOST_EXPLAINED of the cases; what ncu prints of the GPU is left in ``out``."""
+    chosen, out = list(cases[:MOST_EXPLAINED]), out.resolve()
     notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
     program = ncu.find()
     if program is None:
