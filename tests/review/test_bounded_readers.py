@@ -108,10 +108,10 @@ def test_dots_and_long_lists_of_versions_are_settings_as_any(folder: Path) -> No
     assert main(["compare", "good.json", "good.json"]) == 0
 
 
-def test_a_kernel_given_in_place_of_its_family_is_not_checked(folder: Path, capsys: Captured) -> None:
+def test_a_kernel_given_in_place_of_its_family_is_bad_input(folder: Path, capsys: Captured) -> None:
     (folder / "kernel.cu").write_text("")
-    assert main(["check", "kernel.cu"]) == 3
-    assert f"[{Code.FAMILY}]" in capsys.readouterr().out
+    assert main(["check", "kernel.cu"]) == 2
+    assert f"[{Code.OPTION}]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
