@@ -29,7 +29,7 @@ from peakgate.inspect.workers import TaskProgress
 from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check
 from peakgate.measure.patterns import PATTERNS, patterned
 from peakgate.spec import catalogue
-from peakgate.spec.case import Case, RefusedCase, Scale, Sized
+from peakgate.spec.case import Case, Family, RefusedCase, Scale, Sized
 from peakgate.spec.catalogue import kernel_name
 from peakgate.spec.edges import Chosen, chosen, searched
 from peakgate.spec.selection import selector
@@ -118,7 +118,7 @@ def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tu
     Those that a family gives come first, then those that were chosen, whose references may raise RefusedSize. What is
     not described is left to ``refused``.
     """
-    every, _ = _builds(text, family_file, config.current().root)
+    every, _, _ = _builds(text, family_file, config.current().root)
     return {key: (*build.given, *build.chosen.cases.values()) for key, build in every.items()}
 
 
@@ -132,7 +132,7 @@ def _builds(
     text: str,
     family_file: Path | None,
     root: Path,  # noqa: ARG001  (a key)
-) -> tuple[dict[BuildKey, _Problems], list[RefusedCase]]:
+) -> tuple[dict[BuildKey, _Problems], list[RefusedCase], Sequence[Family]]:
     found = catalogue.described_problems(text, family_file)
     grouped: dict[BuildKey, list[Case]] = {}
     for case in found.cases:
@@ -149,7 +149,7 @@ def _builds(
         except BaseException as error:  # the family's own functions, at sizes that it did not choose
             reason = f"no sizes can be chosen: {_of_family(cases[0], error)}; give it edges"
             not_described.append(catalogue.refused_as(cases[0], reason))
-    return made, not_described
+    return made, not_described, found.families
 
 
 def _of_family(case: Case, error: BaseException) -> str:
@@ -185,7 +185,8 @@ def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport
 def unnamed(family_file: Path | None) -> list[str]:
     """A note for each .cu file beside this family, or among the project's kernels, that no family compiles."""
     kernels, sources = config.current().kernels if family_file is None else family_file.parent, set[Path]()
-    for family in catalogue.described(Scale.SMALL, file=family_file).families:
+    _, _, families = _builds("", family_file, config.current().root)
+    for family in families:
         for stage in family.stages:
             with suppress(PeakgateError):  # a file that is not there is reported where it is checked
                 if stage.source is not None:
