@@ -31,7 +31,7 @@ from peakgate.measure.sampling import Samples
 from peakgate.session.entry import extra_info
 from peakgate.session.outcome import Outcome, Proof, WrongResult
 from peakgate.session.replay import ReplayTimer, raise_for, replay
-from peakgate.session.session import NOT_TIMED, Session
+from peakgate.session.session import Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Role
 from peakgate.spec.work import MATH_OF_INPUTS, default_roof
@@ -184,9 +184,7 @@ class GpuBenchmark:
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
             self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
         else:
-            verdict = Verdict.NO_FLOOR if session.device.kind == "cpu" else Verdict.INCONCLUSIVE
-            outcome = session.unmeasured(case, Judgement(verdict, f"{right}; {NOT_TIMED}"))
-            self._keep(replace(outcome, proof=proof), Samples((), (), 0, ""))
+            self._keep(session.untimed(case, proof, right), Samples((), (), 0, ""))
         return call.result
 
     def _measured(self, call: Call, session: Session) -> Any:

@@ -8,7 +8,6 @@ import sys
 import traceback
 from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,6 @@ from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.safe_text import one_line
 from peakgate.callables.naming import FIXTURE, case_of, case_parts
-
-if TYPE_CHECKING:
-    pass
 
 CASES_MARKER = "peakgate_cases"
 """What ``peakgate.suite.cases`` marks a test with."""

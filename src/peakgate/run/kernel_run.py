@@ -36,7 +36,7 @@ from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 from peakgate.spec.importer import FAMILY_FILE
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
-"""The module of the tests of kernels; a project's suite may import them."""
+"""The module of our own tests of kernels."""
 KERNEL_TEST, OTHER_TEST = "test_kernel", "test_other_build"
 PLUGIN_NAME = "peakgate-run"
 """Under which pytest knows a run."""
@@ -49,6 +49,8 @@ WITHOUT_EFFECT = {
     )
 }
 """Options of pytest-benchmark that say how it samples."""
+
+GATE_LINE = "gate: a case that `peakgate bench` and `peakgate gate` measure; the others are of the full tier"
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 
@@ -105,6 +107,7 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
             Code.INSTALLATION,
         )
     run = BenchRun(pytest_config, kernels)
+    pytest_config.addinivalue_line("markers", GATE_LINE)
     given = {
         each.partition("=")[0] for each in (*pytest_config.invocation_params.args, *pytest_config.getini("addopts"))
     }

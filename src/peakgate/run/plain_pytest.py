@@ -25,8 +25,6 @@ from peakgate.spec.case import Tier
 if TYPE_CHECKING:
     from peakgate.callables.fixture import GpuBenchmark
 
-GATE_LINE = "gate: a case that `peakgate bench` and `peakgate gate` measure; the others are of the full tier"
-
 
 def run_of(config: pytest.Config) -> BenchRun:
     """The run of this process, begun where there is none yet; PeakgateError where it cannot begin."""
@@ -74,7 +72,6 @@ def parametrize(metafunc: pytest.Metafunc, families: Sequence[str]) -> None:
     if unknown := [family for family in families if family not in known]:
         asked = f"{metafunc.definition.nodeid}: @cases names {unknown[0]!r}, expected a kernel family"
         raise pytest.Collector.CollectError(f"{asked}{nearest(unknown[0], known)} [{Code.BENCHMARK_TEST}]")
-    config.addinivalue_line("markers", GATE_LINE)
     gate = {case.id for case in run.known.listed(Tier.GATE)}
     chosen = [case for case in run.cases.values() if not families or case.family in families]
     marked = [pytest.param(case, id=case.id, marks=pytest.mark.gate if case.id in gate else ()) for case in chosen]

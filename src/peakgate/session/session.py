@@ -127,9 +127,7 @@ class Session:
             launchable = self.prepare(case)
             proof = self.prover.prove(launchable) if self.checks else None
             if not self.timed:
-                undecided = Verdict.NO_FLOOR if self.device.kind == "cpu" else Verdict.INCONCLUSIVE
-                judgement = Judgement(undecided, f"right; {NOT_TIMED}")
-                return replace(self.unmeasured(case, judgement), proof=proof)
+                return self.untimed(case, proof, "right")
             compare = self.prover.compare_timed if compared_when_timed(case) else None
             samples, proof = self.sampler.sample(launchable, proof, self.prover.launch_s, compare)
             energy = self.energy_of(launchable, samples)
@@ -194,6 +192,11 @@ class Session:
                 self.prover.forget()
                 said = f"not run: {no_room(error, self.device, case)}"
         return self.unmeasured(case, Judgement(verdict_of(error), said))
+
+    def untimed(self, case: Case, proof: Proof | None, right: str) -> Outcome:
+        """A case that was not to be timed; ``right`` says what was proven. Only a GPU leaves its speed undecided."""
+        verdict = Verdict.NO_FLOOR if self.device.kind == "cpu" else Verdict.INCONCLUSIVE
+        return replace(self.unmeasured(case, Judgement(verdict, f"{right}; {NOT_TIMED}")), proof=proof)
 
     def unmeasured(self, case: Case | RefusedCase, judgement: Judgement) -> Outcome:
         """A case without figures."""
