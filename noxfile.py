@@ -105,21 +105,14 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def show(session: nox.Session) -> None:
-    """Write a page of one run: -- RUN, as for `compare`."""
+    """Write a page of one run, or the pages of all: -- RUN | --all."""
     install(session, "reports")
     peakgate(session, "show")
 
 
 @nox.session
-def site(session: nox.Session) -> None:
-    """Write all saved runs as one folder of static pages: -- [--runs DIR] [--out DIR]."""
-    install(session, "reports")
-    peakgate(session, "site")
-
-
-@nox.session
 def gate(session: nox.Session) -> None:
-    """Judge a change out of its reach: -- BASE HEAD --repository DIR."""
+    """Judge a change with a tool that it cannot edit: -- BASE HEAD --repository DIR."""
     install_for_device(session, "reports")
     session.run("python", "-I", "-m", "peakgate", "gate", *session.posargs)
 
@@ -132,31 +125,10 @@ def ab(session: nox.Session) -> None:
 
 
 @nox.session
-def bisect(session: nox.Session) -> None:
-    """Find the commit that made a case slower: -- GOOD BAD [--case ID] [--plan] [--resume]."""
-    install_for_device(session, "reports")
-    peakgate(session, "bisect")
-
-
-@nox.session
-def fleet(session: nox.Session) -> None:
-    """Run the gate on every GPU of this machine or of a Dask cluster and report the slow ones: -- [--scheduler URL]."""
-    install_for_device(session, "fleet")
-    peakgate(session, "fleet")
-
-
-@nox.session
 def floors(session: nox.Session) -> None:
-    """Propose floors from saved runs as a diff: -- RUN... [--write]."""
+    """Propose floors from saved runs as a diff, or keep runs as references: -- RUN... [--write | --keep]."""
     install(session, "reports")
     peakgate(session, "floors")
-
-
-@nox.session
-def keep(session: nox.Session) -> None:
-    """Keep saved runs as references beside the floors, without their samples: -- RUN..."""
-    install(session, "reports")
-    peakgate(session, "keep")
 
 
 @nox.session
@@ -164,20 +136,6 @@ def ladder(session: nox.Session) -> None:
     """Check that the tables and pictures of kernels/ show the run they name: -- [RUN] [--write]."""
     install(session, "reports")
     session.run("python", "-m", "kernels.ladder", *session.posargs)
-
-
-@nox.session
-def resources(session: nox.Session) -> None:
-    """Compare registers, spills and occupancy of every kernel with their baseline, with no GPU: -- [--update]."""
-    install(session, "reports", "nvrtc")
-    peakgate(session, "resources")
-
-
-@nox.session
-def sanitize(session: nox.Session) -> None:
-    """Run every kernel under compute-sanitizer on the GPU: -- [--tool NAME] [-k TEXT]."""
-    install_for_device(session, "reports")
-    peakgate(session, "sanitize")
 
 
 @nox.session
@@ -216,10 +174,10 @@ def calibrate(session: nox.Session) -> None:
 
 
 @nox.session
-def mutants(session: nox.Session) -> None:
-    """Delete each barrier and each guard of the kernels and see whether the checked emulator notices: -- [-k TEXT]."""
-    install_for_device(session, "reports")
-    peakgate(session, "mutants")
+def inspect(session: nox.Session) -> None:
+    """Examine every kernel without timing it: -- resources [--update] | mutants [-k TEXT] | sanitize [--tool NAME]."""
+    install_for_device(session, "reports", needs=("--nvrtc",))
+    peakgate(session, "inspect")
 
 
 @nox.session

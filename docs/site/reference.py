@@ -18,6 +18,7 @@ import peakgate.case
 import peakgate.family
 from peakgate import cli, reports
 from peakgate.base import config
+from peakgate.inspect.command import SUBJECTS
 from peakgate.runfile.schema import RunDocument
 from peakgate.spec import arguments, case, groups, operands, sweep
 from peakgate.spec import family as short_form
@@ -36,8 +37,9 @@ FAMILY = {
 
 
 def commands() -> str:
-    """A section per verb: what it does, its usage, and a table of its options."""
-    return "\n\n".join(map(_command, cli.VERBS))
+    """A section per verb, and per subject of ``inspect``: what it does, its usage, and a table of its options."""
+    subjects = [f"inspect {subject}" for subject in SUBJECTS]
+    return "\n\n".join(map(_command, [each for verb in cli.VERBS for each in (verb, *subjects * (verb == "inspect"))]))
 
 
 def _command(verb: str) -> str:
@@ -56,7 +58,7 @@ def _help(verb: str, columns: int) -> str:
     """What a verb prints for ``--help`` on a terminal of so many columns."""
     printed = io.StringIO()
     with patch.dict(os.environ, COLUMNS=str(columns)), redirect_stdout(printed), suppress(SystemExit):
-        cli.main([verb, "--help"])
+        cli.main([*verb.split(), "--help"])
     return printed.getvalue()
 
 

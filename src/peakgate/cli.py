@@ -23,35 +23,45 @@ from peakgate.base.safe_text import as_json, one_line
 from peakgate.base.streams import open_standard_streams, print_to_nobody
 from peakgate.base.verdict import ExitCode
 
-VERBS = {
-    "help": ("help", "print a page or a section of one, or what the code of an error means"),
-    "init": ("init", "make the project at hand ready: settings, and an example of a kernel"),
-    "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
-    "fleet": ("fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
-    "gate": (
-        "review.command",
-        "judge a change where it reaches nothing of its judge: protect, bench and ab in one",
-    ),
-    "ab": ("compare.ab.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
-    "bisect": ("compare.bisect.command", "find the commit that made a case slower, with few measurements"),
-    "compare": ("compare.command", "compare two saved runs"),
-    "history": ("compare.history.command", "report what got slower over the saved runs, and between which commits"),
-    "show": ("pages.show", "write a page of one run"),
-    "site": ("pages.site", "write all runs of a project as one folder of static pages"),
-    "import": ("runfile.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
-    "floors": ("compare.floors.command", "propose floors from saved runs"),
-    "keep": ("compare.floors.keep", "keep saved runs as references beside the floors"),
-    "protect": ("review.protect", "fail a change that lowers a floor or edits a saved run without a reason"),
-    "selftest": ("compare.selftest", "measure unchanged code and report what this runner can resolve"),
-    "check": ("inspect.check", "run every kernel in the checked emulator, without a GPU"),
-    "mutants": ("inspect.mutants", "delete each barrier and each guard and see whether `check` notices"),
-    "resources": (
-        "inspect.resources.command",
-        "compare registers, spills and occupancy with their baseline, without a GPU",
-    ),
-    "sanitize": ("inspect.sanitize.command", "run every kernel under compute-sanitizer on the GPU"),
+GROUPS = {
+    "Every day": {
+        "init": ("init", "make the working directory a project: settings and an example kernel"),
+        "bench": ("run.bench", "prove, time and judge every kernel on this machine's device"),
+        "check": ("inspect.check", "run every kernel in the checked emulator, without a GPU"),
+        "compare": ("compare.command", "compare two saved runs"),
+        "ab": ("compare.ab.command", "measure two commits interleaved on one GPU and decide what HEAD made slower"),
+        "history": (
+            "compare.history.command",
+            "report what got slower over the saved runs, and between which commits",
+        ),
+        "floors": ("compare.floors.command", "propose floors from saved runs, or keep runs as references"),
+        "show": ("pages.command", "write a page of one run, or the pages of all runs"),
+    },
+    "In CI": {
+        "gate": ("review.command", "judge a change with a tool that it cannot edit: protect, bench and ab in one"),
+        "protect": ("review.protect", "fail a change that lowers a floor or edits a saved run without a reason"),
+    },
+    "Deeper": {
+        "inspect": ("inspect.command", "examine registers and occupancy, delete barriers, or run compute-sanitizer"),
+        "bisect": ("compare.bisect.command", "find the commit that made a case slower, with few measurements"),
+        "fleet": ("fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
+        "selftest": ("compare.selftest", "measure unchanged code and report how small a slowdown is detected here"),
+        "import": ("runfile.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
+        "help": ("help", "print a page or a section of one, or what the code of an error means"),
+    },
 }
-"""Verb -> its module, which runs it by ``main(verb, arguments)``, and what it does."""
+"""The verbs by purpose: each has a module, which runs it by ``main(verb, arguments)``, and a sentence."""
+
+VERBS = {verb: entry for group in GROUPS.values() for verb, entry in group.items()}
+
+EXAMPLES = {
+    "peakgate init": "begin: settings and an example kernel",
+    "peakgate bench -k sgemm": "prove, time and judge the cases whose id contains sgemm",
+    "peakgate ab main": "what did the working tree make slower than main?",
+    "peakgate compare latest~1 latest": "what changed between the two newest runs?",
+    "peakgate show latest": "write a page of the newest run",
+}
+"""Commands that ``peakgate --help`` shows, and what each is for."""
 
 JSON_FILES = {"check": "check.json", "bench": "bench.json", "ab": "ab.json"}
 """The verbs that have the option, and the file that each leaves."""
@@ -259,7 +269,10 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _help() -> str:
-    width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
+    groups = {title: {verb: what for verb, (_, what) in group.items()} for title, group in GROUPS.items()}
+    parts = ["usage: peakgate VERB ..."]
+    for title, lines in {**groups, "Examples": EXAMPLES}.items():
+        width = max(map(len, lines))
+        parts.append("\n".join([f"{title}:", *(f"  {left:<{width}}  {right}" for left, right in lines.items())]))
     more = "`peakgate VERB --help` lists a verb's options, `peakgate help` the pages that explain them."
-    return f"usage: peakgate VERB ...\n\n{verbs}\n\n{more}\n{_EPILOG}\n"
+    return "\n\n".join([*parts, f"{more}\n{_EPILOG}\n"])

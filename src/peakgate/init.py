@@ -75,7 +75,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     for path in written:
         say(f"written: {path}")
     if "github" in wanted:
-        say("then: peakgate resources --update, and commit baselines/resources.json: the hosted job compares with it")
+        say("then: peakgate inspect resources --update, and commit baselines/resources.json for the job without a GPU")
     done = "" if written else "nothing to write: this is a project already; "
     say(f"{done}next: peakgate bench, or peakgate help tutorial")
     return ExitCode.OK

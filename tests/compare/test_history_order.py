@@ -126,7 +126,7 @@ def test_a_site_shows_what_is_open_of_a_case_that_is_no_longer_measured(
     monkeypatch.chdir(tmp_path)
     commits = [f"{number:02x}" * 20 for number in range(40)]
     saved(tmp_path / "runs", commits, range(20, 34), 40, range(34, 40))
-    assert main(["site", "--runs", "runs", "--out", "out"]) == 0
+    assert main(["show", "--all", "--runs", "runs", "--out", "out"]) == 0
     page = Path("out/site/nvidia-h200/index.html").read_text(encoding="utf-8")
     assert re.search(rf"{re.escape(PAD)} [^<]*longer measured: open", page)
 

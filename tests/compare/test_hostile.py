@@ -116,7 +116,7 @@ def test_floors(capsys: Captured) -> None:
 
 
 def test_keep(capsys: Captured) -> None:
-    assert main(["keep", *runs(1)]) == 0
+    assert main(["floors", "--keep", *runs(1)]) == 0
     (kept,) = Path("baselines/nvidia-h200/runs").iterdir()
     before = json.loads(Path(runs(1)[0]).read_text(encoding="utf-8"))
     after = json.loads(gzip.decompress(kept.read_bytes()))

@@ -105,7 +105,7 @@ def shown(folder: Path, data: bytes) -> int:
 def kept(folder: Path, data: bytes) -> int:
     """What is kept stays below the folder of baselines."""
     (folder / "new.json").write_bytes(data)
-    found = verb("keep", folder / "new.json", "--baselines", folder / "kept")
+    found = verb("floors", "--keep", folder / "new.json", "--baselines", folder / "kept")
     for path in (folder / "kept").rglob("*.json") if (folder / "kept").exists() else ():
         runfile.load_run(path)
         path.unlink()

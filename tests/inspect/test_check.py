@@ -33,9 +33,9 @@ def check(tmp_path, capsys):
     """Run the command on a kernel; its exit code, what it printed, the verdict it left."""
 
     def run(*arguments, verb="check"):
-        main = {"check": check_verb.main, "mutants": mutants.main}[verb]
+        main = {"check": check_verb.main, "inspect mutants": mutants.main}[verb]
         code = main(verb, [*arguments, f"--out={tmp_path}", "--jobs=1"])
-        return code, capsys.readouterr().out, json.loads((tmp_path / f"{verb}.json").read_text())
+        return code, capsys.readouterr().out, json.loads((tmp_path / f"{verb.split()[-1]}.json").read_text())
 
     return run
 
@@ -138,7 +138,7 @@ def test_a_mutant_whose_process_was_ended_is_not_decided(check, monkeypatch, end
 
     monkeypatch.setattr(mutants.workers, "run", ends)
     monkeypatch.setattr(mutants.waivers, "read", lambda path: waivers.Waivers())
-    code, _, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
+    code, _, verdict = check("-k", "access.shared_tile_row_row", verb="inspect mutants")
     assert code == verdict["exit_code"] == expected
     assert len(verdict["not_decided"]) == (3 if ended else 0)
 
@@ -151,13 +151,13 @@ def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):
 
 
 def test_the_mutants_of_a_stage_are_run_and_its_known_survivor_is_no_complaint(check):
-    code, _, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
+    code, _, verdict = check("-k", "access.shared_tile_row_row", verb="inspect mutants")
     assert code == verdict["exit_code"] == 0
     assert [mutant["caught_by"] is None for mutant in verdict["mutants"]] == [False, True, False]
 
 
 def test_mutants_listed_as_survivors_are_skipped_where_asked_and_counted(check):
-    code, said, verdict = check("-k", "access.shared_tile_row_row", "--skip-listed", verb="mutants")
+    code, said, verdict = check("-k", "access.shared_tile_row_row", "--skip-listed", verb="inspect mutants")
     assert code == verdict["exit_code"] == 0
     assert "skipped: 1 mutant" in said
     assert [mutant["caught_by"] is None for mutant in verdict["mutants"]] == [False, False]
@@ -165,7 +165,7 @@ def test_mutants_listed_as_survivors_are_skipped_where_asked_and_counted(check):
 
 def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkeypatch, golden):
     monkeypatch.setattr(mutants.waivers, "read", lambda path: waivers.Waivers())
-    code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
+    code, said, verdict = check("-k", "access.shared_tile_row_row", verb="inspect mutants")
     assert code == 1
     golden("mutants.txt", re.sub(r"\(\d+ s\)|(?<= )/\S+/", "", said))
     assert len(verdict["complaints"]) == 1
@@ -180,13 +180,13 @@ def test_arguments_that_make_no_sense_exit_2(arguments):
 @pytest.mark.parametrize("option", ["family.py", "--isolate", "--html=x", "--search=1", "--nonfinite", "--json"])
 def test_mutants_takes_and_lists_no_option_of_check_alone(option, capsys):
     with refuses(Code.OPTION):
-        mutants.main("mutants", [option])
+        mutants.main("inspect mutants", [option])
     with pytest.raises(SystemExit):
-        mutants.main("mutants", ["--help"])
+        mutants.main("inspect mutants", ["--help"])
     assert option.partition("=")[0] not in capsys.readouterr().out
 
 
 def test_kernels_without_a_barrier_or_a_guard_are_bad_input_of_mutants(project):
     project("own", FAMILY, mine="__global__ void mine(float* out, const float* in, int n) { out[0] = in[0]; }")
     with refuses(Code.SOURCE):
-        mutants.main("mutants", ["--jobs", "1"])
+        mutants.main("inspect mutants", ["--jobs", "1"])

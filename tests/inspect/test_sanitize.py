@@ -236,7 +236,7 @@ def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, mo
     gpus, on_path = machine
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: gpus)
     monkeypatch.setattr(shutil, "which", lambda name: on_path)
-    assert command.main("sanitize", ["--out", str(tmp_path)]) is ExitCode.UNDECIDED
+    assert command.main("inspect sanitize", ["--out", str(tmp_path)]) is ExitCode.UNDECIDED
     assert f"not checked: {reason}" in capsys.readouterr().out
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
     assert verdict["exit_code"] == 3
@@ -247,8 +247,7 @@ def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, mo
     ("option", "code"),
     [
         ("--device=gpu:1", Code.NO_GPU),
-        ("--index=1", Code.NO_GPU),
-        ("--index=first", Code.OPTION),
+        ("--device=first", Code.OPTION),
         ("--device=gpu:0,0", Code.OPTION),
         ("--device=cpu", Code.OPTION),
     ],
@@ -256,7 +255,7 @@ def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, mo
 def test_a_device_that_is_not_one_gpu_here_is_told(tmp_path, monkeypatch, option, code):
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
     with refuses(code):
-        command.main("sanitize", [option, "--out", str(tmp_path)])
+        command.main("inspect sanitize", [option, "--out", str(tmp_path)])
 
 
 def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypatch, capsys):
@@ -277,7 +276,7 @@ def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypa
     program.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(program))
     monkeypatch.setattr(command, "run_in_group", leave)
-    assert command.main("sanitize", ["--out", str(tmp_path)]) is ExitCode.REGRESSION
+    assert command.main("inspect sanitize", ["--out", str(tmp_path)]) is ExitCode.REGRESSION
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
     assert (verdict["exit_code"], verdict["sanitizer"], verdict["machine"]["driver"]) == (1, "2025.3.1.0", "580.1")
     assert verdict["cases"] == ["injected.past_end-256"]

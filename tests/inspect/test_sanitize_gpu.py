@@ -37,7 +37,7 @@ FAMILY = Family("flawed", "injected defects", STAGES, cases, lambda case: iter((
 
 def sanitize(tmp_path, *arguments):
     return subprocess.run(
-        [sys.executable, "-m", "peakgate", "sanitize", "-k", "flawed.", f"--out={tmp_path}", *arguments],
+        [sys.executable, "-m", "peakgate", "inspect", "sanitize", "-k", "flawed.", f"--out={tmp_path}", *arguments],
         cwd=tmp_path,
         env=os.environ | {"PEAKGATE_CACHE": str(tmp_path / "cache")},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The sgemm kernels on unusual numbers of blocks, and defects of theirs that `peakgate mutants` does not inject."""
+"""The sgemm kernels on unusual numbers of blocks, and defects that `peakgate inspect mutants` does not inject."""
 
 from __future__ import annotations
 

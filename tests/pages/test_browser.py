@@ -120,7 +120,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"run{day:02d}",
             document(noisy, day=day, commit=f"{day:02x}" * 20, driver="580" if day < 6 else "590"),
         )
-    assert main(["site", "--runs", str(folder / "runs"), "--out", str(folder), "--baselines", str(folder)]) == 0
+    assert (
+        main(["show", "--all", "--runs", str(folder / "runs"), "--out", str(folder), "--baselines", str(folder)]) == 0
+    )
     return folder / "site" / "index.html"
 
 

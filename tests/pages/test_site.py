@@ -30,7 +30,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         save(tmp_path / "runs", f"a{day}", document(TIMES, day=day, slug="nvidia-a100", uuid="GPU-0002"))
 
     def write() -> str:
-        assert main(["site", "--runs", "runs", "--out", "out"]) == 0
+        assert main(["show", "--all", "--runs", "runs", "--out", "out"]) == 0
         return capsys.readouterr().out
 
     return write
@@ -104,7 +104,7 @@ def test_without_a_run_of_a_gpu_the_command_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["site"]) == 2
+    assert main(["show", "--all"]) == 2
     assert refusal(capsys) is Code.WHICH_RUN
 
 
@@ -119,8 +119,8 @@ def test_a_commit_leads_to_its_page_where_the_repository_is_hosted(
     site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address = "https://forge.example/team/project/commit/{}"
-    assert main(["site", "--runs", "runs", "--out", "out", "--commit-url", address]) == 0
+    assert main(["show", "--all", "--runs", "runs", "--out", "out", "--commit-url", address]) == 0
     texts = page_texts(tmp_path / "out" / "site")
     (commit,) = {path for path in texts if path.parent.name == "changes" and "nvidia-h200" in path.parts}
     assert f'<a href="{address.format(commit.stem)}">' in texts[commit]
-    assert main(["site", "--runs", "runs", "--commit-url", "javascript:alert(1)//{}"]) == 2
+    assert main(["show", "--all", "--runs", "runs", "--commit-url", "javascript:alert(1)//{}"]) == 2

@@ -8,6 +8,7 @@ import pytest
 
 from peakgate import cli
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
+from peakgate.inspect.command import SUBJECTS
 
 
 def test_without_a_verb_every_verb_is_listed(capsys):
@@ -28,10 +29,10 @@ def test_an_unknown_verb_is_one_line_with_the_nearest_and_exit_2(capsys):
     assert "'compare'" in reported
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("verb", [*cli.VERBS, *(f"inspect {subject}" for subject in SUBJECTS)])
 def test_every_verb_explains_itself(verb, capsys):
     with pytest.raises(SystemExit) as left:
-        cli.main([verb, "--help"])
+        cli.main([*verb.split(), "--help"])
     assert left.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: peakgate {verb}")
 
@@ -41,6 +42,7 @@ def test_every_verb_explains_itself(verb, capsys):
     [
         *("bench --seed x", "bench --seed -1", "bench --wait -1", "bench --launch-limit 0", "bench -k (", "bench foo"),
         *("bench --no-such-option", "check --seed -1", "history --since x", "ab --pairs 0", "floors", "help a b c"),
+        *("inspect", "inspect registers", "show", "show --all latest", "floors --keep --write latest"),
     ],
 )
 def test_a_mistake_in_a_verbs_options_is_one_line_with_its_code(mistake, project, capfd):
@@ -70,10 +72,10 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install():
     assert f"[{Code.INSTALLATION}]" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["bench", "check", "mutants", "sanitize"])
+@pytest.mark.parametrize("verb", ["bench", "check", "inspect mutants", "inspect sanitize"])
 def test_outside_a_project_the_error_names_init(verb, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert cli.main([verb]) == 2
+    assert cli.main(verb.split()) == 2
     assert f"[{Code.PROJECT}]" in capsys.readouterr().err
 
 

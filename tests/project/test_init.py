@@ -101,7 +101,7 @@ def test_the_hosted_job_passes_a_new_project_and_fails_a_defect(tmp_path):
     pytest.importorskip("cuda.bindings", reason="resources compiles with NVRTC")
     steps = hosted_steps(tmp_path)
     assert steps.keys() == {"Check", "Resources", "Results"}
-    assert main(["resources", "--update", "--architectures", "90"]) == 0
+    assert main(["inspect", "resources", "--update", "--architectures", "90"]) == 0
 
     def exit_codes():
         answers = [

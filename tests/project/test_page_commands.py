@@ -23,6 +23,7 @@ from page_commands import Step, script, steps
 from peakgate.base.processes import variables
 from peakgate.cli import VERBS, main
 from peakgate.help import page, topics
+from peakgate.inspect.command import SUBJECTS
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "baselines" / "nvidia-h200" / "runs"
@@ -144,8 +145,10 @@ MENTIONED = re.compile(r"(?:^|`|&& |do )peakgate ([a-z]+)((?: [^`\n&|;]*)?)", re
 
 @cache
 def known_options(verb: str) -> frozenset[str]:
-    with redirect_stdout(StringIO()) as said, suppress(SystemExit):
-        main([verb, "--help"])
+    with redirect_stdout(StringIO()) as said:
+        for call in [[verb, subject] for subject in SUBJECTS] if verb == "inspect" else [[verb]]:
+            with suppress(SystemExit):
+                main([*call, "--help"])
     return frozenset(re.findall(r"(?<!\S)--?[a-z][\w-]*", re.sub(r"[\[\](),]", " ", said.getvalue())))
 
 

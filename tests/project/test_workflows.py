@@ -347,8 +347,8 @@ HOSTED = [
     "stranger",
     *(f"tests -- {share}" for share in SHARES),
     "check -- --jobs 1",
-    "mutants -- --jobs 1 --skip-listed -k access or transpose or occupancy or roof",
-    "resources -- --jobs 1 --architectures 90",
+    "inspect -- mutants --jobs 1 --skip-listed -k access or transpose or occupancy or roof",
+    "inspect -- resources --jobs 1 --architectures 90",
 ]
 
 

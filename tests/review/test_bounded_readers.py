@@ -67,11 +67,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ab/manifest.json", ["ab", "--from", "."]),
         ("baselines/nvidia-h200/floors.toml", ["floors", "good.json"]),
         ("baselines/nvidia-h200/acknowledged.toml", ["history", "--runs", "."]),
-        ("bad.json.gz", ["keep", "bad.json.gz"]),
+        ("bad.json.gz", ["floors", "--keep", "bad.json.gz"]),
         ("fleet/plan.json", ["fleet", "--report", "fleet"]),
-        ("baselines/resources.json", ["resources"]),
+        ("baselines/resources.json", ["inspect", "resources"]),
         ("baselines/waivers.toml", ["check"]),
-        ("baselines/waivers.toml", ["mutants"]),
+        ("baselines/waivers.toml", ["inspect", "mutants"]),
     ],
 )
 def test_a_file_without_end_or_sense_is_one_line(

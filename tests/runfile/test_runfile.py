@@ -229,7 +229,7 @@ def test_a_figure_that_was_edited_contradicts_the_others(
     message = refused(path)
     assert "benchmarks[1]." in message
     assert "'a.c'" in message
-    for arguments in (["show"], ["keep"], ["floors", "--write"], ["compare", str(path)]):
+    for arguments in (["show"], ["floors", "--keep"], ["floors", "--write"], ["compare", str(path)]):
         assert main([arguments[0], str(path), *arguments[1:]]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
 

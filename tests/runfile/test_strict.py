@@ -71,7 +71,7 @@ def test_it_is_refused_in_one_line_by_every_reader(content: dict[str, Any], caps
     assert len(message) < 400
     for arguments in (
         ["show", str(path)],
-        ["keep", str(path)],
+        ["floors", "--keep", str(path)],
         ["floors", str(path), "--write"],
         ["compare", str(path), str(path)],
     ):

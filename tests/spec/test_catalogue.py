@@ -32,9 +32,9 @@ def test_a_family_imports_its_siblings(project):
     assert catalogue.families()[0].name == "with_sibling"
 
 
-@pytest.mark.parametrize("verb", ["check", "mutants", "resources", "sanitize"])
+@pytest.mark.parametrize("verb", ["check", "inspect mutants", "inspect resources", "inspect sanitize"])
 def test_a_project_without_a_kernel_is_bad_input_of_checks(project, capsys, verb):
-    assert main([verb]) == 2
+    assert main(verb.split()) == 2
     assert capsys.readouterr().err.startswith("kernels: no family ")
 
 
@@ -144,8 +144,8 @@ def test_what_k_selects_is_what_pytest_would(expression, chosen):
     [("smem or", "at its end"), ("(smem", "at its end"), ("smem pad", "before pad"), ("and pad", "before and pad")],
 )
 def test_an_expression_that_is_none_is_bad_input_everywhere(expression, place, capsys):
-    for verb in ("check", "mutants", "sanitize", "resources"):
-        assert main([verb, "-k", expression]) == 2
+    for verb in ("check", "inspect mutants", "inspect sanitize", "inspect resources"):
+        assert main([*verb.split(), "-k", expression]) == 2
         reported = capsys.readouterr().err
         assert f"[{Code.OPTION}]" in reported
         assert place in reported

@@ -1,1 +1,1 @@
-"""What needs no timing: ``check`` and ``mutants`` in the emulator, ``resources``, ``sanitize``."""
+"""What needs no timing: ``check`` in the emulator, and ``inspect``: mutants, resources and compute-sanitizer."""

@@ -1,4 +1,4 @@
-"""Options that ``check`` and ``mutants`` share, and the verdict of either where no compiler is installed."""
+"""Options that ``check`` and ``inspect mutants`` share, and the verdict of either where no compiler is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``peakgate mutants``: whether the check notices each barrier and each guard of the project that is deleted.
+"""``peakgate inspect mutants``: whether the check notices each barrier and each guard of the project that is deleted.
 
 Exits 0 when every mutant was caught or is listed as a survivor with a reason, 1 on one that is not, or on a reason
 without a survivor, 2 on bad input, 3 where a mutant could not be decided. What was found is left in ``mutants.json``.
@@ -29,7 +29,7 @@ MUTANTS_FILE = "mutants.json"
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Run every mutant, compare the survivors with their list, and return the exit code."""
     parser = VerbParser(
-        prog="peakgate mutants",
+        prog=f"peakgate {verb}",
         description="Delete each barrier, guard and clamp of the project's kernels, one at a time, and see whether "
         "`check` notices, without a GPU. Compiles and runs native code of the project with your rights.",
     )

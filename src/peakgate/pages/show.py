@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.report import CellValue, Picture, Report, Row, Section
@@ -11,8 +12,7 @@ from peakgate.base.safe_text import encodable
 from peakgate.base.verdict import EMULATED_PASS, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.compare.result import WORST_FIRST
 from peakgate.render import cases, files, terminal
-from peakgate.runfile.find import FORMS, Archive, RunSide, find_history, find_side
-from peakgate.runfile.options import add_out, add_runs, verb_parser
+from peakgate.runfile.find import Archive, RunSide, find_history, find_side
 from peakgate.runfile.saved import CaseResult, Run
 
 ABOUT_CASE = ("family", "stage", "size", "block", "variant", "dtype")
@@ -86,20 +86,11 @@ def _drawn(run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
     return [*overview, *([roofline] if roofline else [])], sections
 
 
-def main(verb: str, arguments: Sequence[str]) -> int:
-    """Write the page and return the exit code."""
-    parser = verb_parser(
-        verb, f"Write a page of RUN: {FORMS}. It does not judge.", "exit codes: 0 written, 2 bad input"
-    )
-    parser.add_argument("wanted", metavar="RUN")
-    add_runs(parser)
-    add_out(parser)
-    options = parser.parse_args(arguments)
-
-    archive = Archive(options.runs)
-    side = find_side(options.wanted, archive)
+def write(wanted: str, archive: Archive, out: Path) -> ExitCode:
+    """Write the page of the run that is named, below ``out``."""
+    side = find_side(wanted, archive)
     if len(side.runs) > 1:
-        raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file", Code.WHICH_RUN)
+        raise PeakgateError(f"{wanted}: {len(side.runs)} sessions, expected one; name its file", Code.WHICH_RUN)
     found = report(side.runs[0], find_history(archive, [side]))
-    terminal.last_line(found, written=files.write(found, options.out, ("html",)))
+    terminal.last_line(found, written=files.write(found, out, ("html",)))
     return found.exit_code

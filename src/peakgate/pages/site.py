@@ -1,4 +1,4 @@
-"""``peakgate site``: all GPU models and runs of a project as one folder of static pages.
+"""``peakgate show --all``: all GPU models and runs of a project as one folder of static pages.
 
 A ledger names the pages that an earlier call has already written.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -31,7 +31,6 @@ from peakgate.pages import show, views
 from peakgate.pages.views import page_name
 from peakgate.render.page import TEMPLATES, PageLink, page
 from peakgate.runfile.find import Archive
-from peakgate.runfile.options import add_baselines, add_commit_url, add_out, add_runs, verb_parser
 from peakgate.runfile.saved import load_run
 from peakgate.spec.case import EMULATOR_SLUG
 
@@ -39,21 +38,9 @@ INDEX = "index.html"
 LEDGER_FILE = "site.json"
 
 
-def main(verb: str, arguments: Sequence[str]) -> int:
-    """Write the pages and return the exit code."""
-    parser = verb_parser(
-        verb,
-        "Write all saved runs of a project as static pages into OUT/site: an index, per GPU model its history, and a "
-        "page for each family, run, case and commit. They refer to each other alone and need no server. A second "
-        "call writes only the runs that are new. It does not judge.",
-        "exit codes: 0 written, 2 bad input",
-    )
-    add_runs(parser)
-    add_baselines(parser)
-    add_commit_url(parser)
-    add_out(parser)
-    options = parser.parse_args(arguments)
-    archive, folder = Archive(options.runs), options.out / "site"
+def write(archive: Archive, out: Path, baselines: Path, commit_url: Callable[[str], str] | None) -> ExitCode:
+    """Write the pages of all runs of the archive, below ``out``; ``commit_url`` gives the address of a commit."""
+    folder = out / "site"
     slugs = sorted({*archive.sessions["gpu_slug"]} - {EMULATOR_SLUG})
     if not slugs:
         raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
@@ -68,9 +55,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         except PeakgateError as error:
             notes.append(str(error))
             continue
-        accepted = load_regressions(options.baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
+        accepted = load_regressions(baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
         trend = find_trend(found, accepted=accepted)
-        count += _model(ledger, views.Model(trend, options.commit_url), notes)
+        count += _model(ledger, views.Model(trend, commit_url), notes)
         written.append((trend, f"{page_name(slug)}/{INDEX}"))
     write_whole(folder / INDEX, views.index_page(written, notes))
     gone = ledger.close()

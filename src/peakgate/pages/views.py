@@ -114,7 +114,7 @@ def index_page(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str
     ]
     rows.sort(key=lambda row: WORST_FIRST.index(Verdict(row.verdict)))
     verdict = rows[0].verdict if rows else ""
-    found = Report("site", ExitCode.OK, verdict, notes=notes, rows=rows, columns=MODEL_COLUMNS, unit="GPU model")
+    found = Report("show", ExitCode.OK, verdict, notes=notes, rows=rows, columns=MODEL_COLUMNS, unit="GPU model")
     return page(found, title="Peakgate")
 
 
@@ -127,7 +127,7 @@ def runs_page(model: Model, verdicts: Mapping[int, Verdict]) -> str:
     """The runs that have a page, newest first."""
     timed = model.trend.history.times.count().tolist()
     rows = [_run(model, number, verdict, timed[number]) for number, verdict in sorted(verdicts.items(), reverse=True)]
-    found = Report("site", ExitCode.OK, rows=rows, columns=RUN_PAGE_COLUMNS, unit="run")
+    found = Report("show", ExitCode.OK, rows=rows, columns=RUN_PAGE_COLUMNS, unit="run")
     return page(found, [HOME, (model.slug, "index.html"), ("Changes", "changes.html")], f"Runs of {model.slug}")
 
 
@@ -151,7 +151,7 @@ def families_page(model: Model, families: Mapping[str, Report]) -> str:
     ]
     columns = (Column("cases", "cases"), Column("run", "of the run of"))
     sentences = () if rows else ("No family was timed in several stages, sizes or blocks.",)
-    found = Report("site", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="family")
+    found = Report("show", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="family")
     return page(found, [HOME, (model.slug, "index.html"), ("Runs", "runs.html")], f"Families of {model.slug}")
 
 
@@ -170,7 +170,7 @@ def changes_page(model: Model) -> str:
         rows.append(Row(name, verdict, reason, cells=cells, group=each.cause, address=model.origin(each.name)))
     columns = (Column("since", "first session"), Column("cause", "cause"))
     sentences = () if rows else ("No commit or change of the environment moved a case.",)
-    found = Report("site", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="change")
+    found = Report("show", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="change")
     return page(found, [HOME, (model.slug, "index.html"), ("Runs", "runs.html")], f"Changes of {model.slug}")
 
 
@@ -190,7 +190,7 @@ def origin_pages(model: Model, below: Sequence[PageLink], verdicts: Mapping[int,
             if number in verdicts and (session := model.trend.history.sessions[number])
         ]
         found = Report(
-            command="site",
+            command="show",
             exit_code=ExitCode.OK,
             verdict=max((row.verdict for row in rows), default=""),  # SLOWER rather than FASTER
             about=about,
@@ -249,7 +249,7 @@ def case_page(model: Model, number: int, sessions: Sequence[Row], trail: Sequenc
     drawn, words = chart(history, number, own, [row.address for row in sessions])
     regressions = [(Event((each,)).line(),) for each in trend.regressions if each.change.case == case]
     found = Report(
-        command="site",
+        command="show",
         exit_code=ExitCode.OK,
         verdict=finding.verdict,
         sentences=(finding.reason, words, *sum_lines(own)),

@@ -1,4 +1,4 @@
-"""The cells, columns and tables that reports of measured cases share: ``compare``, ``ab``, ``show``, ``site``."""
+"""The cells, columns and tables that reports of measured cases share: ``compare``, ``ab``, ``show``."""
 
 from __future__ import annotations
 

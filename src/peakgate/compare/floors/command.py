@@ -1,4 +1,4 @@
-"""Propose floors from saved sessions; people decide which they take.
+"""Propose floors from saved sessions; people decide which they take. ``--keep`` keeps the runs as references.
 
 A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
 below the measured sessions it is. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
@@ -25,6 +25,7 @@ from peakgate.base.safe_text import one_line
 from peakgate.base.streams import say
 from peakgate.base.verdict import FAULTY, ExitCode
 from peakgate.compare.floors import margins
+from peakgate.compare.floors.keep import keep
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.runfile.find import FORMS, add_run_names, named_runs
 from peakgate.runfile.frame import is_library, records, to_frame, usable
@@ -233,18 +234,27 @@ def _check(runs: pd.DataFrame, present: Floors) -> str:
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Propose floors from the named runs, and with ``--write`` change floors.toml."""
+    """Propose floors from the named runs, with ``--write`` change floors.toml, with ``--keep`` keep the runs."""
     parser = verb_parser(
-        verb, f"Propose floors from 5 or more sessions, as a diff; 2 are enough for a look. Each RUN is {FORMS}."
+        verb,
+        "Propose floors from 5 or more sessions, as a diff; 2 are enough for a first look. With --keep, copy the runs "
+        f"to baselines/<gpu>/runs as references instead. Each RUN is {FORMS}.",
     )
     add_run_names(parser)
     add_baselines(parser)
     parser.add_argument("--lower", action="store_true", help="take floors lower than today's too")
     parser.add_argument("--write", action="store_true", help="change floors.toml, from 5 or more sessions")
     parser.add_argument("--all", action="store_true", help="name every case that keeps or lacks a floor")
+    parser.add_argument("--keep", action="store_true", help="keep the runs, without samples; propose no floors")
     options = parser.parse_args(arguments)
+    if options.keep and (options.lower or options.write or options.all):
+        parser.error("--keep proposes no floors: leave out --lower, --write and --all")
 
     runs = named_runs(options)
+    if options.keep:
+        for kept in keep(runs, options.baselines):
+            say(f"kept: {kept}")
+        return ExitCode.OK
     path = options.baselines / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)
     text = read_text(path) if present.present else ""

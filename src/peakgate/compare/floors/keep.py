@@ -1,4 +1,4 @@
-"""``peakgate keep``: copy saved runs beside the floors as references, without their samples, packed by gzip."""
+"""Copies saved runs beside the floors as references, without their samples, packed by gzip: ``floors --keep``."""
 
 from __future__ import annotations
 
@@ -11,28 +11,10 @@ from typing import Any
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, write_whole
-from peakgate.base.streams import say
-from peakgate.base.verdict import ExitCode
-from peakgate.runfile.find import FORMS, add_run_names, named_runs
-from peakgate.runfile.options import add_baselines, verb_parser
 from peakgate.runfile.saved import REMEDY, Run, load_run
 
 LARGEST_KEPT_BYTES = 4_000_000
 """A repository holds many runs; one larger than this is not for it."""
-
-
-def main(verb: str, arguments: Sequence[str]) -> int:
-    """Keep the named runs and print where."""
-    parser = verb_parser(
-        verb,
-        f"Copy runs to baselines/<gpu>/runs, without samples and white space, packed by gzip. Each RUN is {FORMS}.",
-    )
-    add_run_names(parser)
-    add_baselines(parser)
-    options = parser.parse_args(arguments)
-    for path in keep(named_runs(options), options.baselines):
-        say(f"kept: {path}")
-    return ExitCode.OK
 
 
 def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:

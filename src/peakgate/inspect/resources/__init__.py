@@ -1,1 +1,1 @@
-"""``resources``: registers, spills and occupancy of every kernel against their baseline."""
+"""``inspect resources``: registers, spills and occupancy of every kernel against their baseline."""

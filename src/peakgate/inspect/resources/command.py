@@ -1,4 +1,4 @@
-"""``peakgate resources``: what the compiler gives every kernel on every architecture, against a baseline.
+"""``peakgate inspect resources``: what the compiler gives every kernel on every architecture, against a baseline.
 
 Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
 spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
@@ -49,7 +49,7 @@ MOST_BY_LUCK = 12  # builds that differ; of more, the compiler's luck is no expl
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Compile everything, then compare with the baseline or rewrite it."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser(verb).parse_args(arguments)
     project = config.current()
     chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
@@ -149,9 +149,9 @@ def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float)
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(verb: str) -> argparse.ArgumentParser:
     parser = VerbParser(
-        prog="peakgate resources",
+        prog=f"peakgate {verb}",
         description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
     )
     add_selection(parser, default="")
@@ -180,7 +180,7 @@ def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
         if update:
             return None
         raise PeakgateError(
-            f"{path}: no baseline there yet; `peakgate resources --update` makes the first", Code.UNREADABLE
+            f"{path}: no baseline there yet; `peakgate inspect resources --update` makes the first", Code.UNREADABLE
         )
     if not update:
         return baseline.read(path)

@@ -1,1 +1,1 @@
-"""``sanitize``: every kernel under compute-sanitizer."""
+"""``inspect sanitize``: every kernel under compute-sanitizer."""

@@ -1,4 +1,4 @@
-"""``peakgate sanitize``: every kernel, on small and edge-size problems, under the tools of compute-sanitizer.
+"""``peakgate inspect sanitize``: every kernel, on small and edge-size problems, under the tools of compute-sanitizer.
 
 Exits 0 when no tool found an error, 1 when one did, 2 on bad arguments, 3 when the check could not be made or did not
 reach its end. The findings are left in ``sanitize.json``, the tools' own records beside it.
@@ -40,7 +40,7 @@ SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Run the chosen tools, one process each; the exit code is the worst of theirs."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser(verb).parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
     functions = {name for case in problems(chosen.text) for name in case.stage.functions}
     program = shutil.which(SANITIZER)
@@ -88,14 +88,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return leave_verdict(replace(found, fields={"sanitizer": version, **found.fields}), chosen.out / SANITIZE_FILE)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = VerbParser(prog="peakgate sanitize", description="Run every kernel under a sanitizer.")
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = VerbParser(prog=f"peakgate {verb}", description="Run every kernel under NVIDIA's compute-sanitizer.")
     parser.add_argument(
         "--tool", dest="tools", action="append", choices=SANITIZER_TOOLS, help="one tool (default: all four)"
     )
     add_selection(parser, default="")
     parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N, N the CUDA device index (default: gpu:0)")
-    parser.add_argument("--index", dest="device", type="gpu:{}".format, help=argparse.SUPPRESS)  # its name until 0.3
     parser.add_argument("--limit-s", type=float, default=900, help="seconds a tool may take (default: 900)")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     return parser

@@ -117,7 +117,7 @@ def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -
     machine = next((tool.journal.machine for tool in tools if tool.journal.machine), {})
     cases = dict.fromkeys(case for tool in tools for case, _ in tool.journal.launched)
     return Report(
-        command="sanitize",
+        command="inspect sanitize",
         exit_code=ExitCode.REGRESSION if failed else ExitCode.UNDECIDED if unfinished else ExitCode.OK,
         rows=ruling.rows(),
         sentences=[text for text in (*ruling.complaints, offer, *(_summary(each, ruling) for each in tools)) if text]
