@@ -97,7 +97,7 @@ def test_an_array_that_holds_the_result_already_as_after_a_warm_up_is_found_to_b
     assert found.outputs()[0] is out
     assert x.tolist() == [0, 1, 2, 3]
     assert out.tolist() == [1, 2, 3, 4]
-    with pytest.raises(WrongResult):
+    with pytest.raises(PeakgateError):
         proven(Call(fill, (out, x), {}), reference=lambda target, source: source + 1, fresh=False)
     with pytest.raises(WrongResult):
         proven(Call(lambda target, source: None, (out, x), {}), reference=lambda target, source: source + 1)
@@ -148,6 +148,15 @@ def test_a_changed_input_is_wrong_and_an_output_array_is_not():
         proven(Call(lambda a: (a + 1, a.fill(0))[0], (x,), {}), reference=lambda a: a + 1)
     proven(Call(lambda: np.add(x, 1, out=out), (), {}), reference=lambda: x + 1)
     proven(Call(lambda a: np.add(a, 1, out=a), (x,), {}), reference=lambda a: a + 1, outputs=lambda a: a)
+
+
+def test_a_result_that_was_there_before_is_not_wrong():
+    zeros, out = np.zeros(4), np.zeros(4)
+    with pytest.raises(PeakgateError) as error:
+        proven(Call(lambda a, b: b.__setitem__(..., a), (zeros, out), {}), reference=lambda a, b: a)
+    assert error.value.code is Code.BENCHMARK_TEST
+    with pytest.raises(WrongResult):
+        proven(Call(lambda a, b: None, (np.arange(4.0), out), {}), reference=lambda a, b: a + 1)
 
 
 def test_what_a_kernel_style_callable_changes_besides_its_output_is_asked_for():
