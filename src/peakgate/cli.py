@@ -46,7 +46,7 @@ GROUPS = {
         "bisect": ("compare.bisect.command", "find the commit that made a case slower, with few measurements"),
         "fleet": ("fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
         "selftest": ("compare.selftest", "measure unchanged code and report how small a slowdown is detected here"),
-        "import": ("runfile.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
+        "import": ("runfile.imported", "turn the JSON of other benchmark tools into run files"),
         "help": ("help", "print a page or a section of one, or what the code of an error means"),
     },
 }

@@ -19,13 +19,14 @@ from peakgate.callables import arrays
 from peakgate.callables.call import Call, NotAnArray
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.fixture import sized_input
-from peakgate.callables.naming import case_of, case_parts
+from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import Given
 from peakgate.family import TOLERANCES
 from peakgate.run.collection import collected
 from peakgate.session.outcome import WrongResult
 from peakgate.spec.case import ID_PATTERN, Work
+from peakgate.spec.recorded import case_parts
 
 
 def proving(call, **given_values):

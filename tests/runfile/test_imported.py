@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from benchmark_documents import COUNT, MEAN, RATE, SHARE, google, nvbench, state, summary
 from refusals import refusal
+from runs import plain_pytest
 
 from peakgate.base.errors import Code
 from peakgate.base.verdict import Verdict
@@ -126,6 +127,74 @@ def test_google_benchmarks_repetitions_are_samples(capsys: Captured) -> None:
 def test_two_benchmarks_of_one_id_are_refused(capsys: Captured) -> None:
     assert imported(nvbench(state(MEAN), state(MEAN)))[0] == 2
     assert refusal(capsys) is Code.RECORD
+
+
+def test_each_gpu_of_an_nvbench_file_is_a_run() -> None:
+    given = nvbench(state(MEAN), state(MEAN, device=1))
+    given["devices"].append(given["devices"][0] | {"id": 1})
+    code, files = imported(given, "--date", "2026-11-02")
+    assert code == 0
+    assert [len(load_run(path).cases) for path in files] == [1, 1]
+
+
+def test_a_file_in_which_nothing_was_measured_is_refused(capsys: Captured) -> None:
+    for given in (nvbench(), nvbench() | {"benchmarks": []}, google()):
+        assert imported(given, "--gpu", "NVIDIA H200") == (2, [])
+        assert refusal(capsys) is Code.TOO_FEW
+
+
+def test_a_time_that_is_none_costs_its_own_case() -> None:
+    zero, unknown = (summary("nv/cold/time/gpu/mean", value=value) for value in (0.0, "nan"))
+    given = nvbench(state(MEAN), state(zero, elements=7), state(unknown, elements=9))
+    code, files = imported(given)
+    assert code == 3
+    run = load_run(files[0])
+    assert (len(run.cases), len(run.unmeasured)) == (1, 2)
+
+
+def test_rows_of_a_fitted_curve_are_no_measurement() -> None:
+    timed = {"run_type": "iteration", "real_time": 10.0, "time_unit": "us"}
+    fit = {"name": "BM_sort_BigO", "run_name": "BM_sort", "run_type": "aggregate", "aggregate_name": "BigO"}
+    code, files = imported(google(timed | {"name": "BM_sort/8", "run_name": "BM_sort/8"}, fit), "--gpu", "A")
+    assert (code, list(load_run(files[0]).cases)) == (0, ["BM_sort.google-benchmark-8"])
+
+
+def test_aggregates_of_files_without_run_types_are_no_cases() -> None:
+    rows = [{"name": f"BM_copy/8{end}", "real_time": 9.0, "time_unit": "us"} for end in ("", "_mean", "_stddev")]
+    _, files = imported(google(*rows), "--gpu", "A")
+    assert list(load_run(files[0]).cases) == ["BM_copy.google-benchmark-8"]
+
+
+def test_two_families_of_one_name_are_refused(capsys: Captured) -> None:
+    row = {"name": "BM_copy", "run_name": "BM_copy", "run_type": "iteration", "real_time": 9.0, "time_unit": "us"}
+    given = google(row | {"family_index": 0}, row | {"family_index": 3, "real_time": 900.0})
+    assert imported(given, "--gpu", "NVIDIA H200") == (2, [])
+    assert refusal(capsys) is Code.RECORD
+
+
+def test_a_file_with_a_contradiction_is_not_written(capsys: Captured) -> None:
+    late = nvbench(state(MEAN))
+    assert imported(late, "--date", "2199-01-01") == (2, [])
+    assert refusal(capsys) is Code.NO_RUN
+
+
+def test_times_of_pytest_benchmark_are_the_hosts(tmp_path: Path) -> None:
+    (tmp_path / "test_sum.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('n', [10, 100])\n"
+        "def test_sum(benchmark, n):\n"
+        "    benchmark.pedantic(sum, (range(n),), rounds=20)\n"
+    )
+    result = plain_pytest(tmp_path, "test_sum.py", "--benchmark-json=theirs.json")
+    assert result.returncode == 0, result.stdout
+    theirs = json.loads(Path("theirs.json").read_text())
+    code, files = imported(theirs)
+    run = load_run(files[0])
+    assert (code, run.device, run.gpu["uuid"]) == (0, "cpu", theirs["machine_info"]["node"])
+    case = run.cases["test_sum.test_sum-100"]
+    assert case.time_us == pytest.approx(theirs["benchmarks"][1]["stats"]["median"] * 1e6)
+    assert (case.samples, case.peak_fraction, case.verdict) == (20, None, Verdict.NO_FLOOR)
+    assert imported(json.loads(files[0].read_text()))[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import PurePosixPath
-
 from peakgate.spec.case import Case, Launch, Stage, Tier, Work
+from peakgate.spec.recorded import case_parts
 
 OPERATION = "callable"
 """In place of a source file, which a callable's case does not have."""
 
 FIXTURE = "gpu_benchmark"
-
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
-
-
-def case_parts(nodeid: str) -> tuple[str, str, str]:
-    """File, test and parameters of a test in the alphabet of case ids.
-
-    ``a/bench_b.py::T::test_c[1-d]`` is ``a-bench_b``, ``T.test_c`` and ``1-d``.
-    """
-    path, _, test = nodeid.partition("::")
-    name, _, parameters = test.partition("[")
-    file = "-".join(PurePosixPath(path).with_suffix("").parts).replace(".", "_")
-    parts = (file, name.replace("::", "."), parameters.removesuffix("]"))
-    spelled = [_FORBIDDEN.sub("_", part) for part in parts]
-    return spelled[0], spelled[1], spelled[2]
 
 
 def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:

@@ -15,7 +15,8 @@ from peakgate.base import config
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.safe_text import one_line
-from peakgate.callables.naming import FIXTURE, case_of, case_parts
+from peakgate.callables.naming import FIXTURE, case_of
+from peakgate.spec.recorded import case_parts
 
 CASES_MARKER = "peakgate_cases"
 """What ``peakgate.suite.cases`` marks a test with."""

@@ -1,7 +1,7 @@
-"""Read what nvbench (also by cuda-bench) and Google Benchmark write as JSON; what a file does not say stays None.
+"""Read the JSON of nvbench (also by cuda-bench), Google Benchmark and pytest-benchmark; what it lacks stays None.
 
-Both formats were read from their own writers: nvbench's ``json_printer`` (values as text, a list of tagged summaries
-per state, samples as float32 in a file of their own) and Google Benchmark's JSON reporter.
+The formats were read from their own writers: nvbench's ``json_printer`` (values as text, a list of tagged summaries
+per state, samples as float32 in a file of their own), Google Benchmark's JSON reporter, and ``--benchmark-json``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,9 +23,16 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited
 from peakgate.base.formatting import short
 from peakgate.base.records import Finite, Number, Whole
+from peakgate.spec.recorded import case_parts
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SHORTEST_S = 1e-9
+"""The shortest time that a run file may hold."""
+_FITS = ("BigO", "RMS")
+"""Rows of Google Benchmark that describe a fitted curve: no measurement."""
+_AGGREGATE = re.compile(r"(.+)_(mean|median|stddev|cv|BigO|RMS)")
+"""The name of an aggregate, the only sign of one in files without ``run_type`` (before 2018)."""
 _SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:sample_times")
 
 
@@ -57,7 +64,11 @@ class ForeignMeasured:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRun:
-    """Run of one GPU in one file; ``gpu`` as ``machine_info.gpu`` names it, without a name where none is said."""
+    """Run of one GPU in one file; ``gpu`` as ``machine_info.gpu`` names it, without a name where none is said.
+
+    ``device`` is ``cpu`` where host code was timed: the name is then the processor's, the uuid the machine's name.
+    ``number`` is the GPU's where the file has several.
+    """
 
     tool: str
     version: str | None
@@ -65,6 +76,9 @@ class ForeignRun:
     whole: bool
     gpu: Mapping[str, Any]
     measured: tuple[ForeignMeasured, ...] = field(default=())
+    device: str = "gpu"
+    number: int | None = None
+    commit: str | None = None
 
 
 class NvbenchValue(Struct):
@@ -141,16 +155,28 @@ class Meta(Struct):
     argv: list[str] | None = None
 
 
-class ForeignBenchmark(Struct):
-    """A benchmark of nvbench with its ``states``; of Google Benchmark one repetition or aggregate of one.
+class HostStats(Struct):
+    """``stats`` of pytest-benchmark, in seconds."""
 
-    One that failed has no time.
+    median: Finite
+    iqr: Finite | None = None
+    rounds: Whole | None = None
+    data: list[Finite] | None = None
+
+
+class ForeignBenchmark(Struct):
+    """A benchmark: of nvbench with its ``states``, of pytest-benchmark with its ``stats``.
+
+    Of Google Benchmark it is one repetition or one aggregate; one that failed has no time.
     """
 
     name: str
     states: list[NvbenchState] | None = None
+    fullname: str | None = None
+    stats: HostStats | None = None
+    family_index: int | None = None
     run_name: str | None = None
-    run_type: str = "iteration"
+    run_type: str | None = None
     aggregate_name: str | None = None
     real_time: Finite | None = None
     time_unit: Literal["ns", "us", "ms", "s"] = "ns"
@@ -175,34 +201,108 @@ class Context(Struct):
     date: str | None = None
 
 
+class HostMachine(Struct):
+    """``machine_info`` of pytest-benchmark."""
+
+    cpu: dict[str, Any] | None = None
+    processor: str | None = None
+    node: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The processor's name, else the machine's."""
+        cpu = self.cpu or {}
+        names = (cpu.get("brand_raw"), cpu.get("brand"), self.processor, self.node)
+        return next((name for name in names if isinstance(name, str) and name), None)
+
+
+class HostCommit(Struct):
+    """``commit_info`` of pytest-benchmark."""
+
+    id: str | None = None
+
+
 class ForeignDocument(Struct):
-    """A file of either tool: Google Benchmark's has a ``context``, nvbench's ``devices``."""
+    """A file of one of the tools.
+
+    Google Benchmark's has a ``context``, nvbench's ``devices``, pytest-benchmark's ``machine_info``.
+    """
 
     context: Context | None = None
     devices: list[NvbenchDevice] | None = None
     benchmarks: list[ForeignBenchmark] | None = None
     meta: Meta | None = None
+    machine_info: HostMachine | None = None
+    commit_info: HostCommit | None = None
+    datetime: str | None = None
+    version: str | None = None
+    peakgate_schema: Any = None
 
 
 def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
     """The runs in a file's content, one per GPU; the files of samples are beside it.
 
-    PeakgateError where it is neither format, or lacks what the format always has.
+    PeakgateError where it is of none of the tools, lacks what the format always has, or has no benchmark.
     """
-    remedy = "write it again: nvbench with --json FILE, Google Benchmark with --benchmark_out=FILE"
+    options = (
+        "--json FILE of nvbench, --benchmark_out=FILE of Google Benchmark, --benchmark-json=FILE of pytest-benchmark"
+    )
+    remedy = f"write it again: {options}"
     found = records.decode(data, ForeignDocument, path, remedy)
-    if found.context is not None and found.benchmarks is not None:
-        by_name: dict[str, list[ForeignBenchmark]] = {}
-        for entry in found.benchmarks:
-            by_name.setdefault(entry.run_name or entry.name, []).append(entry)
-        measured = tuple(_repetitions(name, entries) for name, entries in by_name.items())
-        context = found.context
-        return [ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)]
-    if found.devices is not None and found.benchmarks is not None:
-        return _nvbench(found.devices, found.benchmarks, found.meta or Meta(), path.parent)
-    raise PeakgateError(
-        f"{path}: neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks); {remedy}",
-        Code.RECORD,
+    if found.peakgate_schema is not None:
+        raise PeakgateError(f"{path}: is a run of Peakgate, which every verb reads as it is", Code.RECORD)
+    if found.benchmarks is not None and found.devices is not None:
+        runs = _nvbench(found.devices, found.benchmarks, found.meta or Meta(), path.parent)
+    elif found.benchmarks is not None and found.context is not None:
+        context, measured = found.context, _google(found.benchmarks)
+        runs = [ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)]
+    elif found.benchmarks is not None and found.machine_info is not None:
+        runs = [_pytest(found, found.benchmarks, found.machine_info)]
+    else:
+        raise PeakgateError(
+            f"{path}: neither nvbench's JSON (devices, benchmarks), nor Google Benchmark's (context, benchmarks), nor "
+            f"pytest-benchmark's (machine_info, benchmarks); {remedy}",
+            Code.RECORD,
+        )
+    runs = [replace(run, measured=tuple(map(_plausible, run.measured))) for run in runs if run.measured]
+    if not runs:
+        raise PeakgateError(f"{path}: has no benchmark; measure again, and see what its filter matches", Code.TOO_FEW)
+    return runs
+
+
+def _plausible(measured: ForeignMeasured) -> ForeignMeasured:
+    """The measurement, without a time that is shorter than a run file may hold."""
+    if measured.median_s is None or measured.median_s >= _SHORTEST_S:
+        return measured
+    problem = f"its time is {measured.median_s * 1e9:.3g} ns, expected at least 1 ns"
+    return ForeignMeasured(measured.family, measured.stage, measured.size, problem=problem)
+
+
+def _pytest(found: ForeignDocument, benchmarks: Sequence[ForeignBenchmark], machine: HostMachine) -> ForeignRun:
+    measured = []
+    for benchmark in benchmarks:
+        stats = benchmark.stats
+        if stats is None:
+            raise PeakgateError(f"{benchmark.name} has no stats; write the file again", Code.RECORD)
+        measured.append(
+            ForeignMeasured(
+                *case_parts(benchmark.fullname or benchmark.name),
+                median_s=stats.median,
+                rounds=stats.rounds,
+                samples_s=tuple(stats.data or ()),
+                iqr_s=stats.iqr,
+                how="pytest-benchmark, the host's clock, median of the rounds",
+            )
+        )
+    return ForeignRun(
+        "pytest-benchmark",
+        found.version,
+        found.datetime,
+        True,
+        {key: value for key, value in (("name", machine.name), ("uuid", machine.node)) if value},
+        tuple(measured),
+        device="cpu",
+        commit=found.commit_info.id if found.commit_info else None,
     )
 
 
@@ -222,7 +322,15 @@ def _nvbench(
                 )
             by_device.setdefault(state.device, []).append(_state(benchmark.name, state, folder))
     return [
-        ForeignRun("nvbench", version, None, whole, devices[number].described(), tuple(measured))
+        ForeignRun(
+            "nvbench",
+            version,
+            None,
+            whole,
+            devices[number].described(),
+            tuple(measured),
+            number=number if len(by_device) > 1 else None,
+        )
         for number, measured in by_device.items()
     ]
 
@@ -233,6 +341,14 @@ def _state(benchmark: str, state: NvbenchState, folder: Path) -> ForeignMeasured
     if state.is_skipped:
         return ForeignMeasured(*names, problem=f"skipped: {state.skip_reason or 'no reason is given'}")
     values = {each.tag: {entry.name: str(entry.value) for entry in each.data or ()} for each in state.summaries or ()}
+    try:
+        return _timed(names, values, folder)
+    except NotFinite as error:
+        return ForeignMeasured(*names, problem=str(error))
+
+
+def _timed(names: tuple[str, str, str], values: Mapping[str, Mapping[str, str]], folder: Path) -> ForeignMeasured:
+    """A state's measurement by its summaries; NotFinite where one is no finite number."""
     samples = next((_samples(values[tag], folder) for tag in _SAMPLES if tag in values), ())
     mean, median = (_number(values, f"nv/cold/time/gpu/{what}") for what in ("mean", "median"))
     if samples:
@@ -263,14 +379,18 @@ def _number(values: Mapping[str, Mapping[str, str]], tag: str) -> float | None:
     return None if text is None else _finite(text, tag)
 
 
+class NotFinite(PeakgateError):
+    """A value of nvbench that is no finite number."""
+
+
 def _finite(text: str, name: str) -> float:
-    """The number that a text is; a PeakgateError where it is none."""
+    """The number that a text is; NotFinite where it is none."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise PeakgateError(f"{name} is {short(text)}, expected a finite number; write the file again", Code.RECORD)
+        raise NotFinite(f"{name} is {short(text)}, expected a finite number; measure again", Code.RECORD)
     return number
 
 
@@ -296,6 +416,20 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     return tuple(read)
 
 
+def _google(benchmarks: Sequence[ForeignBenchmark]) -> tuple[ForeignMeasured, ...]:
+    """Measurements of Google Benchmark's rows: those of one name and family together.
+
+    Two families of one name are two measurements of one name, which the caller refuses.
+    """
+    groups: dict[tuple[int | None, str], list[ForeignBenchmark]] = {}
+    for entry in benchmarks:
+        if entry.run_type is None and (aggregate := _AGGREGATE.fullmatch(entry.name)):
+            entry.run_name, entry.aggregate_name, entry.run_type = aggregate[1], aggregate[2], "aggregate"
+        if entry.aggregate_name not in _FITS:
+            groups.setdefault((entry.family_index, entry.run_name or entry.name), []).append(entry)
+    return tuple(_repetitions(name, entries) for (_, name), entries in groups.items())
+
+
 def _repetitions(name: str, entries: Sequence[ForeignBenchmark]) -> ForeignMeasured:
     family, _, arguments = name.partition("/")
     names = (_spelled(family).replace(".", "_"), "google-benchmark", _spelled(arguments.replace("/", "-")))
@@ -303,7 +437,7 @@ def _repetitions(name: str, entries: Sequence[ForeignBenchmark]) -> ForeignMeasu
     if failed:
         reported = failed[0].error_message or failed[0].skip_message or "no reason is given"
         return ForeignMeasured(*names, problem=f"failed or skipped: {reported}")
-    single = [entry for entry in entries if entry.run_type == "iteration"]
+    single = [entry for entry in entries if entry.run_type in (None, "iteration")]
     clock = "manual time" if "manual_time" in name else "wall time"
     if single:
         samples = tuple(entry.seconds for entry in single)

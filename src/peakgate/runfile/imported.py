@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from peakgate.base import config
+from peakgate.base import config, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
 from peakgate.base.formatting import counted
@@ -24,12 +24,12 @@ from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
 from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
 from peakgate.runfile.options import add_baselines, verb_parser
-from peakgate.runfile.saved import CASE_COLUMNS, load_run
-from peakgate.runfile.schema import Imported
+from peakgate.runfile.saved import CASE_COLUMNS, run_of
+from peakgate.runfile.schema import Imported, RunDocument
 from peakgate.spec.case import CASE_SCHEMA
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
-"""Facts of a GPU that no such file says."""
+"""Facts of a GPU that hardly any such file says."""
 
 ALWAYS_KNOWN = {"case", "time_us", "samples", "sampling_error", "verdict", "reason", "host_bound"}
 """Columns of a case that no such file leaves open."""
@@ -41,13 +41,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Write one run file per GPU of each file given; the exit code is that of their verdicts."""
     parser = verb_parser(
         verb,
-        "Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. Facts that such a "
+        "Turn the JSON of nvbench, cuda-bench, Google Benchmark or pytest-benchmark into run files. Facts that such a "
         "file lacks (driver, results checked or not) are recorded as unknown.",
         "exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--gpu", help="the GPU's name, where the file lacks it (Google Benchmark's always do)")
-    parser.add_argument("--commit", help="the commit that was measured (default: unknown)")
+    parser.add_argument("--commit", help="the commit that was measured (default: what the file says)")
     parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
     parser.add_argument("--partial", action="store_true", help="a selection of the benchmarks: others are not missing")
     parser.add_argument("--out", type=Path, help="folder for the run files (default: .benchmarks/<gpu>/imported)")
@@ -57,8 +57,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     verdicts: list[Verdict] = []
     for path in options.files:
         data = read_limited(path, LARGEST_FILE_BYTES)
-        for run in read_foreign(data, path):
-            target, judged = _import(path, hashlib.sha256(data).hexdigest(), run, options)
+        sha256 = hashlib.sha256(data).hexdigest()
+        for target, text, judged in [_import(path, sha256, run, options) for run in read_foreign(data, path)]:
+            write_whole(target, text)
             for case, judgement in judged.items():
                 if judgement.verdict in FAILING:
                     say(f"{case}: {judgement.verdict}, {judgement.reason}")
@@ -68,12 +69,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return exit_code(verdicts, strict=options.strict)
 
 
-def _import(path: Path, sha256: str, run: ForeignRun, options: argparse.Namespace) -> tuple[Path, dict[str, Judgement]]:
-    """Write the run file of one GPU, once: its path, and the judgement of each case."""
+def _import(
+    path: Path, sha256: str, run: ForeignRun, options: argparse.Namespace
+) -> tuple[Path, str, dict[str, Judgement]]:
+    """The run file of one GPU, its content, and the judgement of each case.
+
+    PeakgateError where that content is no run, or the path has another one.
+    """
     name = run.gpu.get("name") or options.gpu
     if not name:
         raise PeakgateError(
-            f"{path}: {run.tool} does not name the GPU it ran on; name it, such as --gpu 'NVIDIA H200'",
+            f"{path}: {run.tool} does not name what it ran on; name it, such as --gpu 'NVIDIA H200'",
             Code.GPU_MODELS,
         )
     slug = re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
@@ -88,14 +94,14 @@ def _import(path: Path, sha256: str, run: ForeignRun, options: argparse.Namespac
         raise PeakgateError(f"{path}: no benchmark in it has a time", Code.TOO_FEW)
     taken, said_by = _moment(path, options.date, run.taken)
     document = {
-        "machine_info": {"gpu": {"name": name, **run.gpu, **dict.fromkeys(UNKNOWN_FACTS), "slug": slug}},
-        "commit_info": {"id": options.commit, "dirty": False},
+        "machine_info": {"gpu": {**dict.fromkeys(UNKNOWN_FACTS), "name": name, **run.gpu, "slug": slug}},
+        "commit_info": {"id": options.commit or run.commit, "dirty": False},
         "benchmarks": [_benchmark(measured, judged[measured.case], floors) for measured in timed],
         "datetime": taken.isoformat(),
         "version": None,
         "peakgate_schema": CASE_SCHEMA,
         "peakgate": {
-            "device": "gpu",
+            "device": run.device,
             "tier": None,
             "whole": run.whole and not options.partial,
             "verdicts": Counter(judgement.verdict.value for judgement in judged.values()),
@@ -109,13 +115,13 @@ def _import(path: Path, sha256: str, run: ForeignRun, options: argparse.Namespac
     }
     stem = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
     folder = options.out or config.current().runs / slug / "imported"
-    target: Path = folder / f"{taken:%Y%m%dT%H%M%S}-{stem}-{slug}-{sha256[:8]}.json"
+    number = "" if run.number is None else f"-gpu{run.number}"
+    target: Path = folder / f"{taken:%Y%m%dT%H%M%S}-{stem}-{slug}{number}-{sha256[:8]}.json"
     text = json.dumps(document, indent=1) + "\n"
     if target.exists() and read_text(target) != text:
         raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten", Code.TAKEN)
-    write_whole(target, text)
-    load_run(target)
-    return target, judged
+    run_of(records.decode(text.encode(), RunDocument, path, "measure again"), path)
+    return target, text, judged
 
 
 def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:

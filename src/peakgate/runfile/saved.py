@@ -143,6 +143,11 @@ def load_run(path: Path) -> Run:
                 f"{path}: no run of Peakgate: it has no {' or '.join(sorted(missing))}", Code.NO_RUN
             ) from None
         raise
+    return run_of(document, path)
+
+
+def run_of(document: RunDocument, path: Path) -> Run:
+    """The run that a document is; a PeakgateError names the file that it is from and what contradicts it."""
     gpu = document.machine_info.gpu
     for number, benchmark in enumerate(document.benchmarks):
         for found in contradictions(benchmark, gpu):

@@ -8,12 +8,29 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from peakgate.base.records import Number
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
+
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def case_parts(nodeid: str) -> tuple[str, str, str]:
+    """File, test and parameters of a test in the alphabet of case ids.
+
+    ``a/bench_b.py::T::test_c[1-d]`` is ``a-bench_b``, ``T.test_c`` and ``1-d``.
+    """
+    path, _, test = nodeid.partition("::")
+    name, _, parameters = test.partition("[")
+    file = "-".join(PurePosixPath(path).with_suffix("").parts).replace(".", "_")
+    parts = (file, name.replace("::", "."), parameters.removesuffix("]"))
+    spelled = [_FORBIDDEN.sub("_", part) for part in parts]
+    return spelled[0], spelled[1], spelled[2]
+
 
 EMULATOR_SLUG = "cpu-emulator"
 """``machine_info.gpu.slug`` of runs whose times are emulated."""
