@@ -38,9 +38,23 @@ WORKFLOWS = {
     "gitlab": {"peakgate.gitlab-ci.yml": "gitlab.yml", **PINS},
 }
 """By option the files that it writes, and the template of each."""
-REMOTE = re.compile(r"[:/](?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
-PINNED = re.compile(r"""git\+[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
+REMOTE = re.compile(r"^(?:[a-z+]+://)?(?:[\w.-]+@)?[\w.-]+(?::\d+)?[:/](?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
+PINNED = re.compile(r"""git\+(?!file:)[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
 """Requirement that a workflow may install: a commit by its full hash, or a file by its digest."""
+INSTALLED = "peakgate @ "
+"""What stands before the requirement in a workflow."""
+LEFT_TO_DO = {
+    "github": (
+        "commit these files, and baselines/resources.json that `peakgate inspect resources --update` writes",
+        "give a GPU runner the labels that peakgate-judge.yml asks for, or set the variable PEAKGATE_GPU to none",
+        "require the check `gate / judge (gpu)` on {branch}: peakgate help gate-a-pull-request",
+    ),
+    "gitlab": (
+        "commit these files, and include peakgate.gitlab-ci.yml from a project that a change cannot edit",
+        "give a runner with a GPU the tag that the file asks for, and require the pipeline",
+    ),
+}
+"""What a person has to do after a workflow was written."""
 IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
 
 
@@ -70,12 +84,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         raise PeakgateError(
             f"{root}: is inside the project {above.root}; run `peakgate init` in a separate repository", Code.PROJECT
         )
+    values = {"@PEAKGATE@": address, "@BRANCH@": _branch(root) if wanted else ""}
+    if "github" in wanted:
+        values["@REPOSITORY@"] = _repository(root)
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
-    written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], address)]
+    written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], values)]
     for path in written:
         say(f"written: {path}")
-    if "github" in wanted:
-        say("then: peakgate inspect resources --update, and commit baselines/resources.json for the job without a GPU")
+    for number, step in enumerate((step for name in wanted for step in LEFT_TO_DO[name]), 1):
+        say(f"to do {number}: {step.format(branch=values['@BRANCH@'])}")
     done = "" if written else "nothing to write: this is a project already; "
     say(f"{done}next: peakgate bench, or peakgate help tutorial")
     return ExitCode.OK
@@ -114,23 +131,41 @@ def _examples(root: Path) -> list[str]:
     return [str(path.relative_to(root)) for path in wanted]
 
 
-def _workflow(root: Path, files: Mapping[str, str], address: str) -> list[str]:
-    missing = [path for path in files if not (root / path).exists()]
-    values = {"@PEAKGATE@": address, "@REPOSITORY@": _repository(root), "@BRANCH@": "main"}
-    for path in missing:
-        text = (PROJECT_TEMPLATES / files[path]).read_text(encoding="utf-8")
-        for name, value in values.items():
-            text = text.replace(name, value)
-        write_whole(root / path, text)
-    return missing
+def _workflow(root: Path, files: Mapping[str, str], values: Mapping[str, str]) -> list[str]:
+    """Write the missing files; in those that are there, exchange the requirement alone. Their paths."""
+    written = []
+    for path, template in files.items():
+        if (root / path).exists():
+            before = read_text(root / path)
+            text = re.sub(re.escape(INSTALLED) + f"(?:{PINNED.pattern})", INSTALLED + values["@PEAKGATE@"], before)
+        else:
+            before, text = None, (PROJECT_TEMPLATES / template).read_text(encoding="utf-8")
+            for name, value in values.items():
+                text = text.replace(name, value)
+        if text != before:
+            write_whole(root / path, text)
+            written.append(path)
+    return written
+
+
+def _branch(root: Path) -> str:
+    """The default branch: the remote's where it is known, else the one at hand; `main` without git."""
+    for asked in (["rev-parse", "--abbrev-ref", "origin/HEAD"], ["symbolic-ref", "--short", "HEAD"]):
+        with suppress(PeakgateError):
+            return git.ask(root, *asked).decode().strip().removeprefix("origin/")
+    return "main"
 
 
 def _repository(root: Path) -> str:
-    """OWNER/REPOSITORY of the remote origin; these words where it has none."""
+    """OWNER/REPOSITORY of the remote origin."""
     with suppress(PeakgateError):
         if found := REMOTE.search(git.ask(root, "remote", "get-url", "origin").decode().strip()):
             return found["repository"]
-    return "OWNER/REPOSITORY"
+    raise PeakgateError(
+        "--github: the remote origin names no repository, which the workflow calls itself by; first run "
+        "git remote add origin git@github.com:OWNER/REPOSITORY",
+        Code.OPTION,
+    )
 
 
 def _pinned(address: str | None) -> str:

@@ -18,6 +18,12 @@ COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4
 @pytest.fixture(autouse=True)
 def _repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    git("init", "-q", "-b", "main")
+    git("remote", "add", "origin", "git@github.com:us/kernels.git")
+
+
+def git(*arguments):
+    subprocess.run(["git", *arguments], check=True, capture_output=True)
 
 
 def shrink(project):
@@ -129,7 +135,14 @@ def test_pushes_to_the_main_branch_are_measured_into_a_history(tmp_path):
 
 @pytest.mark.parametrize(
     "address",
-    ["peakgate", "peakgate==0.2", "git+https://example.org/p@main", 'https://e.org/p.whl#sha256="', COMMIT + ";x"],
+    [
+        "peakgate",
+        "peakgate==0.2",
+        "git+https://example.org/p@main",
+        "git+file:///p@" + 40 * "a",
+        'https://e.org/p.whl#sha256="',
+        COMMIT + ";x",
+    ],
 )
 def test_a_workflow_never_installs_a_bare_name_or_a_branch(tmp_path, capsys, address):
     assert main(["init", "--github", "--peakgate", address]) == 2
@@ -148,13 +161,47 @@ def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatc
     [
         ("https://github.com/us/kernels.git", "us/kernels"),
         ("git@github.com:us/kernels", "us/kernels"),
-        (None, "OWNER/REPOSITORY"),
+        ("ssh://git@git.example.org:2222/us/kernels.git", "us/kernels"),
     ],
 )
 def test_the_changes_workflow_calls_the_protected_judge(tmp_path, address, repository):
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    if address:
-        subprocess.run(["git", "remote", "add", "origin", address], cwd=tmp_path, check=True)
+    git("remote", "set-url", "origin", address)
     assert main(["init", "--github", "--peakgate", COMMIT]) == 0
     text = (tmp_path / ".github" / "workflows" / "peakgate.yml").read_text()
     assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main\n" in text
+
+
+@pytest.mark.parametrize("address", [None, "/srv/git/us/kernels.git", "file:///srv/git/us/kernels.git"])
+def test_without_a_hosted_remote_no_workflow_is_written(tmp_path, capsys, address):
+    git(*(["remote", "remove", "origin"] if address is None else ["remote", "set-url", "origin", address]))
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 2
+    assert f"[{Code.OPTION}]" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
+
+
+def test_workflows_name_the_default_branch_of_the_remote(tmp_path):
+    git("symbolic-ref", "HEAD", "refs/heads/topic")
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    history = tmp_path / ".github" / "workflows" / "peakgate-history.yml"
+    assert "branches: [topic]" in history.read_text()
+    git("add", "--all")
+    git("-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "x")
+    git("update-ref", "refs/remotes/origin/trunk", "HEAD")
+    git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
+    history.unlink()
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    assert "branches: [trunk]" in history.read_text()
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+def test_a_second_address_is_taken_and_edits_are_kept(tmp_path, name):
+    newer = COMMIT.replace("0123", "3210")
+    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    files = [path for path in tmp_path.rglob("*.yml") if COMMIT in path.read_text()]
+    for path in files:
+        path.write_text(f"# mine\n{path.read_text()}")
+    assert main(["init", f"--{name}", "--peakgate", newer]) == 0
+    assert files
+    for path in files:
+        text = path.read_text()
+        assert (COMMIT in text, newer in text, text.startswith("# mine")) == (False, True, True)
