@@ -1,9 +1,9 @@
-// copy_col: copy_row with the roles of the thread axes exchanged: consecutive threads walk down a column.
+// copy_col: copy_row with the thread axes exchanged: consecutive threads of a warp walk down a column.
 //
-// Both sides are strided now: every lane of a warp touches another row, a 32-byte sector for 4 useful bytes. Textbooks
-// take it as the lower bound. How slow it is depends on the block: if it is several threads wide along the row, or if
-// L1 still holds the sector when the neighbouring column is read, part of the waste is avoided. Expect the blocks that
-// are 8 threads wide to be the fastest.
+// Loads and stores are both strided: each thread of a warp accesses another row, which moves a 32-byte sector for 4
+// useful bytes. Textbooks use this copy as the lower bound. Its speed depends on the shape of the block: where a block
+// is several threads wide along a row, or where L1 still holds the sector when the neighbouring column is read, the
+// rest of the sector is used too. Expect the blocks that are 8 threads wide to be the fastest.
 
 extern "C" __global__ void copy_col(float* __restrict__ out, const float* __restrict__ in, int nx, int ny) {
     const int y = blockIdx.x * blockDim.x + threadIdx.x;

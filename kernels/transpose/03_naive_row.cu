@@ -1,8 +1,8 @@
-// naive_row: the first transpose: reads rows, writes columns.
+// naive_row: the simplest transpose: reads rows (coalesced) and writes columns (scattered).
 //
-// Loads are coalesced as in copy_row; the stores of a warp go to as many rows of the output as the block is wide, a
-// 32-byte sector each. Narrow, tall blocks fill whole sectors: with 8x32 threads it is almost four times as fast as
-// with 32x8 on an H200.
+// The loads of a warp are coalesced as in copy_row. Its stores go to as many rows of the output as the block is wide,
+// and each of these rows costs a 32-byte sector. A narrow, tall block fills whole sectors: 8x32 threads are almost four
+// times as fast as 32x8 threads on an H200.
 
 extern "C" __global__ void naive_row(float* __restrict__ out, const float* __restrict__ in, int nx, int ny) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x;

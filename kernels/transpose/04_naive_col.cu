@@ -1,8 +1,8 @@
-// naive_col: the mirror of naive_row: reads columns, writes rows.
+// naive_col: naive_row with the two sides exchanged: reads columns (scattered) and writes rows (coalesced).
 //
-// The waste moves from the stores to the loads, where a cache can help: the sectors that a strided load brings stay in
-// L1 for the neighbouring rows, while a partly written sector must be merged in L2. So it is the faster of the two and
-// depends less on the block.
+// The scattered accesses are the loads now, and there a cache helps: the sectors of a strided load stay in L1 until the
+// threads of the neighbouring columns read the rest of them, while a partly written sector has to be merged in L2. So
+// naive_col is faster than naive_row and depends less on the shape of the block.
 
 extern "C" __global__ void naive_col(float* __restrict__ out, const float* __restrict__ in, int nx, int ny) {
     const int y = blockIdx.x * blockDim.x + threadIdx.x;

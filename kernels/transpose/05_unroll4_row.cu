@@ -1,9 +1,10 @@
-// unroll4_row: naive_row with four elements per thread, a block's width apart.
+// unroll4_row: naive_row with four elements per thread, which lie blockDim.x apart.
 //
-// Four independent loads are in flight before the first store, and a quarter of the blocks are launched. The stores are
-// as scattered as before, and they limit naive_row. On an H200 it even loses to naive_row: a block now writes four
-// times as many columns, so more half-written sectors wait in the caches for their neighbours. Each element has its own
-// guard, so a tail narrower than four blocks is not lost.
+// Each thread issues four independent loads before its first store, and a quarter of the blocks are launched. The
+// stores are as scattered as before, and the stores are what limits naive_row. On an H200 this stage is even slower
+// than naive_row: a block writes four times as many columns, so more partly written sectors have to stay in the caches
+// until their neighbours are written. Each element has a bounds check of its own, so an edge narrower than four blocks
+// is handled.
 
 #ifndef UNROLL
 #define UNROLL 4

@@ -1,8 +1,9 @@
-// unroll4_col: naive_col with four elements per thread, a block's width apart.
+// unroll4_col: naive_col with four elements per thread, which lie blockDim.x apart.
 //
-// Here the scattered side is the loads, and loads are what a thread waits for: four in flight hide more of their
-// latency. With narrow blocks it is faster than smem_pad on an H200, without shared memory: 8 threads along the output
-// use whole sectors, and L1 keeps what they share. Blocks of 32 along x gain little: their sectors leave L1 half used.
+// Here the scattered accesses are the loads, and loads are what a thread waits for: four loads in flight hide more of
+// the latency. With narrow blocks it is faster than smem_pad on an H200, without shared memory: 8 threads along a row
+// of the output write whole sectors, and L1 keeps the sectors that neighbouring threads share. Blocks of 32 threads
+// along x gain little: the sectors that they load are evicted from L1 half used.
 
 #ifndef UNROLL
 #define UNROLL 4

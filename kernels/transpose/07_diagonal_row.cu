@@ -1,10 +1,10 @@
-// diagonal_row: naive_row with the blocks ordered along diagonals of the grid.
+// diagonal_row: naive_row with the blocks assigned along diagonals of the grid, a remedy for partition camping.
 //
-// A remedy for partition camping: on early GPUs consecutive pieces of 256 bytes lay in consecutive memory partitions,
-// blocks that ran together wrote to the same one, and the diagonal order spread them over all. Newer GPUs hash addresses
-// over the partitions. Expect less than naive_row on large matrices, since neighbouring blocks no longer share sectors in
-// the cache. At 2048 x 2048, which fits the L2 of an H200, blocks of 16 and more threads along x still gain (README.md
-// has both sizes).
+// On early GPUs consecutive pieces of 256 bytes were in consecutive memory partitions. Blocks that ran at the same time
+// wrote to the same partition (partition camping), and the diagonal order spread their writes over all partitions.
+// Newer GPUs hash the address to choose a partition. Expect less than naive_row on large matrices, because neighbouring
+// blocks no longer share sectors in the cache. At 2048 x 2048, which fits in the L2 of an H200, blocks of 16 and more
+// threads along x still gain (README.md shows both sizes).
 
 #include "../common/diagonal.cuh"
 

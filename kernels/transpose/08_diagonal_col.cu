@@ -1,8 +1,8 @@
-// diagonal_col: naive_col with the blocks ordered along diagonals of the grid.
+// diagonal_col: naive_col with the blocks assigned along diagonals of the grid.
 //
-// As diagonal_row, for the variant that reads columns. It loses at every size: the sectors that a block reads in part
-// are needed by its neighbour in the grid row, which no longer runs at the same time. Expect 7 to 10 % less than
-// naive_col with 16x16 threads.
+// As diagonal_row, for the variant that reads columns. It is slower at every size: a block reads only a part of each
+// sector, and the neighbouring block in the row of the grid, which needs the rest, no longer runs at the same time.
+// Expect 7 to 10 % less than naive_col with 16x16 threads.
 
 #include "../common/diagonal.cuh"
 

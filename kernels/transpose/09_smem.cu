@@ -1,10 +1,10 @@
-// smem: a square tile goes through shared memory, so global memory is read by rows and written by rows.
+// smem: a square tile in shared memory, so that global memory is both read and written by rows.
 //
-// Both sides are coalesced. The tile's side is the longer side of the block; a block that is shorter in one direction
-// walks the tile in steps (32x8 threads move a 32 x 32 tile, four elements each). The transposed read walks a column of
-// the tile, and a row of 32 floats is exactly 32 banks: every lane of a warp hits the same bank, a 32-way conflict per
-// load. So shared memory limits it. A block of 8x32 threads has four columns of the tile in a warp and a quarter of the
-// conflicts, and is much faster for it.
+// Loads and stores of global memory are coalesced. The side of the tile is the longer side of the block; a block that
+// is shorter in one direction moves the tile in several steps (32x8 threads move a 32 x 32 tile, four elements per
+// thread). The transposed read goes down a column of the tile. A row of 32 floats occupies exactly the 32 banks, so all
+// threads of a warp access the same bank: each load is a 32-way bank conflict, and shared memory is the limit. With
+// 8x32 threads a warp reads four columns of the tile at once, an 8-way conflict, and the kernel is much faster.
 
 #include "../common/tile.cuh"
 

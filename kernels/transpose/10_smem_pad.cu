@@ -1,10 +1,10 @@
-// smem_pad: smem with PAD unused floats at the end of each tile row.
+// smem_pad: smem with PAD unused floats at the end of each row of the tile, which removes the bank conflicts.
 //
-// Rows of 33 floats put the elements of a column into 32 different banks: the transposed read is conflict-free, not
-// 32-way conflicted, and the kernel is twice as fast. How much padding is right depends on the block: one float where a
-// warp reads one column of the tile (32 threads along x), two for 16x16 threads, whose warps read two columns: 8-way
-// conflicts without padding, 2-way with one float, none with two. README.md has all shapes. With 32x8 threads it is
-// faster than copy_row, because a thread has four loads in flight.
+// Rows of 33 floats put the elements of a column into 32 different banks: the transposed read is conflict-free instead
+// of 32-way conflicted, and the kernel is twice as fast. The right padding depends on the block: one float where a warp
+// reads one column of the tile (32 threads along x), two floats for 16x16 threads, where a warp reads two columns:
+// 8-way conflicts without padding, 2-way with one float, none with two. README.md has all shapes. With 32x8 threads the
+// stage is faster than copy_row, because each thread has four loads in flight.
 
 #include "../common/tile.cuh"
 

@@ -1,12 +1,12 @@
-// smem_rectangular: smem_pad with a tile of the block's own shape, which need not be square.
+// smem_rectangular: smem_pad with a tile that has the shape of the block, which need not be square.
 //
-// Each thread moves one float. Transposed, a tile of 16 rows of 32 is 32 rows of 16, so the block of 32x16 threads no
-// longer has the shape of what it writes: its threads are numbered anew, 16 to a row of the output. A warp writes two
-// rows of 64 bytes, and reads two columns of the tile at once. Without padding they are in two banks, a 16-way
-// conflict; with one float the columns overlap in all but two banks, a 2-way conflict; with two floats one column has
-// the even banks, the other the odd ones. The right padding is the number of columns that a warp reads,
-// 32 / BLOCK_Y: 1 for 32 rows, 2 for 16, 4 for 8. Expect less than smem_pad with 32x8 threads: one load in flight per
-// thread, and shorter pieces of the output's rows.
+// Each thread moves one float. The transpose of a tile of 16 rows by 32 columns has 32 rows of 16, so the threads of a
+// 32x16 block are numbered anew for the write, 16 to a row of the output. A warp writes two rows of 64 bytes, and reads
+// two columns of the tile at once. Without padding each of the two columns is in one bank: a 16-way conflict. With one
+// float of padding the columns have 15 banks in common: a 2-way conflict. With two floats one column is in the even
+// banks and the other in the odd ones: no conflict. The right padding is the number of columns that a warp reads, 32 /
+// BLOCK_Y: 1 for 32 rows, 2 for 16, 4 for 8. Expect less than smem_pad with 32x8 threads: each thread has one load in
+// flight, and the output's rows are written in shorter pieces.
 
 #ifndef BLOCK_X
 #define BLOCK_X 32

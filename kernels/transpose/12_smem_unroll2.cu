@@ -1,7 +1,7 @@
-// smem_unroll2: smem with two tiles per block, side by side in the input.
+// smem_unroll2: smem with two tiles per block, next to each other in the input.
 //
-// Twice the loads are in flight before the barrier and half the blocks are launched. The bank conflicts of smem remain
-// and still limit it: compare with smem_unroll2_pad to see which of the two changes matters.
+// Twice as many loads are in flight before the barrier, and half as many blocks are launched. The bank conflicts of
+// smem remain and still limit the kernel: compare it with smem_unroll2_pad to see which of the two changes matters.
 
 #include "../common/tile.cuh"
 

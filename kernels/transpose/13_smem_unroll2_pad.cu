@@ -1,8 +1,8 @@
-// smem_unroll2_pad: smem_unroll2 with PAD unused floats at the end of each tile row.
+// smem_unroll2_pad: smem_unroll2 with PAD unused floats at the end of each row of the tiles.
 //
-// Free of conflicts, and with eight loads in flight per thread (32x8 threads), twice as many as smem_pad, for twice the
-// shared memory. Expect a gain over smem_pad where occupancy stays full, most of it for the larger blocks that give
-// each thread few elements.
+// It is conflict-free and has eight loads in flight per thread (32x8 threads): twice as many as smem_pad, for twice the
+// shared memory. Expect a gain over smem_pad where occupancy stays full, most of it for the larger blocks, whose
+// threads move few elements each.
 
 #include "../common/tile.cuh"
 

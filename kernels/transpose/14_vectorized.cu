@@ -1,9 +1,9 @@
-// vectorized: a 64 x 64 tile, float4 on both sides of global memory.
+// vectorized: a 64 x 64 tile that is loaded and stored as float4, 16 bytes per memory instruction.
 //
-// Against smem_pad a memory instruction carries 16 bytes, not 4, and a thread has four of them in flight: the largest
-// step towards the roof. Shared memory is still accessed float by float, padded to 65: a float4 cannot run along the
-// tile's rows on the way in and along its columns on the way out. Tiles that reach over the edge, and
-// matrices whose rows are not 16-byte aligned, go float by float.
+// Against smem_pad a memory instruction moves 16 bytes instead of 4, and a thread has four of them in flight: the
+// largest step towards the roof. Shared memory is still accessed one float at a time, with rows padded to 65 floats,
+// because a float4 cannot lie along a row of the tile when it is written and along a column when it is read. Tiles that
+// reach over the edge, and matrices whose rows are not 16-byte aligned, are moved one float at a time.
 
 #include "../common/tile64.cuh"
 
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
         tile[row][quad + 3] = value.w;
     }
     __syncthreads();
-    // A float4* from here on: computed as float* in the loop, the stores come out of the compiler in four pieces each.
+    // A float4* from here on: if the loop computes the address as a float*, the compiler splits each store into four.
     float4* target = reinterpret_cast<float4*>(out + (size_t)(tile_x * TILE) * ny + tile_y * TILE + quad);
 #pragma unroll
     for (int i = 0; i < TILE; i += step) {

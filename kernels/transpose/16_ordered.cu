@@ -1,8 +1,8 @@
-// ordered: swizzled, with blocks that walk along the rows of the output.
+// ordered: swizzled with the blocks in another order: concurrent blocks write neighbouring pieces of the same rows.
 //
-// Blocks start in the order of blockIdx.x. Let it count the tiles down the input: those that run together then write
-// neighbouring 256-byte pieces of the same 64 output rows, and a DRAM page is filled while it is open. Reads become
-// slower, writes gain more: 2 to 3 % in all on an H200.
+// Blocks start in the order of blockIdx.x. Here blockIdx.x counts the tiles down a column of the input: blocks that run
+// at the same time then write neighbouring 256-byte pieces of the same 64 rows of the output, and a DRAM page is filled
+// while it is open. Reads become slower, but writes gain more: 2 to 3 % in total on an H200.
 
 #include "../common/swizzled_tile.cuh"
 
