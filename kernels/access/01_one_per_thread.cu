@@ -1,8 +1,8 @@
-// one_per_thread: every thread adds one to one element, neighbours touch neighbours.
+// one_per_thread: each thread adds one to one element, and neighbouring threads access neighbouring elements.
 //
-// The base of this folder. A warp reads 32 elements side by side: four 32-byte sectors for float, every byte of them
-// useful. One float per thread is 8 KiB in flight per SM even at full occupancy, too little to hide HBM latency:
-// expect half to two thirds of the copy roof on a data-centre GPU, more on one with less bandwidth per SM.
+// The baseline of this folder. A warp reads 32 neighbouring elements: four 32-byte sectors for float, every byte of
+// them useful. One float per thread is 8 KiB in flight per SM even at full occupancy, too little to hide the latency of
+// HBM: expect half to two thirds of the copy roof on a data-centre GPU, more on a GPU with less bandwidth per SM.
 
 #ifndef REAL
 #define REAL float

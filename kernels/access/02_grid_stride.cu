@@ -1,8 +1,9 @@
-// grid_stride: one_per_thread with a grid of fixed size, whose threads go on to the element one grid further.
+// grid_stride: one_per_thread with a grid of fixed size: each thread continues at the element one grid further on.
 //
-// Blocks are not launched and retired for every 256 elements, and any grid is right for any n, which is why libraries
-// like it. It is seldom faster: a thread's next load waits for its loop test and, unless the compiler unrolls, for the
-// store before it. Expect within 10 % of one_per_thread with enough blocks (some whole waves), and worse with few.
+// No block has to be launched and retired for every 256 elements, and any grid is right for any n, which is why
+// libraries use this loop. It is seldom faster: the next load of a thread waits for the loop's test and, unless the
+// compiler unrolls, for the store before it. Expect within 10 % of one_per_thread with enough blocks (several full
+// waves), and worse with few.
 
 #ifndef REAL
 #define REAL float

@@ -1,8 +1,9 @@
-// offset: one_per_thread with every element moved by `offset`.
+// offset: one_per_thread with every access shifted by `offset` elements, so that warps start inside a sector.
 //
 // When offset x sizeof(REAL) is not a multiple of 32 bytes, a warp begins in the middle of a sector and touches one
-// more than it needs: five for four. The sector's other half belongs to the neighbouring warp, which finds it in a
-// cache, so device memory moves the same bytes. Expect 1 to 8 % less, not the fifth that a warp counted alone suggests.
+// more sector than it needs: five instead of four. The other half of that sector belongs to the neighbouring warp,
+// which finds it in a cache, so device memory moves the same bytes. Expect 1 to 8 % less, not the fifth that a single
+// warp suggests.
 
 #ifndef REAL
 #define REAL float

@@ -1,9 +1,9 @@
-// stride: one_per_thread with `stride` - 1 unused elements between two used ones.
+// stride: one_per_thread with `stride` - 1 unused elements between two used ones: the unused bytes are moved too.
 //
 // Memory moves whole 32-byte sectors. The useful part of them falls as 1 / stride until each element has a sector of
-// its own, sizeof(REAL) / 32 from there on: an eighth for float from stride 8, a quarter for double from stride 4.
-// Beyond, it goes on falling on GPUs whose DRAM bursts are longer than a sector: expect another halving by stride 16
-// on HBM with 64-byte bursts, and more where every access opens another DRAM page.
+// its own, and is sizeof(REAL) / 32 from there on: an eighth for float from stride 8, a quarter for double from stride
+// 4. Beyond that it keeps falling on GPUs whose DRAM bursts are longer than a sector: expect another halving by stride
+// 16 on HBM with 64-byte bursts, and more where every access opens another DRAM page.
 
 #ifndef REAL
 #define REAL float

@@ -1,9 +1,9 @@
-// stride_column: the strided walk over a whole matrix: a warp goes down a column, rows x columns in row-major order.
+// stride_column: strided access to a whole matrix in row-major order: each warp walks down a column.
 //
-// Its 32 elements lie in 32 sectors. Unlike in `stride` nothing is wasted for good, because the other warps of the
-// block use the rest of each sector (blockDim.y adjacent columns); but every request is split 32 ways and each sector
-// is asked for again and again, so the caches' request rate becomes the limit and not the memory. Expect a third of
-// one_per_thread or less.
+// The 32 elements of a warp are in 32 sectors. Unlike in `stride`, no sector is wasted, because the other warps of the
+// block use the rest of it (blockDim.y adjacent columns). But each request needs 32 sectors, and each sector is
+// requested many times, so the request rate of the caches is the limit, not memory. Expect a third of one_per_thread or
+// less.
 
 #ifndef REAL
 #define REAL float

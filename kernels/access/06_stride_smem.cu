@@ -1,9 +1,9 @@
-// stride_smem: stride_column through a tile in shared memory.
+// stride_smem: stride_column with a tile in shared memory, so that global memory is accessed along rows.
 //
-// The block fetches its tile along rows, with coalesced loads, walks down columns inside shared memory, which has no
-// sectors, and writes back along rows. One unused element per tile row (PAD) puts the elements of a column into
-// different banks. Both barriers stand outside the bounds tests, so a block at the edge meets them too. Expect more
-// than one_per_thread: the tile also gives each thread TILE / TILE_STEP independent loads.
+// The block loads its tile along rows, coalesced, walks down columns in shared memory, which has no sectors, and stores
+// the tile along rows. One unused element per row of the tile (PAD) puts the elements of a column into different banks.
+// Both barriers are outside the bounds checks, so a block at the edge of the matrix reaches them too. Expect more than
+// one_per_thread: each thread also has TILE / TILE_STEP independent loads.
 
 #ifndef REAL
 #define REAL float

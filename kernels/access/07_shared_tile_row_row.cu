@@ -1,8 +1,9 @@
-// shared_tile_row_row: a block writes its tile in shared memory along rows and reads it along rows.
+// shared_tile_row_row: a block writes a tile in shared memory along rows and reads it along rows, without bank
+// conflicts.
 //
-// A row of 32 floats lies in 32 different banks, so both accesses are conflict-free. Going through shared memory costs
-// almost nothing: this is what the other three shared_tile stages are measured against. Expect the speed of a plain
-// copy of one float per thread.
+// A row of 32 floats is in 32 different banks, so both accesses are conflict-free. The detour through shared memory
+// costs almost nothing: the other shared_tile stages are compared with this one. Expect the speed of a plain copy of
+// one float per thread.
 
 #ifndef TILE_X
 #define TILE_X 32

@@ -1,8 +1,8 @@
-// shared_tile_col_col: shared_tile_row_row with both sides along columns.
+// shared_tile_col_col: shared_tile_row_row with write and read along columns, both with bank conflicts.
 //
-// A column of a 32-wide tile lies in one bank: both accesses are 32-way bank conflicts. The result is the same as
-// shared_tile_row_row: the two differ in bank conflicts alone, and this is the most that those can cost. PAD 1 moves
-// each row on by a bank and makes a square tile conflict-free.
+// A column of a tile 32 floats wide is in one bank: both accesses are 32-way bank conflicts. The result is that of
+// shared_tile_row_row; the two stages differ in bank conflicts alone, so their difference is the most that bank
+// conflicts can cost. PAD 1 shifts each row by one bank and makes a square tile conflict-free.
 
 #ifndef TILE_X
 #define TILE_X 32

@@ -1,8 +1,9 @@
-// shared_tile_row_col: write along rows, read along columns: the tile is transposed.
+// shared_tile_row_col: writes the tile along rows and reads it along columns, which transposes it.
 //
-// The write is conflict-free, the read of a 32-wide tile conflicts as many ways as it has rows. With PAD 1 a column of
-// 32 rows meets 32 banks. A tile of 16 rows puts two columns into each read; with PAD 1 their banks overlap (two-way),
-// with PAD 2 one takes the even banks and the other the odd ones (no conflict): the right padding depends on the tile.
+// The write is conflict-free; the read of a tile 32 floats wide is an N-way bank conflict, where N is its number of
+// rows. With PAD 1 a column of 32 rows is in 32 banks. In a tile of 16 rows each read takes two columns: with PAD 1
+// their banks overlap (2-way), with PAD 2 one column has the even banks and the other the odd ones (no conflict). The
+// right padding depends on the shape of the tile.
 
 #ifndef TILE_X
 #define TILE_X 32

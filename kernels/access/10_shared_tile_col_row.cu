@@ -1,7 +1,7 @@
-// shared_tile_col_row: write along columns, read along rows: the inverse of shared_tile_row_col.
+// shared_tile_col_row: writes the tile along columns and reads it along rows: the inverse of shared_tile_row_col.
 //
-// The conflicts have moved from the load to the store of the tile. Stores do not wait for a result, but their replays
-// keep the same unit busy: expect the same cost as in shared_tile_row_col, not less.
+// The bank conflicts are now in the stores to shared memory instead of the loads. No thread waits for the result of a
+// store, but a conflicted store occupies the same unit for as long: expect the cost of shared_tile_row_col, not less.
 
 #ifndef TILE_X
 #define TILE_X 32

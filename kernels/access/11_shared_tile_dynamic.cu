@@ -1,8 +1,8 @@
-// shared_tile_dynamic: shared_tile_row_col with the tile's shape and padding chosen at launch.
+// shared_tile_dynamic: shared_tile_row_col with the shape and padding of the tile chosen at launch.
 //
-// Dynamic shared memory is one array of bytes; rows and columns become the kernel's own arithmetic, pitch = columns +
-// pad. One build serves every shape, where shared_tile_row_col needs one each. The divisions are by run-time numbers
-// now: some tens of instructions per thread, which hide behind the loads. Expect the speed of the static tile with the
+// Dynamic shared memory is one array of bytes, so the kernel computes rows and columns itself: pitch = columns + pad.
+// One build serves every shape, where shared_tile_row_col needs a build for each. The divisors are now known at run
+// time only: some tens of instructions per thread, which the loads hide. Expect the speed of the static tile with the
 // same padding.
 
 extern "C" __global__ void shared_tile_dynamic(float* __restrict__ out, const float* __restrict__ in, size_t n,

@@ -1,7 +1,7 @@
-// aos_one: one field of four, in an array of structures.
+// aos_one: one field of four, in an array of structures (AoS): the other three fields are moved too.
 //
-// The three fields in between are moved and not used: the same as `stride` with stride 4. A quarter of the bytes
-// is useful, for float and double alike, and the useful bandwidth falls accordingly.
+// The three fields in between are moved and not used, as in `stride` with stride 4. A quarter of the bytes is useful,
+// for float and double alike, and the useful bandwidth falls with it.
 
 #ifndef REAL
 #define REAL float

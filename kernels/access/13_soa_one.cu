@@ -1,7 +1,7 @@
-// soa_one: one field of four, in a structure of arrays: `fields` holds n x, then n y, n z, n w.
+// soa_one: one field of four, in a structure of arrays (SoA): `fields` has n x, then n y, n z, n w.
 //
-// The field's elements are neighbours, so every byte moved is used, and the other three fields stay where they are.
-// Expect the speed of one_per_thread, up to four times aos_one.
+// The elements of the field are contiguous, so every byte that is moved is used, and the other three fields are not
+// moved. Expect the speed of one_per_thread, up to four times aos_one.
 
 #ifndef REAL
 #define REAL float

@@ -1,8 +1,8 @@
-// aos_all: all four fields, in an array of structures.
+// aos_all: all four fields, in an array of structures (AoS), one 4-byte access per field.
 //
 // Each of the four loads of a warp is strided and touches all sectors of its 32 records, but together they use every
-// byte, and three of four find the sector in L1. Device memory moves no unused byte; the cost is four times as many
-// sector requests, and stores that reach L2 in pieces. Expect somewhat less than soa_all, not a quarter.
+// byte, and three of the four loads find the sectors in L1. Device memory moves no unused byte. The cost is four times
+// as many sector requests, and stores that write sectors in parts. Expect somewhat less than soa_all, not a quarter.
 
 #ifndef REAL
 #define REAL float

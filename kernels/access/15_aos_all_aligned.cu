@@ -1,8 +1,8 @@
-// aos_all_aligned: aos_all with records that begin on a 16-byte boundary and are moved whole.
+// aos_all_aligned: aos_all with records on 16-byte boundaries, which are loaded and stored whole.
 //
-// The alignment allows the compiler one 16-byte load and store for four of 4 bytes. A warp's request is contiguous
-// again, and a thread has 16 bytes in flight with one instruction. Where all fields are used together, the array of
-// structures is now as good as the structure of arrays or better: layout should follow use.
+// The alignment lets the compiler replace four 4-byte accesses by one of 16 bytes. The request of a warp is contiguous
+// again, and a thread has 16 bytes in flight per instruction. Where all fields are used together, the array of
+// structures is now as fast as the structure of arrays or faster: choose the layout by the use.
 
 #ifndef REAL
 #define REAL float

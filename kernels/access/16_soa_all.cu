@@ -1,7 +1,7 @@
-// soa_all: all four fields, in a structure of arrays: `fields` holds n x, then n y, n z, n w.
+// soa_all: all four fields, in a structure of arrays (SoA): `fields` has n x, then n y, n z, n w.
 //
-// Four loads per thread, each contiguous over the warp and none waiting for another: four times the bytes in flight of
-// soa_one. Expect clearly more than one_per_thread, close to a float4 copy.
+// Each thread has four independent loads, each contiguous across the warp: four times the bytes in flight of soa_one.
+// Expect clearly more than one_per_thread, close to a float4 copy.
 
 #ifndef REAL
 #define REAL float
