@@ -1,8 +1,9 @@
-// multiply: d = a * b, one float per thread.
+// multiply: d = a * b, one float per thread: bandwidth rises with occupancy.
 //
-// Launched with blocks of 32 to 1024 threads, it traces bandwidth against occupancy: 32-thread blocks reach a SM's
-// block limit at half its warps. A thread has 8 bytes in flight (one float of a, one of b), so bandwidth rises with the
-// resident warps all the way, and even full occupancy leaves a data-centre GPU short of its roof.
+// Launched with blocks of 32 to 1024 threads, it shows bandwidth against occupancy: with blocks of 32 threads an SM
+// reaches its limit of resident blocks at half of its warps. Each thread has 8 bytes in flight (one float of a, one of
+// b), so bandwidth rises with the number of resident warps throughout, and even full occupancy leaves a data-centre GPU
+// below its roof.
 
 extern "C" __global__ void multiply(float* __restrict__ d, const float* __restrict__ a, const float* __restrict__ b,
                                     size_t n) {

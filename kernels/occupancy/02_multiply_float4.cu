@@ -1,8 +1,8 @@
-// multiply_float4: multiply with four neighbouring floats per thread.
+// multiply_float4: multiply with four neighbouring floats per thread: bytes in flight replace occupancy.
 //
-// A thread has 32 bytes in flight, four times as many, so a quarter of the warps does what full occupancy does in
-// multiply. Expect the same bandwidth from half occupancy upwards, above multiply's best: what counts is bytes in
-// flight, and occupancy is only one way to get them. The n % 4 floats left over go to the first threads of the grid.
+// Each thread has 32 bytes in flight, four times as many, so a quarter of the warps does what full occupancy does in
+// multiply. Expect the same bandwidth from half occupancy upwards, above the best of multiply: bytes in flight matter,
+// and occupancy is only one way to get them. The n % 4 floats left over go to the first threads of the grid.
 
 #include "../common/quads.cuh"
 

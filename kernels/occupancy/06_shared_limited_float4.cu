@@ -1,8 +1,8 @@
-// shared_limited_float4: shared_limited with four floats per thread.
+// shared_limited_float4: shared_limited with four floats per thread: the same occupancy, four times the bytes in
+// flight.
 //
-// At each step the same warps have four times the bytes in flight. Expect the curve to stay flat far longer: at a
-// quarter of the occupancy it draws what shared_limited draws at full. The n % 4 floats left over go to the first
-// threads of the grid.
+// Expect bandwidth to stay constant down to a much lower occupancy: at a quarter of the occupancy it reaches what
+// shared_limited reaches at full occupancy. The n % 4 floats left over go to the first threads of the grid.
 
 #include "../common/quads.cuh"
 

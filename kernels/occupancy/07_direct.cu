@@ -1,9 +1,9 @@
-// direct: out = in * in, ELEMENTS per thread, straight from memory to memory.
+// direct: out = in * in, ELEMENTS elements per thread, loaded into registers and stored from there.
 //
-// A thread's elements lie a block apart, so each load of a warp is contiguous. The loads of a batch stand before its
-// first store and none waits for another: BATCH x 4 bytes in flight per thread. Expect shared_limited_float4's best,
-// and no more from more elements per thread: only a batch is ever in flight. Each element has a guard of its own,
-// because a ragged end may fall between any two of them.
+// The elements of a thread are blockDim.x apart, so each load of a warp is contiguous. All loads of a batch are issued
+// before its first store, and none waits for another: BATCH x 4 bytes in flight per thread. Expect the best of
+// shared_limited_float4, and no more from more elements per thread, because only one batch is in flight at a time. Each
+// element has a bounds check of its own, because the array may end between any two of them.
 
 #ifndef ELEMENTS
 #define ELEMENTS 4

@@ -1,9 +1,10 @@
-// staged: direct by way of shared memory: load the block's elements, barrier, work on them, barrier, store.
+// staged: direct through shared memory: load the elements of the block, barrier, square them, barrier, store.
 //
-// The usual frame of a kernel that shares data between threads; here a thread works on what its mirror image in the
-// block has loaded, so both barriers are needed. Nothing is used twice, so nothing is gained: the block waits as one
-// for its slowest load, and ELEMENTS x 4 bytes of shared memory per thread cap the blocks that could fill the gap.
-// Expect direct's speed while several blocks fit a SM, and a loss once only one or two do. Stage only what is reused.
+// This is the usual structure of a kernel whose threads share data; here each thread squares what the thread at the
+// mirrored index of the block has loaded, so both barriers are needed. Nothing is used twice, so nothing is gained: the
+// whole block waits for its slowest load, and ELEMENTS x 4 bytes of shared memory per thread limit how many other
+// blocks could run meanwhile. Expect the speed of direct while several blocks fit on an SM, and a loss once only one or
+// two fit. Use shared memory only for data that are reused.
 
 #ifndef ELEMENTS
 #define ELEMENTS 4
