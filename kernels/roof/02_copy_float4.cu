@@ -1,8 +1,7 @@
-// copy_float4: one float4 per thread.
+// copy_float4: one float4 per thread: the copy that memory-bound kernels are compared with.
 //
-// Against copy_float a load carries four times the bytes at the same occupancy: 32 KiB in flight per SM. This is the
-// flat copy that memory-bound kernels are measured against; expect 85 to 90 % of the theoretical peak on arrays that
-// are several times the L2, and level with the driver's own memcpy.
+// Against copy_float a load moves four times the bytes at the same occupancy: 32 KiB in flight per SM. Expect 85 to 90
+// % of the theoretical peak on arrays that are several times as large as the L2, as fast as the driver's own memcpy.
 
 #include "../common/quads.cuh"
 

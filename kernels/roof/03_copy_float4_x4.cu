@@ -1,8 +1,9 @@
 // copy_float4_x4: four float4 per thread, all loaded before the first is stored.
 //
-// Against copy_float4 each thread has four independent loads in flight and a quarter of the blocks are launched. The
-// loads of a thread are a block apart, so each of them is still coalesced. Once one float4 per thread fills the memory
-// pipeline there is nothing left to win, and on an H200 it costs some 5 %; it pays where occupancy is low.
+// Against copy_float4 each thread has four independent loads in flight, and a quarter of the blocks are launched. The
+// loads of a thread are blockDim.x apart, so each of them is still coalesced. Where one float4 per thread keeps enough
+// bytes in flight there is nothing left to gain, and on an H200 this stage is some 5 % slower; it pays where occupancy
+// is low.
 
 #include "../common/quads.cuh"
 

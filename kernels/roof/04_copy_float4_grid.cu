@@ -1,8 +1,8 @@
-// copy_float4_grid: a fixed grid walks the array in strides of the whole grid.
+// copy_float4_grid: a grid of fixed size loops over the array in strides of the whole grid.
 //
-// Against copy_float4 the number of blocks no longer follows the size, and each thread takes four quads at a time, a
-// grid's width apart. It saves the launching of millions of blocks and pays with a loop: expect a few
-// percent less than the flat copy.
+// Against copy_float4 the number of blocks no longer depends on the size, and each thread moves four float4 per
+// iteration, one grid apart. This avoids launching millions of blocks and costs a loop: expect a few percent less than
+// copy_float4.
 
 #include "../common/quads.cuh"
 

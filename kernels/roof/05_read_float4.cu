@@ -1,8 +1,8 @@
-// read_float4: reads the array once and writes one sum per block.
+// read_float4: reads the array once and writes one sum per block: the roof of kernels that only read.
 //
-// Without the copy's writes DRAM need not switch between reading and writing, so reads reach a higher roof than
-// copies (about 93 % of the theoretical peak on an H200). Four loads are issued before the first is added. The sums are
-// there so that no load can be optimised away and every one of them is checked.
+// Without the writes of a copy, DRAM need not switch between reading and writing, so reads reach a higher roof than
+// copies (about 93 % of the theoretical peak on an H200). Four loads are issued before the first value is added. The
+// sums ensure that the compiler removes no load and that every loaded value is checked.
 
 #include "../common/block_sum.cuh"
 #include "../common/quads.cuh"

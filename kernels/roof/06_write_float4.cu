@@ -1,8 +1,8 @@
-// write_float4: writes the array once and reads nothing.
+// write_float4: writes the array once and reads nothing: the roof of kernels that only write.
 //
-// No thread waits for the result of a store, so bytes in flight do not matter; whole sectors are written, so nothing is
-// fetched first. Expect about what reads reach, more than the copy in bytes per second. Every element gets its own
-// index (modulo 2^24, exact in a float), so a store to the wrong place shows.
+// No thread waits for the result of a store, so bytes in flight do not matter; whole sectors are written, so no sector
+// has to be read first. Expect about the rate of reads, more bytes per second than a copy. Every element gets its own
+// index as its value (modulo 2^24, exact in a float), so a store to the wrong place is detected.
 
 #include "../common/quads.cuh"
 

@@ -1,13 +1,13 @@
-// fma_chains: nothing but fused multiply-adds, the arithmetic roof.
+// fma_chains: nothing but fused multiply-adds (FMA): the arithmetic roof in FP32.
 //
-// An FMA can start every cycle but takes about four to finish, so a thread runs CHAINS independent chains: their
+// An FMA can be issued every cycle but takes about four cycles, so each thread runs CHAINS independent chains, whose
 // results never wait for each other. One constant of each step is an immediate in the instruction, which leaves two
 // register operands and no register-bank conflict. A pair of steps, 2x + 2 and then x / 2 + 2, adds 3 to a chain: all
-// intermediate values are small integers, so the sum that is written is exact and a single missing step shows. Such
-// values switch few bits: a kernel with random data may draw more power and run at a lower clock.
+// intermediate values are small integers, so the sum that is written is exact, and a single missing step shows. Such
+// values switch few bits: a kernel on random data may draw more power and run at a lower clock.
 //
-// Expect 97 to 99 % of lanes x clock x 2. ROUND_PAIRS keeps the loop body at 8 KB of code, well inside the instruction
-// cache, and the loop's own instructions below 1 %.
+// Expect 97 to 99 % of (FP32 lanes) x clock x 2. ROUND_PAIRS keeps the loop body at 8 KB of code, well inside the
+// instruction cache, and the loop's own instructions below 1 %.
 
 #ifndef CHAINS
 #define CHAINS 8

@@ -1,8 +1,8 @@
-// mma_tf32: products in tf32 by mma.sync, the roof of tensor cores before Hopper.
+// mma_tf32: products in tf32 by mma.sync: the roof of tensor cores before Hopper.
 //
-// tf32 has the exponent of a float32 and the mantissa of a half: the last 13 bits of a float32 are ignored. Half the
-// rate of bf16, since a row of 32 bytes has half as many elements. On a GPU of 9.0 mma.sync leaves a third and more of
-// the tensor cores' rate unused, whatever the type: see wgmma_tf32.
+// tf32 has the exponent of a float32 and the mantissa of a half: the last 13 bits of a float32 are ignored. Its rate is
+// half that of bf16, since a row of 32 bytes has half as many elements. On a GPU of compute capability 9.0 mma.sync
+// leaves a third or more of the tensor cores' rate unused, whatever the type: see wgmma_tf32.
 
 #include "../common/mma_tiles.cuh"
 

@@ -1,8 +1,8 @@
-// mma_bf16: products in bfloat16 by mma.sync, summed in float32.
+// mma_bf16: products in bfloat16 by mma.sync, accumulated in float32.
 //
-// Against mma_tf32 an instruction takes 16 elements of k instead of 8 and is as long: twice the rate. Expect 90 % and
-// more of the peak on Ampere, which mma.sync was made for, and some 60 % on Hopper: there a warp's instruction cannot
-// read its fragments from registers as fast as the tensor cores multiply them.
+// Against mma_tf32 an instruction takes 16 elements along k instead of 8 in the same time: twice the rate. Expect 90 %
+// and more of the peak on Ampere, for which mma.sync was made, and some 60 % on Hopper: there the instruction of a warp
+// cannot read its fragments from registers as fast as the tensor cores multiply them.
 
 #include "../common/mma_tiles.cuh"
 

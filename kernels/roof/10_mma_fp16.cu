@@ -1,7 +1,7 @@
-// mma_fp16: products in half precision by mma.sync, summed in float32.
+// mma_fp16: products in half precision by mma.sync, accumulated in float32.
 //
-// The rate of mma_bf16, and more power for the longer mantissas: where power is the limit it is the slower of the two.
-// GeForce products sum in float32 at half of this rate.
+// The rate is that of mma_bf16, but the longer mantissas need more power: where power is the limit this stage is the
+// slower of the two. GeForce GPUs accumulate in float32 at half of this rate.
 
 #include "../common/mma_tiles.cuh"
 

@@ -1,7 +1,7 @@
-// mma_int8: products of 8-bit integers by mma.sync, summed in 32 bits.
+// mma_int8: products of 8-bit integers by mma.sync, accumulated in 32 bits.
 //
-// Against mma_bf16 an instruction takes 32 elements of k instead of 16: twice the rate, in operations that are counted
-// as flops are. Every sum is exact, so a single missing product shows.
+// Against mma_bf16 an instruction takes 32 elements along k instead of 16: twice the rate, in integer operations that
+// are counted as flops are. Every sum is exact, so a single missing product shows.
 
 #include "../common/mma_tiles.cuh"
 

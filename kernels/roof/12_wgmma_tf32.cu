@@ -1,8 +1,8 @@
-// wgmma_tf32: products in tf32 by a warpgroup, the roof of tensor cores on Hopper.
+// wgmma_tf32: products in tf32 by wgmma, the instruction of a warpgroup: the roof of tensor cores on Hopper.
 //
-// Against mma_tf32 one instruction of four warps multiplies 64 x 8 by 8 x 256, B comes from shared memory by a
-// descriptor, and the product is asynchronous: tensor cores and warps work at the same time. Only this instruction
-// reaches their full rate.
+// Against mma_tf32 one instruction of four warps multiplies 64 x 8 by 8 x 256, reads B from shared memory through a
+// descriptor, and is asynchronous: tensor cores and warps work at the same time. Only this instruction reaches the full
+// rate of the tensor cores.
 
 #include "../common/wgmma_tiles.cuh"
 

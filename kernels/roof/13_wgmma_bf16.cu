@@ -1,6 +1,6 @@
-// wgmma_bf16: products in bfloat16 by a warpgroup, summed in float32.
+// wgmma_bf16: products in bfloat16 by wgmma, accumulated in float32.
 //
-// Against wgmma_tf32 twice the elements of k in an instruction of the same duration. On random values an H200 reaches
+// Against wgmma_tf32 an instruction takes twice the elements along k in the same time. On random values an H200 reaches
 // its power limit first: the clock falls, and the rate with it. On zeros the same kernel would run faster.
 
 #include "../common/wgmma_tiles.cuh"

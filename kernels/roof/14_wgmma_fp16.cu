@@ -1,6 +1,7 @@
-// wgmma_fp16: products in half precision by a warpgroup, summed in float32.
+// wgmma_fp16: products in half precision by wgmma, accumulated in float32.
 //
-// The rate of wgmma_bf16 at one clock; multiplying longer mantissas takes more power, so that the clock is lower.
+// At the same clock the rate is that of wgmma_bf16; multiplying longer mantissas needs more power, so the clock is
+// lower.
 
 #include "../common/wgmma_tiles.cuh"
 

@@ -1,7 +1,7 @@
-// wgmma_fp8: products of 8-bit floats (e4m3) by a warpgroup.
+// wgmma_fp8: products of 8-bit floats (e4m3) by wgmma.
 //
-// Against wgmma_bf16 twice the elements of k in an instruction of the same duration. Sums are float32, but on Hopper
-// products of e4m3 are added with some 13 bits after the leading one, hence this stage's tolerance.
+// Against wgmma_bf16 an instruction takes twice the elements along k in the same time. Sums are float32, but Hopper
+// adds products of e4m3 with only some 13 bits after the leading one, hence the tolerance of this stage.
 
 #include "../common/wgmma_tiles.cuh"
 

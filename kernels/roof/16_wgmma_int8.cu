@@ -1,6 +1,6 @@
-// wgmma_int8: products of 8-bit integers by a warpgroup, summed in 32 bits.
+// wgmma_int8: products of 8-bit integers by wgmma, accumulated in 32 bits.
 //
-// The rate of wgmma_fp8, every sum exact. What is counted as flops are integer operations.
+// The rate is that of wgmma_fp8, and every sum is exact. What is counted as flops are integer operations.
 
 #include "../common/wgmma_tiles.cuh"
 
