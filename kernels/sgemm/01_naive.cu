@@ -1,8 +1,9 @@
-// naive: C = A.B, one thread per element; the start of the ladder.
+// naive: C = A.B, one thread per element of C: the first stage, limited by load instructions.
 //
-// Each thread walks a row of A and a column of B. Neighbouring threads take neighbouring columns, so B and C move in
-// whole 128-byte lines and A is one address per warp. It is slow all the same: every fused multiply-add needs two
-// loads, so the load units set the pace and the FMA units wait. Expect a tenth of their peak or less.
+// Each thread walks along a row of A and down a column of B. Neighbouring threads compute neighbouring columns, so
+// accesses to B and C are coalesced into whole 128-byte lines, and A is one address per warp. It is slow all the same:
+// every fused multiply-add needs two loads, so the load/store units are the limit and the FMA units wait. Expect a
+// tenth of the FMA peak or less.
 //
 // Launch: a block of 32 x 32 threads for 32 x 32 elements of C; grid (ceil(N / 32), ceil(M / 32)).
 

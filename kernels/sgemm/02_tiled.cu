@@ -1,12 +1,12 @@
-// tiled: tiles in shared memory, 8 x 8 elements per thread.
+// tiled: tiles in shared memory and 8 x 8 elements of C per thread, so that each loaded value is used many times.
 //
-// Against naive: a block computes 128 x 128 elements of C and brings the A and B it needs into shared memory 8 k's at
-// a time, so each loaded element of A or B serves 128 elements of C. From there a thread takes 8 + 8 values into
-// registers and makes 64 products of them: 4 fused multiply-adds for each value read, where naive had half a one.
-// This is the largest step of the ladder. What still hurts: everything moves one float at a time, and many lanes of a
-// warp read different rows of the same shared memory bank, which serves them one after the other.
+// Against naive: a block computes 128 x 128 elements of C and loads the A and B that it needs into shared memory, 8
+// values of k at a time, so each loaded element of A or B is used for 128 elements of C. From shared memory a thread
+// reads 8 + 8 values into registers and makes 64 products of them: 4 fused multiply-adds per value read, where naive
+// has half of one. This is the largest step of the family. What still limits it: all accesses move one float at a time,
+// and many lanes of a warp read different rows of the same shared memory bank, a bank conflict.
 //
-// Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)). Edges: tiles are filled up with zeros.
+// Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)). At the edges tiles are filled up with zeros.
 
 #include "tile_access.cuh"
 
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         }
         __syncthreads();
 
-#pragma unroll 2  // more would take the registers that a second block on the same SM needs
+#pragma unroll 2  // unrolling further would take the registers that a second block on the same SM needs
         for (int k = 0; k < TILE_DEPTH; ++k) {
             float a[THREAD_ROWS];
             float b[THREAD_COLS];

@@ -1,10 +1,10 @@
-// vectorized: four floats per instruction.
+// vectorized: tiled with float4 loads and stores: four floats per instruction.
 //
-// Against tiled: each thread brings in one float4 of A and one of B per tile, reads B's fragment from shared memory as
-// two float4 and stores C as float4. The same bytes move with a quarter of the load and store instructions, and every
-// issue slot saved is one for a fused multiply-add. Blocks whose tiles lie inside the matrices test no bounds at all.
-// What still hurts: A's fragment is a column of its tile, so it is read row by row, and lanes still meet in the same
-// banks.
+// Against tiled: each thread loads one float4 of A and one of B per tile, reads its fragment of B from shared memory as
+// two float4, and stores C as float4. The same bytes are moved by a quarter of the load and store instructions, and
+// every issue slot saved is free for a fused multiply-add. Blocks whose tiles are inside the matrices do no bounds
+// checks. What still limits it: the fragment of A is a column of its tile and is read one float at a time, and lanes
+// still conflict in the same banks.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         }
         __syncthreads();
 
-#pragma unroll 2  // more would take the registers that a second block on the same SM needs
+#pragma unroll 2  // unrolling further would take the registers that a second block on the same SM needs
         for (int k = 0; k < TILE_DEPTH; ++k) {
             float a[THREAD_ROWS];
             float b[THREAD_COLS];

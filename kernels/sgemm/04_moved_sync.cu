@@ -1,11 +1,11 @@
-// moved_sync: the barrier that ended an iteration now stands at the head of the next one, behind the loads.
+// moved_sync: the barrier at the end of an iteration moves to the next iteration, after its loads from global memory.
 //
-// Against vectorized two things change, the second of which allows the first. The barrier after the multiply-adds moves
-// to the head of the next iteration; and a tile is fetched into registers before that barrier and written to shared
-// memory after it, where vectorized has both in one statement. Only the writes to shared memory must wait until every
-// warp has finished with the last tile; the loads from device memory need not. A warp that is done early starts its
-// loads at once, and their latency passes while the slower warps still multiply. The work is the same, and so is the
-// number of barriers; expect a small gain, because within one warp the loads are still followed at once by a wait for
+// Against vectorized two things change, and the second makes the first possible. The barrier after the multiply-adds
+// moves to the beginning of the next iteration; and a tile is loaded into registers before that barrier and written to
+// shared memory after it, where vectorized does both in one statement. Only the writes to shared memory have to wait
+// until every warp has finished with the previous tile; the loads from global memory need not. A warp that finishes
+// early starts its loads at once, and their latency passes while slower warps still multiply. The work and the number
+// of barriers are the same; expect a small gain, because each warp still waits for its loads right after it has issued
 // them.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         write4(&tile_b[k_of_b][col_of_b], next_b);
         __syncthreads();
 
-#pragma unroll 2  // more would take the registers that a second block on the same SM needs
+#pragma unroll 2  // unrolling further would take the registers that a second block on the same SM needs
         for (int k = 0; k < TILE_DEPTH; ++k) {
             float a[THREAD_ROWS];
             float b[THREAD_COLS];

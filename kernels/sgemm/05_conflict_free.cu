@@ -1,11 +1,12 @@
-// conflict_free: A transposed in shared memory and fragments split into 4 + 4, so that no two lanes meet in a bank.
+// conflict_free: A transposed in shared memory and fragments split into 4 + 4, so that shared memory has no bank
+// conflicts.
 //
-// Against moved_sync: A's tile lies in shared memory as k x row, so a thread reads its 8 values of A as two float4
-// and no longer one by one. A thread's 8 rows are 4 in the upper and 4 in the lower half of the tile, and its columns
-// likewise: neighbouring threads then read neighbouring float4, and eight of them (all a shared memory access serves
-// at a time) cover the 32 banks once, where 8 columns in a row made every second one collide. Rows of the transposed
-// tile are 4 floats longer than needed, so that the two threads that share a row of A write to different banks. Four
-// reads of shared memory now feed 64 fused multiply-adds, where it took ten.
+// Against moved_sync: A's tile is stored in shared memory as k x row, so a thread reads its 8 values of A as two float4
+// and no longer one by one. Of a thread's 8 rows 4 are in the upper and 4 in the lower half of the tile, and its
+// columns likewise: neighbouring threads then read neighbouring float4, and eight of them (as many as one shared memory
+// access serves) cover the 32 banks once, whereas with 8 adjacent columns per thread every second access conflicts.
+// Rows of the transposed tile are 4 floats longer than needed, so that the two threads that load one row of A write to
+// different banks. Four reads of shared memory now feed 64 fused multiply-adds, instead of ten.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 

@@ -1,11 +1,11 @@
-// fake_double_buffer: two buffers, and still no overlap.
+// fake_double_buffer: two buffers in shared memory, but loads and multiply-adds still do not overlap.
 //
 // Against conflict_free: with two buffers a tile can be written while the other is read, so one barrier per tile is
-// enough. But here the next tile goes from device memory straight into its buffer before the current one is multiplied.
-// A write needs its value, a warp executes in order, and so each warp waits out the whole latency of its loads before
-// its first multiply-add. Expect little: half the barriers, the same waiting. Compare with double_buffer, where only
-// the place of the writes changes. A published lesson found it far faster than double_buffer from 1024 to 2048, and
-// asked why: README.md, "the puzzle of the fake double buffer".
+// enough. But here the next tile is copied from global memory directly into its buffer before the current tile is
+// multiplied. The write needs the loaded value and a warp executes in order, so each warp waits for the whole latency
+// of its loads before its first multiply-add. Expect little: half the barriers, the same waiting. Compare with
+// double_buffer, where only the place of the writes changes. The SGEMM lesson found it far faster than double_buffer
+// from 1024 to 2048 and asked why: README.md, "the puzzle of the fake double buffer".
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 

@@ -1,10 +1,9 @@
-// double_buffer: the loads of the next tile run while this one is multiplied.
+// double_buffer: the loads of the next tile are in flight while the current tile is multiplied.
 //
-// Against fake_double_buffer: the next tile is loaded into registers before the multiply-adds and written to its
-// buffer after them. Nothing in between needs the loaded values, so about 500 multiply-adds per thread hide the latency
-// of device memory, and one barrier per tile remains. The last tile lies in buffer (tiles - 1) & 1, whatever the number
-// of tiles. On Hopper expect two thirds of the FMA peak from 2048 on; below that there are too few blocks to fill
-// the GPU.
+// Against fake_double_buffer: the next tile is loaded into registers before the multiply-adds and written to its buffer
+// after them. Nothing in between needs the loaded values, so about 500 multiply-adds per thread hide the latency of
+// global memory, and one barrier per tile remains. The last tile is in buffer (tiles - 1) & 1, whatever the number of
+// tiles. On Hopper expect two thirds of the FMA peak from 2048 on; below that there are too few blocks to fill the GPU.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 

@@ -1,21 +1,21 @@
-// warp_tiled: a sub-tile for each warp, twice the elements per thread, fragments fetched one k ahead.
+// warp_tiled: a sub-tile for each warp, twice the elements per thread, and fragments read one k ahead.
 //
 // Against double_buffer:
-// - A thread makes 8 x 16 elements: 6 reads of shared memory feed 128 multiply-adds, so 4.5 % of the issue slots go
-//   to reads, not 6 %. The 128 sums and the fragments leave room for one block of 256 threads per SM.
-// - A warp owns 32 x 128 elements and its lanes lie 4 x 8 on it: the eight lanes that shared memory serves together
+// - A thread computes 8 x 16 elements: 6 reads of shared memory feed 128 multiply-adds, so 4.5 % of the issue slots go
+//   to reads instead of 6 %. The 128 sums and the fragments leave room for one block of 256 threads per SM.
+// - A warp computes 32 x 128 elements with its lanes arranged 4 x 8: the eight lanes that shared memory serves together
 //   read eight neighbouring float4 of B and one of A, and the whole warp needs four of A and eight of B.
-// - With two warps per scheduler nobody else hides the latency of shared memory, so the fragments of k + 1 are read
-//   while those of k are multiplied. The barrier stands before the last k of a tile: its multiply-adds cover the
-//   first reads of the next one.
-// - Multiply-adds run down one column of a thread's sums and up the next: each takes one new operand, the other still
-//   stands in the operand cache of the multiply-add before. The register file has two banks, and every read saved is
-//   one that cannot collide.
-// - A tile is loaded as soon as the registers of the one before it are written out: a whole round passes before it is
-//   needed, however late in a round the compiler places the loads.
-// - Blocks whose tile is whole have a loop of their own: a branch around the loads would hold up both warps of a
-//   scheduler at once. In it addresses only move on, nothing is computed anew.
-// Expect a gain on large problems, and a loss on small ones: the tile of 128 x 256 leaves most SMs without a block.
+// - With two warps per scheduler no other warp hides the latency of shared memory, so the fragments of k + 1 are read
+//   while those of k are multiplied. The barrier is before the last k of a tile, whose multiply-adds hide the first
+//   reads of the next tile.
+// - Multiply-adds run down one column of a thread's sums and up the next: each takes one new operand and finds the
+//   other in the operand cache, where the multiply-add before has left it. The register file has two banks, and every
+//   read saved is one that cannot conflict.
+// - A tile is loaded as soon as the registers of the previous tile have been written to shared memory: a whole round
+//   passes before it is needed, however late in the round the compiler places the loads.
+// - Blocks whose tile is whole have a loop of their own: a branch around the loads would delay both warps of a
+//   scheduler. In this loop addresses are only incremented, never computed anew.
+// Expect a gain on large problems, and a loss on small ones: with a tile of 128 x 256 most SMs have no block.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)).
 
@@ -44,7 +44,7 @@ static_assert(TILE_DEPTH % 2 == 0, "fragments alternate between two sets of regi
 using BufferOfA = float[TILE_DEPTH][PITCH_OF_A];
 using BufferOfB = float[TILE_DEPTH][TILE_COLS];
 
-// WHOLE: the tile lies inside C and K is a multiple of TILE_DEPTH.
+// WHOLE: the tile is inside C and K is a multiple of TILE_DEPTH.
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
                                           const float* __restrict__ B, int M, int N, int K, int first_row,
@@ -72,7 +72,7 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     const size_t tile_of_b = offset_of(TILE_DEPTH, 0, N);
     const int tiles = (K + TILE_DEPTH - 1) / TILE_DEPTH;
 
-    // Asks for tiles one after the other, beyond the last one for nothing.
+    // Loads the tiles one after the other; beyond the last one it loads nothing.
     const auto load_tile = [&](int tile) {
         if (WHOLE) {
             if (tile < tiles) {

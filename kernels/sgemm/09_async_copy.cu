@@ -1,13 +1,13 @@
-// async_copy: tiles are copied from device to shared memory past the registers, three ahead.
+// async_copy: asynchronous copies from global to shared memory (cp.async) that bypass registers, three tiles ahead.
 //
-// Against warp_tiled: a tile is requested three tiles before it is multiplied, by copies that hold no register while
-// they are in flight. B's tile lands where it is read. A's has to be transposed, and copies of 16 bytes cannot do
-// that, while copies of 4 bytes, which could, take three times the passes through shared memory. So A lands in the
-// order of the threads that asked for it, and each thread transposes its own piece, one read and four writes, when its
-// copy is there: for that it waits for nobody but itself. One barrier per tile serves three ends: the transposed tile
-// of A is complete, all copies of B's tile have arrived, and the slot of the tile before is free. Expect no more than
-// warp_tiled where registers already reach one tile ahead: the transposition costs what the copies save. It pays where
-// a GPU's memory is farther away than one tile.
+// Against warp_tiled: a tile is requested three tiles before it is multiplied, by copies that need no register while
+// they are in flight. B's tile is copied to where it is read. A's tile has to be transposed, which copies of 16 bytes
+// cannot do, while copies of 4 bytes, which could, take three times the passes through shared memory. So A is copied in
+// the order of the threads that requested it, and each thread transposes its own piece, with one read and four writes,
+// once its own copy has arrived: this needs no barrier. One barrier per tile then ensures three things: the transposed
+// tile of A is complete, all copies of B's tile have arrived, and the slot of the previous tile is free. Expect no more
+// than warp_tiled where registers already load one tile ahead: the transposition costs what the copies save. It pays on
+// GPUs whose memory latency is longer than the time of one tile.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory RING_FLOATS * 4 bytes.
 
@@ -40,8 +40,8 @@ static_assert(FLOATS_OF_A == THREADS * 4, "one float4 of A a thread");
 static_assert(FLOATS_OF_B == THREADS * 8, "two float4 of B a thread");
 static_assert(TILE_DEPTH % 2 == 0, "fragments alternate between two sets of registers across tiles");
 
-// As read4 and load4: four elements of a row, zeros for what lies outside. A source address stays valid where nothing
-// is read.
+// As read4 and load4: four elements of a row, zeros outside the matrix. Where nothing is read the source address stays
+// valid.
 template <bool WHOLE>
 __device__ __forceinline__ void copy4(float* to, const float* matrix, int row, int col, int rows, int cols) {
     if (WHOLE) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ void copy4(float* to, const float* matrix, int row, i
     }
 }
 
-// WHOLE: the tile lies inside C and K is a multiple of TILE_DEPTH.
+// WHOLE: the tile is inside C and K is a multiple of TILE_DEPTH.
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
                                           const float* __restrict__ B, int M, int N, int K, int first_row,
@@ -80,7 +80,7 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     float b[2][THREAD_COLS];
     float sum[THREAD_ROWS][THREAD_COLS] = {};
 
-    // A group is committed for every tile, also for those past the end: the count of groups stays that of tiles.
+    // A group is committed for every tile, also beyond the last one, so that groups can be counted as tiles.
     const auto copy_tile = [&](int tile) {
         if (tile < tiles) {
             float* slot = slots + tile % SLOTS * FLOATS_OF_SLOT;

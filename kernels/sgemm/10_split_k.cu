@@ -1,15 +1,15 @@
-// split_k: for small problems, small tiles whose k is shared out among the warps of a block.
+// split_k: for small problems: small tiles, with k divided among the warps of a block.
 //
-// Against the tiles of 128 and more: at 512 x 512 they give 16 blocks for over a hundred SMs. Here a block makes a
-// small tile, and it makes it with eight warps that each hold sums for the whole tile but take only every eighth slice
-// of k. So there are enough blocks for the GPU and enough warps for the latency. A warp stages its slices in its own
-// part of shared memory: in the loop it synchronizes its lanes only, never with another warp. At the end the eight
-// partial tiles are added in shared memory, in a fixed order, so that results are bitwise repeatable. Expect the best
-// times of the ladder up to 768 and a loss beyond it: a small tile loads more for each multiply-add. Which tile is
-// right is a question of how many there are: a few fewer than the GPU has SMs.
+// Tiles of 128 and more give only 16 blocks for over a hundred SMs at 512 x 512. Here a block computes a small tile
+// with eight warps; each warp has sums for the whole tile but takes only every eighth slice of k. So there are enough
+// blocks for the GPU and enough warps to hide latency. A warp stages its slices in its own part of shared memory: in
+// the loop it synchronizes its lanes only, never with another warp. At the end the eight partial tiles are added in
+// shared memory in a fixed order, so that results are bitwise repeatable. Expect the best times of the family up to
+// 768, and a loss beyond it, where a small tile loads more per multiply-add. The best tile is the one that gives
+// slightly fewer tiles than the GPU has SMs.
 //
-// THREAD_ROWS x THREAD_COLS elements per thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS.
-// Launch: 256 threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)).
+// THREAD_ROWS x THREAD_COLS elements per thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS. Launch:
+// 256 threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)).
 
 #include "tile_access.cuh"
 
@@ -42,7 +42,7 @@ static_assert(TILE_ROWS * SLICE_DEPTH % 128 == 0, "the lanes load a slice of A a
 static_assert(SLICE_DEPTH * TILE_COLS % 128 == 0, "the lanes load a slice of B as whole float4");
 static_assert(SHARED_FLOATS * 4 <= 48 * 1024, "static shared memory ends at 48 KB");
 
-// WHOLE: the tile lies inside C and K is a multiple of SLICE_DEPTH.
+// WHOLE: the tile is inside C and K is a multiple of SLICE_DEPTH.
 template <bool WHOLE>
 __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __restrict__ A,
                                           const float* __restrict__ B, int M, int N, int K, int first_row,
@@ -60,7 +60,8 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     float4 next_b[LOADS_OF_B];
     float sum[THREAD_ROWS][THREAD_COLS] = {};
 
-    // Addresses of whole tiles are a base and a multiple of a row: a pointer for each load would be two registers more.
+    // For whole tiles an address is a base plus a multiple of a row: a pointer for each load would take two more
+    // registers.
     const float* rows_of_a = A + offset_of(first_row + lane / (SLICE_DEPTH / 4), lane % (SLICE_DEPTH / 4) * 4, K);
     const float* columns_of_b = B + first_col;
     const auto load_slice = [&](int slice) {
@@ -129,7 +130,8 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
         write_slice();
         __syncwarp();
         for (int slice = warp + WARPS; slice < slices; slice += WARPS) {
-            // Guarded loads need many registers: at an edge they wait until the multiply-adds have done with theirs.
+            // Guarded loads need many registers: at an edge they come after the multiply-adds, which then need theirs
+            // no more.
             if (WHOLE) {
                 load_slice(slice);
             }
@@ -144,7 +146,7 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
         multiply_slice();
     }
 
-    // The warps' partial tiles meet strip by strip, 16 rows each: all eight at once would not fit in shared memory.
+    // The warps' partial tiles are added 16 rows at a time: all eight tiles at once would not fit in shared memory.
 #pragma unroll
     for (int strip = 0; strip < THREAD_ROWS / 4; ++strip) {
         __syncthreads();

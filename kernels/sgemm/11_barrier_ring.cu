@@ -1,16 +1,17 @@
-// barrier_ring: slices of k pass through a ring of slots, and no warp waits at a barrier.
+// barrier_ring: slices of k pass through a ring buffer of slots, each with a split barrier, and no warp waits for
+// others.
 //
 // Against warp_tiled:
-// - A barrier in two halves for each slot of the ring (ring_tile.cuh): a warp arrives when it has written its part, and
-//   goes on. At __syncthreads() every warp waits for the slowest one at every slice; with two warps per scheduler no
-//   other warp can issue meanwhile.
-// - A loop with next to nothing in it but multiply-adds, 92 of 100 instructions (ring_loop.cuh), whose addresses and
-//   loads are spelled for the two banks of the register file (offset_slices.cuh).
-// - Sums are detached from the registers that a float4 store needs, so that they can lie in the bank that suits the
-//   loop.
-// - Tiles are taken in bands, so that the blocks of a wave share their rows of A and columns of B in L2.
-// What remains is the wave: 128 of 132 SMs get a tile of 128 x 256 at 2048, and 97 % of the SMs' time at 4096 and
-// 8192.
+// - Each slot has a barrier in two halves (ring_tile.cuh): a warp arrives when it has written its part, and continues.
+//   At __syncthreads() every warp waits for the slowest warp at every slice, and with two warps per scheduler no other
+//   warp can issue meanwhile.
+// - The loop is almost only multiply-adds, 92 of 100 instructions (ring_loop.cuh); its addresses and loads are written
+//   so that the compiler uses both banks of the register file well (offset_slices.cuh).
+// - Sums are copied out of the registers that a float4 store needs, so that during the loop they can be in the bank
+//   that suits it.
+// - Tiles are taken in bands, so that blocks that run at the same time share rows of A and columns of B in L2.
+// What remains is the partial wave: 128 of 132 SMs have a tile of 128 x 256 at 2048, and 97 % of the SMs' time is used
+// at 4096 and 8192.
 //
 // Launch: THREADS threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)), dynamic shared memory SLOTS *
 // FLOATS_OF_SLOT * 4 bytes.

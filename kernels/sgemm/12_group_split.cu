@@ -1,11 +1,11 @@
-// group_split: a large tile for a medium-sized problem; groups of warps divide every slice of k.
+// group_split: for medium-sized problems: a large tile per block, with each slice of k divided among groups of warps.
 //
 // Against barrier_ring: at 1024 x 1024 its tile of 128 x 256 leaves 100 of 132 SMs idle, and a small tile with one
-// block of few warps on each SM cannot hide its latencies. Here K_GROUPS groups of warps hold sums for the same tile
-// and each multiplies its own share of every slice, so that a tile of 64 x 128 still keeps 8 x 8 elements per thread
-// and eight warps per SM busy. At the end the groups' sums are added in shared memory, in a fixed order. Against
-// split_k, where each warp fetches slices of its own, a group loads k for all its warps: fewer bytes from L2 for each
-// multiply-add, which is what a tile of this size runs out of first.
+// block of few warps per SM cannot hide its latencies. Here K_GROUPS groups of warps have sums for the same tile, and
+// each multiplies its own part of every slice, so that a tile of 64 x 128 still has 8 x 8 elements per thread and eight
+// busy warps per SM. At the end the sums of the groups are added in shared memory, in a fixed order. In split_k each
+// warp loads slices of its own; here a group loads k for all its warps, which takes fewer bytes from L2 per
+// multiply-add. Bandwidth from L2 is the first limit of a tile of this size.
 //
 // Launch: THREADS threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)), dynamic shared memory SLOTS *
 // FLOATS_OF_SLOT * 4 bytes.
@@ -65,7 +65,7 @@ __device__ __forceinline__ void make_tile(float* __restrict__ C, const float* __
     add_groups(sum, retired(ring), C, M, N, first_row, first_col);
 }
 
-// A function of its own: what the guards need must not cost whole tiles any registers.
+// A separate function: the bounds checks must not cost registers where tiles are whole.
 __device__ __noinline__ void make_edge_tile(float* __restrict__ C, const float* __restrict__ A,
                                             const float* __restrict__ B, int M, int N, int K, int first_row,
                                             int first_col, float* slots) {

@@ -1,19 +1,19 @@
-// stream_k: every block gets the same amount of work, to within one slice of k, whatever the shape of C.
+// stream_k: every block gets the same amount of work, within one slice of k, whatever the shape of C.
 //
-// Against barrier_ring: 1536 x 1536 is 72 tiles of 128 x 256 for 132 SMs, 3072 x 3072 is 288: 2.2 waves, which take as
-// long as three. Here the grid is as many blocks as SMs, and each takes tiles until none is left. The first tiles, one
-// to two for each block, are laid end to end along k and cut into equal ranges; a block multiplies the range that is
-// its own, which may end inside one tile and begin inside another. The remaining tiles are assigned whole. A tile that
-// was cut is put together by the block that holds its last slice. The others leave their sums in device memory and
-// raise a flag. A block goes through its range backwards: the piece that others need is made first, the piece that
-// needs others last, so that blocks hardly ever wait. A block waits only for blocks with a lower number, and takes its
-// number when it starts: those it waits for are running or done, so the wait ends however few blocks the GPU runs at
-// once. Sums are added in the order of the numbers: results repeat bit by bit. Flags and counter are back at zero at
-// the end, ready for the next launch.
+// Against barrier_ring: 1536 x 1536 is 72 tiles of 128 x 256 for 132 SMs, and 3072 x 3072 is 288: 2.2 waves, which take
+// as long as three. Here the grid has as many blocks as there are SMs, and each takes work until none is left. The
+// first tiles, one to two per block, are laid end to end along k and cut into equal ranges; each block multiplies one
+// range, which may end inside one tile and begin inside another. The remaining tiles are taken whole. The block that
+// has the last slice of a cut tile adds up the tile. The other blocks of that tile store their sums in global memory
+// and set a flag. A block processes its range backwards: first the segment that another block needs, last the segment
+// for which it needs others, so that blocks hardly ever wait. A block waits only for blocks with lower numbers, and
+// takes its number when it starts: those blocks are running or finished, so the wait ends however few blocks the GPU
+// runs at a time. Sums are added in the order of the numbers, so results are bitwise repeatable. Flags and counter are
+// zero again at the end, ready for the next launch.
 //
-// Launch: THREADS threads, any number of blocks in x, dynamic shared memory SLOTS * FLOATS_OF_SLOT * 4 bytes.
-// `partial` has room for TILE_ROWS * TILE_COLS floats per block, `flags` for one unsigned per block and one more; both
-// are zero before the first launch.
+// Launch: THREADS threads, any number of blocks in x, dynamic shared memory SLOTS * FLOATS_OF_SLOT * 4 bytes. `partial`
+// has TILE_ROWS * TILE_COLS floats per block, `flags` one unsigned per block and one more; both are zero before the
+// first launch.
 
 #define WRITE_AFTER 1
 #define WRITE_STEP 1
@@ -22,7 +22,7 @@
 #include "raster.cuh"
 #include "ring_loop.cuh"
 
-// The ranges of the blocks in `units` slices: block n has first_unit(n) to first_unit(n + 1).
+// The ranges of the blocks, in `units` slices: block n has first_unit(n) to first_unit(n + 1).
 struct Ranges {
     long long units;
     int blocks;
@@ -35,22 +35,22 @@ struct Ranges {
     }
 };
 
-// What a block is at and what is left for it. In shared memory, written by one thread: between two segments it is read
-// rarely, and every register it took would be one less for the sums.
+// The current segment of a block and the rest of its range. It is in shared memory and written by one thread: it is
+// read only between two segments, and each register that it took would be missing for the sums.
 struct Work {
     int block;
-    int begin;  // the rest of the block's range
+    int begin;  // rest of the block's range
     int end;
     int whole_tile;
     bool done;
-    int first_row;  // the segment being made: its tile, and its slices of k
+    int first_row;  // current segment: its tile, and its slices of k
     int first_col;
     int tile;
     int first_slice;
     int end_slice;
 };
 
-// Numbers 0, 1, ... in the order in which blocks start; the last one to start sets the counter back.
+// Numbers 0, 1, ... in the order in which blocks start; the last block to start resets the counter.
 __device__ __forceinline__ int take_number(unsigned* counter) {
     const int number = static_cast<int>(atomicAdd(counter, 1u));
     if (number + 1 == static_cast<int>(gridDim.x)) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ int take_number(unsigned* counter) {
     return number;
 }
 
-// Takes the last segment of the range, or a whole tile when the range is used up, and says when nothing is left.
+// Takes the last segment of the range, or a whole tile once the range is used up. Returns whether there was one.
 __device__ __forceinline__ void take_segment(Work& work, int tiles_down, int tiles_across, int slices, int blocks) {
     if (work.begin < work.end) {
         work.tile = (work.end - 1) / slices;
@@ -100,8 +100,8 @@ __device__ __forceinline__ void leave_sums(const Sums& sum, float* partial, unsi
     }
 }
 
-// Adds what the blocks from `first` up to `block` left of the tile whose last slice `block` holds. Blocks without a
-// range, as there are when slices are fewer than blocks, left nothing.
+// Adds the partial sums of the blocks from `first` up to `block` for the tile whose last slice `block` has. Blocks
+// without a range, which exist when there are fewer slices than blocks, have none.
 __device__ __forceinline__ void collect_sums(Sums& sum, float* partial, unsigned* flags, const Ranges& ranges,
                                              int first, int block) {
     const auto left_sums = [&](int other) { return ranges.first_unit(other) < ranges.first_unit(other + 1); };
@@ -132,7 +132,7 @@ __device__ __forceinline__ void collect_sums(Sums& sum, float* partial, unsigned
     }
 }
 
-// Makes the segment that `work` describes.
+// Computes the segment that `work` describes.
 template <bool WHOLE>
 __device__ __forceinline__ void make_segment(float* __restrict__ C, const float* __restrict__ A,
                                              const float* __restrict__ B, float* partial, unsigned* flags, int M, int N,
@@ -186,8 +186,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         } else {
             make_segment<false>(C, A, B, partial, flags, M, N, K, work, ranges, ring);
         }
-        ring.slice += work.end_slice - work.first_slice;  // as multiply_slices has moved its copy on
+        ring.slice += work.end_slice - work.first_slice;  // as multiply_slices has advanced its copy
         see_through(ring);
-        __syncthreads();  // everybody is done with this segment
+        __syncthreads();  // all threads have finished this segment
     }
 }

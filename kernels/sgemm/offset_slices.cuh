@@ -1,14 +1,15 @@
-// Slices of k for ring_loop.cuh, spelled for the banks of the register file: barrier_ring and stream_k.
+// Slices of k for ring_loop.cuh, written for the two banks of the register file; used by barrier_ring and stream_k.
 //
-// ptxas assigns the registers, and CUDA C++ has no say in it. What a multiply-add costs depends on it all the same: the
-// register file has two banks, even and odd registers, and one that reads two registers of the same bank takes a cycle
-// more. So this is spelled as ptxas makes the fewest of those, and the fewest other instructions:
-// - A slot is an offset in bytes from addresses that stay the same, not a pointer of its own. All threads have the same
-//   offset: shared memory is read and written at [register + uniform register + constant].
-// - A thread's float4 of B are in one row: one pointer for all.
-// - Loads from device memory are predicated instead of branched around: the loop is two basic blocks, not five.
+// ptxas assigns the registers, and CUDA C++ cannot control it. But the cost of a multiply-add depends on it: the
+// register file has two banks, for even and odd registers, and an instruction that reads two registers of the same bank
+// takes a cycle more. This file is written in the way from which ptxas generates the fewest such conflicts and the
+// fewest other instructions:
+// - A slot is an offset in bytes from constant addresses instead of a pointer. All threads have the same offset: shared
+//   memory is accessed at [register + uniform register + constant].
+// - The float4 of B that a thread loads are in one row: one pointer for all.
+// - Loads from global memory are predicated instead of branched around: the loop is two basic blocks, not five.
 // - Fragments of B are read before those of A.
-// Measurements of each spelling are in docs/results/sgemm.md.
+// Measurements of each way are in docs/results/sgemm.md.
 #pragma once
 
 #include "ring_tile.cuh"
@@ -20,8 +21,8 @@ static_assert(LOADS_OF_B * THREADS_OF_ROW * 4 == TILE_COLS, "its threads load a 
 static_assert(LOADS_OF_A == 1, "one float4 of A per thread");
 static_assert(K_GROUPS == 1, "every warp sums over all of k");
 
-// The four floats if they are wanted, else no change. Inline PTX, for a predicate instead of the branch that ptxas
-// sometimes makes of an `if`.
+// Loads four floats if `wanted`, else leaves `into` as it is. Inline PTX gives a predicated load, where ptxas sometimes
+// makes a branch of an `if`.
 __device__ __forceinline__ void read4_if(bool wanted, float4& into, const float* from) {
 #ifdef PEAKGATE_EMULATED
     if (wanted) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ void read4_if(bool wanted, float4& into, const float*
 #endif
 }
 
-// WHOLE: the tile lies inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
+// WHOLE: the tile is inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
 template <bool WHOLE>
 struct OffsetSlices {
     const Ring& ring;
@@ -60,7 +61,7 @@ struct OffsetSlices {
                                             int M, int N, int K, int first_row, int first_col, int first_k)
         : ring(ring), A(A), B(B), M(M), N(N), K(K), first_row(first_row), first_col(first_col), first_k(first_k) {
         thread = threadIdx.x;
-        // Two threads take the two float4 of a 32-byte sector of A, the next two those of the next row.
+        // Two threads load the two float4 of a 32-byte sector of A, the next two threads those of the next row.
         row_of_a = thread / 2 % TILE_ROWS;
         k_of_a = (thread / 2 / TILE_ROWS * 2 + thread % 2) * 4;
         k_of_b = thread / THREADS_OF_ROW;
@@ -75,12 +76,12 @@ struct OffsetSlices {
         fragments_of_b = memory + 4 * (FLOATS_OF_A + place.col);
     }
 
-    // Not the column of load 0 and a step for the others: from that ptxas makes 39 conflicts a round more.
+    // Not the column of load 0 plus a step for the others: with that, ptxas makes 39 more bank conflicts per round.
     __device__ __forceinline__ int col_of_b(int n) const {
         return (thread % THREADS_OF_ROW + n * THREADS_OF_ROW) * 4;
     }
 
-    // Byte offset of the slot for the slice that comes `ahead` slices after the next one.
+    // Byte offset of the slot of the slice that is `ahead` slices after the next one.
     __device__ __forceinline__ unsigned slot(unsigned ahead) const {
         return (ring.slice + ahead) % SLOTS * (4 * FLOATS_OF_SLOT);
     }
@@ -88,8 +89,8 @@ struct OffsetSlices {
         return reinterpret_cast<SplitBarrier*>(memory + 4 * (FLOATS_OF_A + FLOATS_OF_B) + slot(ahead));
     }
 
-    // Fetching asks for one slice after the other. At the edges of the matrices, where a load is guarded and takes many
-    // registers, nothing is fetched ahead.
+    // Slices are fetched one after the other. At the edges of the matrices, where guarded loads take many registers,
+    // nothing is fetched ahead.
     __device__ __forceinline__ void fetch_a(bool wanted) {
         if (WHOLE) {
             read4_if(wanted, next_a, from_a);

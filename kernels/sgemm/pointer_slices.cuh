@@ -1,14 +1,14 @@
-// Slices of k for ring_loop.cuh, whose k are shared out among groups of warps: group_split.
+// Slices of k for ring_loop.cuh, with k divided among groups of warps; used by group_split.
 //
-// It does what offset_slices.cuh does, in the spelling from which ptxas makes fast code at K_GROUPS 2: a slot is a
-// pointer, and a load from device memory is behind a branch. In the other spelling, or any mixture of both, 1024 takes
-// 55 to 57 microseconds instead of 52: fewer instructions, but a round of 0.6 microseconds is too short to hide loads
-// that come later in it.
+// It does what offset_slices.cuh does, written in the way from which ptxas generates fast code for K_GROUPS 2: a slot
+// is a pointer, and a load from global memory is behind a branch. Written in the other way, or in any mixture of both,
+// 1024 takes 55 to 57 microseconds instead of 52: fewer instructions, but a round of 0.6 microseconds is too short to
+// hide loads that are issued later in it.
 #pragma once
 
 #include "ring_tile.cuh"
 
-// WHOLE: the tile lies inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
+// WHOLE: the tile is inside C, K is a multiple of SLICE_DEPTH and rows of B are 16-byte aligned.
 template <bool WHOLE>
 struct PointerSlices {
     const Ring& ring;
@@ -35,7 +35,7 @@ struct PointerSlices {
         }
     }
 
-    // Two threads take the two float4 of a 32-byte sector of A, the next two those of the next row.
+    // Two threads load the two float4 of a 32-byte sector of A, the next two threads those of the next row.
     __device__ __forceinline__ int row_of_a(int n) const {
         return (thread + n * THREADS) / 2 % TILE_ROWS;
     }

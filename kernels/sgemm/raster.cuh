@@ -6,8 +6,8 @@ struct TileIndex {
     int col;
 };
 
-// Tile number `tile` of tiles_down x tiles_across, in bands of BAND rows of tiles, each band column by column:
-// the blocks that run at one time then need few rows of A and few columns of B, and find most of them in L2.
+// Tile number `tile` of tiles_down x tiles_across, in bands of BAND rows of tiles, each band column by column. Blocks
+// that run at the same time then need few rows of A and few columns of B, and find most of them in L2.
 template <int BAND = 8>
 __device__ __forceinline__ TileIndex raster(int tile, int tiles_down, int tiles_across) {
     const int tiles_of_band = BAND * tiles_across;

@@ -1,12 +1,14 @@
-// The loop over k of a tile: which slice is fetched, written, read and multiplied when.
+// The loop over k of a tile: when each slice is loaded, written to shared memory, read and multiplied.
 //
-// `Slices` is where slices come from and how they get into the ring and out of it. There are two, with the same
-// members: offset_slices.cuh for barrier_ring and stream_k, pointer_slices.cuh for group_split.
+// `Slices` says where slices come from, how they are written to the ring buffer and how they are read from it. There
+// are two versions with the same members: offset_slices.cuh for barrier_ring and stream_k, pointer_slices.cuh for
+// group_split.
 #pragma once
 
 #include "ring_tile.cuh"
 
-// After which k of a slice the next one is written: first A, then each float4 of B of a thread WRITE_STEP k later.
+// The values of k of a slice after which the next slice is written: first A, then each float4 of B that the thread has,
+// WRITE_STEP values of k later.
 #ifndef WRITE_AFTER
 #define WRITE_AFTER 0
 #endif
@@ -53,8 +55,8 @@ __device__ __forceinline__ void multiply_slices(Sums& sum, Ring& ring, Slices fr
         from.fetch_b(n, 2 < slices);
     }
 
-    // A round multiplies the last k of the slice before (zeros in the first round) while the first fragments of its own
-    // slice arrive, then all but its last k.
+    // A round multiplies the last k of the previous slice (zeros in the first round) while the first fragments of its
+    // own slice are loaded, then all but the last k of its own slice.
     int slice = 0;
     int unfetched = slices - 3;  // -3 after the last round
 #pragma unroll 1

@@ -1,16 +1,18 @@
-// A block's tile of C over a range of k, fed by a ring of slots: barrier_ring, group_split and stream_k share it. They
-// differ in which tile and which k a block takes, and in where its sums go. The loop over k is in ring_loop.cuh.
+// A block's tile of C over a range of k, with a ring buffer of slots; barrier_ring, group_split and stream_k share it.
+// They differ in which tile and which range of k a block takes, and in what becomes of its sums. The loop over k is in
+// ring_loop.cuh.
 //
-// A slice is SLICE_DEPTH values of k: a transposed tile of A, and a tile of B. A slot holds one slice and the
-// barrier that says it is there. While slice n is multiplied, slice n + 2 is written to its slot and slice n + 3 is on
-// its way to registers. A thread arrives as soon as it has written its part and waits two slices later, when the others
-// have long arrived: no warp waits at a barrier, and warps may drift apart by most of a slice.
-// The same barrier frees the slots. Who has seen slice n complete knows that everybody has begun slice n - 2, and so is
-// done reading slice n - 3. Slice n + 2 takes the slot of slice n + 2 - SLOTS, which is no later than n - 3.
+// A slice is SLICE_DEPTH values of k: a transposed tile of A, and a tile of B. A slot has one slice, and the barrier
+// that tells when the slice is complete. While slice n is multiplied, slice n + 2 is written to its slot and slice n +
+// 3 is being loaded into registers. A thread arrives as soon as it has written its part and waits two slices later,
+// when the other threads have long arrived: in practice no warp waits at a barrier, and warps may be up to most of a
+// slice apart. The same barrier shows when a slot is free. A thread that has seen slice n complete knows that all
+// threads have begun slice n - 2, and so have finished reading slice n - 3. Slice n + 2 uses the slot of slice n + 2 -
+// SLOTS, which is n - 3 or earlier.
 //
 // Multiply-adds run down one column of a thread's sums and up the next: each takes one new operand and finds the other
 // in the operand cache, so that it reads two registers, its sum and the new operand. The two banks of the register file
-// deliver two per cycle. Were every column to begin at the top, one multiply-add in eight would need three.
+// deliver two per cycle. If every column began at the top, one multiply-add in eight would need three.
 #pragma once
 
 #include "../common/split_barrier.cuh"
@@ -60,13 +62,13 @@ static_assert(SLOTS >= 5 && (SLOTS & (SLOTS - 1)) == 0, "slice n + 2 takes a slo
 
 using Sums = float[THREAD_ROWS][THREAD_COLS];
 
-// Positions of a thread's sums in the block's tile. Sum (i, j) is element (row + i / 4 * ROW_STEP + i % 4,
-// col + j / 4 * COL_STEP + j % 4). The eight lanes that shared memory serves together read eight neighbouring float4
-// of B and one of A.
+// Positions of a thread's sums in the block's tile. Sum (i, j) is element (row + i / 4 * ROW_STEP + i % 4, col + j / 4
+// * COL_STEP + j % 4). The eight lanes whose float4 shared memory serves together read eight neighbouring float4 of B
+// and one of A.
 struct Place {
     int row;
     int col;
-    int group;  // which of the K_GROUPS shares of a slice the thread's warp multiplies
+    int group;  // which of the K_GROUPS parts of a slice the thread's warp multiplies
 };
 
 __device__ __forceinline__ Place place_of(int thread) {
@@ -76,12 +78,12 @@ __device__ __forceinline__ Place place_of(int thread) {
             warp / WARPS_DOWN * (THREAD_COLS * LANES_ACROSS) + lane % LANES_ACROSS * 4, thread / 32 / GROUP_WARPS};
 }
 
-// A ring of slots in shared memory; `slice` counts the slices that have gone round.
+// A ring of slots in shared memory; `slice` counts the slices that have passed through it.
 struct Ring {
     float* memory;
     unsigned slice;
 
-    // The slot of the slice that comes `ahead` slices after the next one.
+    // The slot of the slice that is `ahead` slices after the next one.
     __device__ __forceinline__ float* slot(unsigned ahead) const {
         return memory + (slice + ahead) % SLOTS * FLOATS_OF_SLOT;
     }
@@ -90,7 +92,7 @@ struct Ring {
     }
 };
 
-// Every thread of the block calls it, once.
+// All threads of the block have to call it, once.
 __device__ __forceinline__ Ring new_ring(float* memory) {
     const Ring ring = {memory, 0};
     if (threadIdx.x < SLOTS) {
@@ -100,7 +102,7 @@ __device__ __forceinline__ Ring new_ring(float* memory) {
     return ring;
 }
 
-// Retires a ring: its memory is plain shared memory again. Every thread of the block calls it, once.
+// Retires a ring: its memory is ordinary shared memory again. All threads of the block have to call it, once.
 __device__ __forceinline__ float* retired(const Ring& ring) {
     __syncthreads();
     if (threadIdx.x < SLOTS) {
@@ -110,13 +112,13 @@ __device__ __forceinline__ float* retired(const Ring& ring) {
     return ring.memory;
 }
 
-// In bytes and computed at each use: one multiply-add of addresses, and no register that holds the step.
+// In bytes and computed at each use: one multiply-add per address, and no register for the step.
 __device__ __forceinline__ const float* next_slice_of_b(const float* from, int N) {
     return reinterpret_cast<const float*>(reinterpret_cast<const char*>(from) +
                                           static_cast<long long>(N) * (4 * SLICE_DEPTH));
 }
 
-// Four k of one row of A, turned: one below the other.
+// Four values of k of one row of A, transposed: one below the other.
 __device__ __forceinline__ void write_column(float* to, float4 piece) {
     to[0 * PITCH_OF_A] = piece.x;
     to[1 * PITCH_OF_A] = piece.y;
@@ -124,7 +126,7 @@ __device__ __forceinline__ void write_column(float* to, float4 piece) {
     to[3 * PITCH_OF_A] = piece.w;
 }
 
-// The thread's fragments of a row of a slice.
+// The fragments that the thread needs of one k of a slice.
 __device__ __forceinline__ void read_a(const float* from, float* into) {
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i += 4) {
@@ -139,8 +141,9 @@ __device__ __forceinline__ void read_b(const float* from, float* into) {
     }
 }
 
-// Every round of a barrier is seen through before the next one begins: between two calls of multiply_slices, everybody
-// waits for the two slots past the last slice that were filled as well, with whatever was at hand, and never read.
+// Every round of a barrier has to complete before the next one begins. Between two calls of multiply_slices all threads
+// therefore also wait for the two slots past the last slice, which were filled with arbitrary values and are never
+// read.
 __device__ __forceinline__ void see_through(Ring& ring) {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -149,8 +152,8 @@ __device__ __forceinline__ void see_through(Ring& ring) {
     }
 }
 
-// Four sums on their way out. A float4 store takes four neighbouring registers; adding zero gives the values registers
-// of their own, so that the sums may lie in whatever banks serve the loop best.
+// Four sums about to be stored. A float4 store needs four consecutive registers; adding zero copies the values to other
+// registers, so that the sums themselves can be in the banks that suit the loop.
 __device__ __forceinline__ float4 detached(const float* sums) {
     return make_float4(sums[0] + 0.0f, sums[1] + 0.0f, sums[2] + 0.0f, sums[3] + 0.0f);
 }

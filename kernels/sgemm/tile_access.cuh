@@ -1,7 +1,7 @@
-// Guarded access to a matrix at its edges, and moves of four floats at a time, for every stage of the ladder.
+// Bounds-checked access to a matrix at its edges, and accesses of four floats at a time, for all stages of the family.
 //
-// A matrix is row-major, rows x cols. What lies outside it reads as zero, which adds nothing to a sum of products, and
-// is never written. Offsets are size_t: rows * cols passes 2^31 from 46341 x 46341 on.
+// A matrix is row-major, rows x cols. Elements outside it read as zero, which adds nothing to a sum of products, and
+// are never written. Offsets are size_t, because rows * cols exceeds 2^31 from 46341 x 46341 on.
 #pragma once
 
 __device__ __forceinline__ size_t offset_of(int row, int col, int cols) {
@@ -18,7 +18,7 @@ __device__ __forceinline__ void store(float* matrix, int row, int col, int rows,
     }
 }
 
-// Four floats that lie side by side, 16-byte aligned.
+// Four neighbouring floats at a 16-byte aligned address.
 __device__ __forceinline__ float4 read4(const float* from) {
     return *reinterpret_cast<const float4*>(from);
 }
@@ -38,9 +38,9 @@ __device__ __forceinline__ float4 pack(const float* from) {
     return make_float4(from[0], from[1], from[2], from[3]);
 }
 
-// Elements (row, col) to (row, col + 3), col a multiple of 4. While cols % 4 == 0 they are either all inside or all
-// outside and may travel as one float4. Where it is not, rows begin at addresses a float4 must not be loaded from, and
-// each element goes alone. Blocks whose tiles lie inside the matrices have no need to ask: they read4 in their loop.
+// Elements (row, col) to (row, col + 3), col a multiple of 4. If cols % 4 == 0 they are either all inside or all
+// outside, and are moved as one float4. If not, rows begin at addresses that are not aligned for float4, and each
+// element is moved alone. Blocks whose tiles are inside the matrices need no such check: their loops call read4.
 __device__ __forceinline__ float4 load4(const float* matrix, int row, int col, int rows, int cols) {
     if (cols % 4 == 0) {
         const bool inside = row < rows && col < cols;
