@@ -1,8 +1,9 @@
-// naive: C = A.B^T in bfloat16 with sums in float, one thread per element; the start of the ladder.
+// naive: C = A.B^T in bfloat16 with float sums, one thread per element of C: the first stage.
 //
-// A is M x K and B is N x K, both with k running along the rows, as a linear layer of a model keeps its weights. Every
-// multiply-add loads two elements of 2 bytes, and neighbouring threads, which have neighbouring columns of C, read
-// different rows of B. Expect the load units to set the pace, far below a hundredth of what the tensor cores do.
+// A is M x K and B is N x K, both with k along the rows, as the weights of a linear layer are stored. Every
+// multiply-add loads two elements of 2 bytes, and neighbouring threads, which compute neighbouring columns of C, read
+// different rows of B. Expect the load/store units to be the limit, far below a hundredth of the rate of the tensor
+// cores.
 //
 // Launch: a block of 32 x 32 threads for 32 x 32 elements of C; grid (ceil(N / 32), ceil(M / 32)).
 

@@ -1,8 +1,8 @@
-// tiled: tiles of 128 x 128 in shared memory, 8 x 8 elements per thread.
+// tiled: tiles of 128 x 128 in shared memory, 8 x 8 elements per thread, without tensor cores.
 //
-// Against naive: every element that a block loads is used 128 times, and loads are of 16 bytes. The multiply-adds are
-// still those of the FP32 units, whose peak is a fifteenth of the tensor cores': expect three quarters of 67 TFLOP/s
-// at best, and that no better loop helps. Tiles are kept as floats, turned, so that the inner loop converts nothing.
+// Against naive: every loaded element is used 128 times, and loads are of 16 bytes. The multiply-adds are still those
+// of the FP32 units, whose peak is a fifteenth of the tensor cores': expect three quarters of 67 TFLOP/s at best,
+// whatever the loop. Tiles are stored as floats, transposed, so that the inner loop converts nothing.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 

@@ -1,10 +1,10 @@
-// wmma: the tensor cores, by the interface of CUDA C++.
+// wmma: tensor cores through the warp matrix functions of CUDA C++ (nvcuda::wmma).
 //
-// Against tiled: a warp multiplies fragments of 16 x 16 x 16 with one instruction, and shared memory holds bfloat16, in
-// half the bytes. Which element a fragment's register holds is not specified, so a fragment must be loaded and stored
-// by the library: rows are padded against bank conflicts, and the sums go through shared memory to become bfloat16.
-// Expect several times tiled's rate, and a wait at both barriers of each slice: nothing is loaded while the warps
-// multiply.
+// Against tiled: a warp multiplies fragments of 16 x 16 x 16 with one instruction, and shared memory has bfloat16 in
+// half the bytes. The mapping of elements to a fragment's registers is unspecified, so fragments have to be loaded and
+// stored by the library: rows are padded against bank conflicts, and the sums are converted to bfloat16 through shared
+// memory. Expect several times the rate of tiled, with a wait at both barriers of each slice: nothing is loaded while
+// the warps multiply.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 

@@ -1,8 +1,9 @@
-// mma_sync: the tensor cores by their own instruction, on swizzled tiles (warp_mma.cuh).
+// mma_sync: tensor cores through the PTX instruction mma.sync, on swizzled tiles (warp_mma.cuh).
 //
-// Against wmma: who holds which element of a fragment is known, so ldmatrix loads four 8 x 8 matrices with one
-// instruction from tiles without padding, sums go from registers to C, and slices are twice as deep. While a slice is
-// multiplied the next one is on its way to registers. Expect a good step up, and the barriers still in the way.
+// Against wmma: the mapping of elements to registers is specified, so ldmatrix loads four 8 x 8 matrices with one
+// instruction from tiles without padding, sums are stored from registers to C, and slices are twice as deep. While a
+// slice is multiplied, the next one is being loaded into registers. Expect a clear gain, with the barriers as the
+// remaining limit.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 
@@ -36,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     };
     load(0);
     for (int k = 0; k < K; k += DEPTH) {
-        __syncthreads();  // the slice before is done with
+        __syncthreads();  // the previous slice has been read
 #pragma unroll
         for (int i = 0; i < PIECES; ++i) {
             *reinterpret_cast<uint4*>(tile_of_a + place_of(loaded_row + 32 * i, piece)) = a[i];

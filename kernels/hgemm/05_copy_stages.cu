@@ -1,8 +1,8 @@
-// copy_stages: a ring of slices filled by asynchronous copies (cp.async), 128 x 256 elements of C per block.
+// copy_stages: a ring buffer of slices filled by asynchronous copies (cp.async), 128 x 256 elements of C per block.
 //
-// Against mma_sync: copies go to shared memory by themselves, two slices ahead, and take no registers, which go into
-// larger tiles: a warp makes 64 x 64 elements and reads a third less per product. One barrier per slice is left. More
-// is not to be had with mma.sync on this GPU, whose tensor cores reach their peak with wgmma alone: expect 60 % of it.
+// Against mma_sync: asynchronous copies fill shared memory two slices ahead and need no registers, which are used for
+// larger tiles instead: a warp computes 64 x 64 elements and reads a third less per product. One barrier per slice is
+// left. mma.sync cannot do more on this GPU, whose tensor cores reach their peak only with wgmma: expect 60 % of it.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * 384 * 128 bytes.
 
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int col = warp % 4 * 64;
     const int slices = (K + DEPTH - 1) / DEPTH;
 
-    const auto copy = [&](int slice) {  // past the last one zeros, which nobody reads
+    const auto copy = [&](int slice) {  // beyond the last slice it copies zeros, which are not used
         copy_slot<ROWS, COLS>(slots + slice % SLOTS * BYTES_OF_SLOT, A, B, first_row, first_col, M, N, slice * DEPTH, K);
     };
     for (int slice = 0; slice < SLOTS - 1; ++slice) {
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     WarpSums<4, 8> sums;
     for (int slice = 0; slice < slices; ++slice) {
         copy_async_wait<SLOTS - 2>();
-        __syncthreads();  // the slice is there for all, and all are done with the slot that is filled next
+        __syncthreads();  // the slice is visible to all threads, and the slot that is filled next has been read by all
         copy(slice + SLOTS - 1);
         const unsigned slot =
             static_cast<unsigned>(__cvta_generic_to_shared(slots + slice % SLOTS * BYTES_OF_SLOT));

@@ -1,11 +1,11 @@
 // wgmma: four warps multiply 64 x 256 x 16 with one instruction that reads both operands from shared memory.
 //
-// Against copy_stages: no ldmatrix, no fragments in registers, and the only instruction that reaches this GPU's peak.
-// It is asynchronous: the warps issue a slice's products, and do something else until they wait for them. Tiles are
-// swizzled exactly as warp_mma.cuh has it, which is the tensor cores' own 128-byte pattern; what cp.async has written
-// must be fenced for them, since they read shared memory as the copy engine does, past the threads' order.
-// Copies still cost every thread addresses, bounds and instructions, and the barrier of each slice stops both groups:
-// expect less than half of the step that the instruction promises.
+// Against copy_stages: no ldmatrix and no fragments in registers, and the only instruction that reaches the peak of
+// this GPU. It is asynchronous: the warps issue the products of a slice and do other work until they wait for them. The
+// swizzle of warp_mma.cuh is the 128-byte pattern of the tensor cores themselves. What cp.async has written needs a
+// fence before wgmma reads it, because wgmma accesses shared memory through the async proxy, as the copy engine does.
+// Copies still cost every thread addresses, bounds checks and instructions, and the barrier of each slice stops both
+// groups: expect less than half of the gain that the instruction promises.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * 384 * 128 bytes.
 
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int group = threadIdx.x / 128;
     const int slices = (K + DEPTH - 1) / DEPTH;
 
-    const auto copy = [&](int slice) {  // past the last one zeros, which nobody reads
+    const auto copy = [&](int slice) {  // beyond the last slice it copies zeros, which are not used
         copy_slot<ROWS, COLS>(slots + slice % SLOTS * BYTES_OF_SLOT, A, B, first_row, first_col, M, N, slice * DEPTH, K);
     };
     for (int slice = 0; slice < SLOTS - 2; ++slice) {
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int slice = 0; slice < slices; ++slice) {
         copy_async_wait<SLOTS - 3>();
         fence_async_proxy();
-        __syncthreads();  // the slice is there for all, and both groups are done with the slot that is filled next
+        __syncthreads();  // the slice is visible to all threads, and both groups have read the slot that is filled next
         copy(slice + SLOTS - 2);
         const unsigned char* const slot = slots + slice % SLOTS * BYTES_OF_SLOT;
         const unsigned long long a = tile_descriptor(slot + group * (64 * ROW_BYTES));

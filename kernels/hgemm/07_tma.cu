@@ -1,12 +1,13 @@
-// tma: one thread requests tiles from the copy engine; no other thread copies.
+// tma: one thread requests whole tiles from the copy engine (TMA); no other thread copies.
 //
-// Against wgmma: a tensor map knows the matrix, its rows and its edges, so a copy of 16 KiB is one instruction without
-// addresses, bounds or registers, swizzled on the way and zero outside. Its bytes are counted by the barrier of the
-// slot (mbarrier), which the groups wait for instead of for each other. What is left is one __syncthreads() per slice:
-// the thread that requests the next slice must know that both groups are done with the slot.
+// Against wgmma: a tensor map describes the matrix, its rows and its edges, so a copy of 16 KiB is one instruction
+// without addresses, bounds checks or registers; it swizzles, and fills with zeros outside the matrix. Its bytes are
+// counted by the barrier of the slot (mbarrier), at which the groups wait instead of waiting for each other. What is
+// left is one __syncthreads() per slice: the thread that requests the next slice has to know that both groups have read
+// the slot.
 //
-// Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * (384 * 128 + 8) bytes. Maps of
-// A with boxes of 128 x 64 elements and of B with 256 x 64, both in the 128-byte swizzle.
+// Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * (384 * 128 + 8) bytes. Tensor
+// maps of A with boxes of 128 x 64 elements and of B with 256 x 64, both in the 128-byte swizzle.
 
 #include "group_sums.cuh"
 
@@ -48,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     float sums[COLS / 2];
     for (int slice = 0; slice < slices; ++slice) {
-        __syncthreads();  // the barriers are there, and both groups are done with the slot that is filled next
+        __syncthreads();  // the barriers are initialised, and both groups have read the slot that is filled next
         bring(slice + SLOTS - 2);
         barrier_wait(full + slice % SLOTS, slice / SLOTS % 2);
         const unsigned char* const slot = slots + slice % SLOTS * BYTES_OF_SLOT;

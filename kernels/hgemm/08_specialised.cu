@@ -1,13 +1,14 @@
-// specialised: warps that only bring slices, and groups of warps that only multiply (specialised.cuh).
+// specialised: warp specialisation: one warp only requests slices, groups of four warps only multiply
+// (specialised.cuh).
 //
-// Against tma: no __syncthreads() is left in the loop. A producer waits until a slot is empty and requests the next
+// Against tma: no __syncthreads() is left in the loop. The producer waits until a slot is empty and requests the next
 // slice; the groups wait until a slot is full, multiply, and mark it empty. setmaxnreg moves registers from the
-// producer, which needs 40, to the groups, which need 128 for sums alone. C leaves through shared memory and the copy
-// engine. Expect about the vendor's library; what is left is the start and the end of each block, when the tensor cores
-// have nothing to do: one block fills an SM.
+// producer, which needs 40, to the groups, which need 128 for the sums alone. C is stored through shared memory by the
+// copy engine. Expect about the rate of cuBLAS. What is left is the start and the end of each block, when the tensor
+// cores have nothing to do, because one block fills an SM.
 //
-// Launch: THREADS threads, grid (ceil(N / COLS), ceil(M / ROWS)), dynamic shared memory BYTES. Maps of C with boxes of
-// 64 x STORE_COLS, of A with ROWS x 64 and of B with COLS x 64, in the 128-byte swizzle.
+// Launch: THREADS threads, grid (ceil(N / COLS), ceil(M / ROWS)), dynamic shared memory BYTES. Tensor maps of C with
+// boxes of 64 x STORE_COLS, of A with ROWS x 64 and of B with COLS x 64, in the 128-byte swizzle.
 
 #include "specialised.cuh"
 
@@ -34,6 +35,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         float sums[SUMS];
         multiply_slices(sums, ring, turn, group, slices);
         store_sums(sums, ring, &c, group, first_row, first_col);
-        wait_stores_read<0>();  // a block that ends gives back what they read
+        wait_stores_read<0>();  // shared memory must not be released while stores read it
     }
 }

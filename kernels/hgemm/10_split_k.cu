@@ -1,14 +1,15 @@
-// split_k: the blocks of a cluster share one tile of C, each with its part of k.
+// split_k: the blocks of a cluster share one tile of C, each with a part of k: for layers with few rows.
 //
-// Against clusters: a layer on 16 or 64 rows has 64 tiles of 64 x 64 and sums of thousands of products, and half of the
-// SMs would have nothing to do while the others read all the weights. Here SPLIT blocks take a part of the slices each.
-// At the end every block sends its sums to the blocks that add them up, by stores into their shared memory: block r
-// gets its SHARE of the rows from all, adds them in the order of the blocks, so that results are bitwise repeatable,
-// and writes them. No memory of the device, no flags, no second launch. Expect the time that the bytes of B take.
+// Against clusters: a layer with 16 or 64 rows has 64 tiles of 64 x 64 with sums of thousands of products, so half of
+// the SMs would be idle while the others read all the weights. Here SPLIT blocks share a tile, each with a part of the
+// slices. At the end every block sends its sums to the blocks that add them up, by stores to their shared memory: block
+// r gets its SHARE of the rows from all blocks, adds them in the order of the blocks, so that results are bitwise
+// repeatable, and writes them. This needs no global memory, no flags and no second launch. Expect the time in which
+// memory delivers the bytes of B.
 //
 // Launch: THREADS threads, grid (ceil(N / COLS), ceil(M / ROWS), SPLIT), dynamic shared memory for SLOTS slices, the
-// sums of a tile, and two barriers for each slot. Maps of A with boxes of ROWS x 64 and of B with
-// COLS x 64, in the 128-byte swizzle.
+// sums of a tile, and two barriers for each slot. Tensor maps of A with boxes of ROWS x 64 and of B with COLS x 64, in
+// the 128-byte swizzle.
 
 #ifndef SPLIT
 #define SPLIT 4
@@ -19,9 +20,9 @@
 
 #include "specialised.cuh"
 
-#define SHARE (ROWS / SPLIT)  // rows of a tile that a block adds up
+#define SHARE (ROWS / SPLIT)  // rows of a tile that each block adds up
 
-// The group's sums to the blocks that add them up: block r has SHARE rows of each block's.
+// Sends the group's sums to the blocks that add them up: block r gets SHARE rows from each block.
 __device__ __forceinline__ void send_sums(const float (&sums)[SUMS], float* shares, unsigned rank, unsigned group) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
@@ -36,7 +37,7 @@ __device__ __forceinline__ void send_sums(const float (&sums)[SUMS], float* shar
     }
 }
 
-// The block's rows of C from the sums that all blocks have sent, in the order of the blocks.
+// Adds up the block's rows of C from the sums that all blocks have sent, in the order of the blocks, and stores them.
 __device__ __forceinline__ void add_shares(const float* shares, __nv_bfloat16* __restrict__ C, int M, int N,
                                            int first_row, int first_col) {
     constexpr int quads_of_row = COLS / 4;

@@ -1,12 +1,12 @@
-// fp8: the kernel of clusters on 8-bit floats (e4m3).
+// fp8: the kernel of clusters on 8-bit floats (e4m3): twice the multiply-adds per byte.
 //
-// Against clusters: a row of 128 bytes has 128 elements, and a product of wgmma 32 of them along k, so that the same
-// slots, copies and barriers feed twice the multiply-adds. The sums are no longer those of float: the tensor cores
-// align what they add at some 13 bits below the largest and cut off the rest, which a sum over thousands of k shows.
-// The vendor's library is run with the same kind of sums. Expect less than twice the rate of clusters: power is the
-// limit of both.
+// Against clusters: a row of 128 bytes has 128 elements, and a wgmma instruction takes 32 of them along k, so that the
+// same slots, copies and barriers feed twice the multiply-adds. The sums do not have the precision of float any more:
+// the tensor cores align the addends some 13 bits below the largest one and truncate the rest, which shows in a sum
+// over thousands of k. cuBLASLt is run with the same kind of sums. Expect less than twice the rate of clusters: power
+// limits both.
 //
-// Launch: as clusters; maps of A and B with boxes of 128 columns.
+// Launch: as clusters; tensor maps of A and B with boxes of 128 columns.
 
 #define E4M3
 

@@ -1,4 +1,4 @@
-// Slices of k copied by the threads themselves: tiles whose rows are 128 bytes along k, in the 128-byte swizzle.
+// Slices of k that the threads copy themselves, to tiles whose rows are 128 bytes along k, in the 128-byte swizzle.
 #pragma once
 
 #include "../common/async_copy.cuh"
@@ -6,7 +6,7 @@
 
 #define THREADS 256
 
-// Begins to copy TILE_ROWS rows of a slice to a tile; what lies outside the matrix becomes zero.
+// Starts copying TILE_ROWS rows of a slice to a tile; elements outside the matrix become zero.
 template <int TILE_ROWS>
 __device__ __forceinline__ void copy_slice(unsigned char* tile, const __nv_bfloat16* __restrict__ from, int first_row, int rows,
                                            int k, int K) {
@@ -20,7 +20,8 @@ __device__ __forceinline__ void copy_slice(unsigned char* tile, const __nv_bfloa
     }
 }
 
-// Begins to copy the slice at `k` to a slot, its TILE_ROWS rows of A and behind them TILE_COLS rows of B, as one group.
+// Starts copying the slice at `k` to a slot, TILE_ROWS rows of A followed by TILE_COLS rows of B, as one group of
+// copies.
 template <int TILE_ROWS, int TILE_COLS>
 __device__ __forceinline__ void copy_slot(unsigned char* slot, const __nv_bfloat16* __restrict__ A,
                                           const __nv_bfloat16* __restrict__ B, int first_row, int first_col, int M,

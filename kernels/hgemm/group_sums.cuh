@@ -1,11 +1,11 @@
-// The sums of a group of four warps, 64 rows of a tile of C: 4 j to 4 j + 3 of a thread lie in columns 8 j + 2 (lane %
-// 4) and the next, the first two in row lane / 4 of the warp's sixteen, the others eight rows below.
+// The sums of a group of four warps, 64 rows of a tile of C: a thread's sums 4 j to 4 j + 3 are in column 8 j + 2 (lane
+// % 4) and the next one: the first two in row lane / 4 of the warp's sixteen rows, the others eight rows below.
 #pragma once
 
 #include "../common/hopper.cuh"
 #include "../common/bf16.cuh"
 
-// From registers to C, two neighbouring elements at a time: no shared memory, and nothing to wait for.
+// Stores the sums from registers to C, two neighbouring elements at a time: no shared memory, and no wait.
 template <int SUMS>
 __device__ __forceinline__ void store_group(const float (&sums)[SUMS], __nv_bfloat16* __restrict__ C, int M, int N,
                                             int first_row, int first_col) {

@@ -1,4 +1,4 @@
-// What a block does that takes tile after tile: 09_clusters.cu says why.
+// A block that processes one tile after the other; 09_clusters.cu explains why.
 #pragma once
 
 #include "../sgemm/raster.cuh"
@@ -34,9 +34,9 @@ __device__ __forceinline__ void take_tiles(unsigned char* memory, const CUtensor
             multiply_slices(sums, ring, turn, group, slices);
             store_sums(sums, ring, c, group, (at.row * CLUSTER + rank) * ROWS, at.col * COLS);
         }
-        wait_stores_read<0>();  // a block that ends gives back what they read
+        wait_stores_read<0>();  // shared memory must not be released while stores read it
     }
 #if CLUSTER > 1
-    cluster_sync();  // a block that has ended takes no bytes and no arrivals
+    cluster_sync();  // a block that has ended cannot receive bytes or arrivals
 #endif
 }

@@ -1,10 +1,10 @@
-// A block whose warps have one job each: a producer that keeps the copy engine busy, and groups of four warps that
+// A block whose warps are specialised: a producer requests copies from the copy engine, and groups of four warps
 // multiply. All stages from specialised on share it.
 //
-// Slices of k, 128 bytes of each row, go round a ring of slots. Each slot has two barriers: `full`, on which the copy
-// engine reports the bytes of the slice, and `empty`, at which each group arrives when it is done with it. Warps
-// synchronize by these barriers alone, so the groups may drift apart by as many slices as there are slots: while one
-// stores its sums, the other has the tensor cores for itself.
+// Slices of k, 128 bytes of each row, pass through a ring buffer of slots. Each slot has two barriers: `full`, at which
+// the copy engine counts the bytes of the slice, and `empty`, at which each group arrives when it has read the slot.
+// Warps synchronize by these barriers alone, so the groups may be as many slices apart as there are slots: while one
+// group stores its sums, the other has the tensor cores to itself.
 #pragma once
 
 #include "group_sums.cuh"
@@ -52,7 +52,7 @@
 #endif
 #define SUMS (COLS / 2)
 #define PRODUCER_REGISTERS 40
-#define GROUP_REGISTERS (GROUPS <= 2 ? 232 : GROUPS == 3 ? 152 : 104)  // with the producer's no more than at the start
+#define GROUP_REGISTERS (GROUPS <= 2 ? 232 : GROUPS == 3 ? 152 : 104)  // with the producer's no more than at launch
 
 static_assert(ROWS % 64 == 0, "a group has 64 rows");
 static_assert(128 * (PRODUCER_REGISTERS + GROUPS * GROUP_REGISTERS) <= THREADS * (65536 / THREADS / 8 * 8),
@@ -81,7 +81,7 @@ struct Ring {
     }
 };
 
-// Which slot comes next, and in which parity of its phases.
+// The current slot of a ring, and the parity of the current phase of its barriers.
 struct Turn {
     unsigned slot = 0;
     unsigned parity = 0;
@@ -94,7 +94,7 @@ struct Turn {
     }
 };
 
-// The producer's thread has the maps brought while the barriers are made: they lie in device memory.
+// The producer's thread prefetches the tensor maps, which are in device memory, while the barriers are initialised.
 __device__ __forceinline__ void prefetch_maps(const CUtensorMap* a, const CUtensorMap* b) {
     if (threadIdx.x == 128 * GROUPS) {
         prefetch_map(a);
@@ -102,7 +102,7 @@ __device__ __forceinline__ void prefetch_maps(const CUtensorMap* a, const CUtens
     }
 }
 
-// Every thread of the block calls it, once.
+// All threads of the block have to call it, once.
 __device__ __forceinline__ Ring new_ring(unsigned char* memory) {
     const Ring ring = {memory};
     if (threadIdx.x == 0) {
@@ -120,8 +120,8 @@ __device__ __forceinline__ Ring new_ring(unsigned char* memory) {
     return ring;
 }
 
-// The producer's part of a tile: slices first_slice to end_slice of its rows of A and of B. With a cluster every block
-// brings its share of B to all of them.
+// The producer's part of a tile: requests slices first_slice to end_slice of its rows of A and of B. In a cluster every
+// block loads its share of B for all of them.
 __device__ __forceinline__ void bring_slices(const Ring& ring, Turn& turn, const CUtensorMap* a, const CUtensorMap* b,
                                              int first_row, int first_col, int first_slice, int end_slice) {
     for (int slice = first_slice; slice < end_slice; ++slice) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ void release(const Ring& ring, unsigned slot) {
     }
 }
 
-// A group's part of a tile: the sums of its 64 rows. One slice's products are always under way.
+// A group's part of a tile: computes the sums of its 64 rows. The products of one slice are always pending.
 __device__ __forceinline__ void multiply_slices(float (&sums)[SUMS], const Ring& ring, Turn& turn, unsigned group,
                                                 int slices) {
     unsigned last = 0;
@@ -175,8 +175,8 @@ __device__ __forceinline__ void multiply_slices(float (&sums)[SUMS], const Ring&
     release(ring, last);
 }
 
-// A group's sums as bfloat16 through shared memory to C, 64 columns at a time; the copy engine leaves out what lies
-// outside. The last stores may still be under way at the end: `wait_stores_read` before the block's.
+// Stores a group's sums as bfloat16 through shared memory to C, 64 columns at a time; the copy engine omits what is
+// outside. The last stores may still be pending when it returns: call `wait_stores_read` before the block ends.
 __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], const Ring& ring, const CUtensorMap* c,
                                            unsigned group, int first_row, int first_col) {
     const unsigned lane = threadIdx.x % 32;
@@ -186,7 +186,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], const Ring
     for (int piece = 0; piece < COLS / STORE_COLS; ++piece) {
         unsigned char* const memory = ring.piece(group, piece % STORES);
         if (first) {
-            // An odd number of pieces: the first one of a tile takes the place of the last one of the tile before.
+            // With an odd number of pieces the first one of a tile uses the memory of the last one of the tile before.
             wait_stores_read<COLS / STORE_COLS % STORES ? 0 : STORES - 1>();
         }
         sync_threads<128>(1 + group);
