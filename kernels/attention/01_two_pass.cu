@@ -1,8 +1,9 @@
-// two_pass: one warp per query; the largest score has to be known before the first weight can be computed.
+// two_pass: one warp per query and two passes over the keys, because each weight depends on the largest score.
 //
-// One pass over the keys finds the largest score of the query, a second one computes every score again, and adds up the
-// weights and the weighted values. Scores are never stored: a matrix of them grows with the square of the length.
-// Expect a small part of what float units give: each key is read twice by every query, and five shuffles add up each score.
+// The first pass over the keys finds the largest score of the query; the second computes every score again, and adds up
+// the weights and the weighted values. Scores are never stored: a matrix of scores would grow with the square of the
+// length. Expect a small part of the FP32 rate: every query reads each key twice, and each score takes a sum over five
+// shuffles.
 //
 // Launch: 256 threads, grid (ceil(n / 8), heads).
 

@@ -1,8 +1,9 @@
-// online: one pass; the running sums are rescaled whenever a larger score is found.
+// online: one pass over the keys; the running sums are rescaled whenever a larger score is found (online softmax).
 //
-// Against two_pass a score is computed once. A new largest score makes all weights before it too large by the same
-// factor, so the sums need one multiplication and nothing is read again (Milakov and Gimelshein, arXiv:1805.02867).
-// Expect up to twice two_pass's rate at best: the products with the values and their reads are the same.
+// Against two_pass each score is computed once. When a new largest score is found, all earlier weights are too large by
+// the same factor, so the sums need one multiplication and nothing is read again (Milakov and Gimelshein,
+// arXiv:1805.02867). Expect up to twice the rate of two_pass at best: the products with the values, and their reads,
+// are the same.
 //
 // Launch: 256 threads, grid (ceil(n / 8), heads).
 

@@ -1,9 +1,9 @@
-// mma_sync: both products on tensor cores; the weights go from one to the other in registers.
+// mma_sync: both products on tensor cores, with the weights passed from one to the other in registers.
 //
-// A warp has 16 queries, a block 64, and all of its warps share 64 keys and values at a time. The sums of the first
-// product lie in a lane just as the second one wants its left operand, once they are rounded to bfloat16. The largest
-// score of a row is exchanged between four lanes per 64 keys, not for every key. Expect many times online; loads and
-// products still alternate, and so do products and exponentials.
+// A warp has 16 queries and a block 64; all warps of a block share 64 keys and values at a time. Rounded to bfloat16,
+// the sums of the first product are already in the lanes in which the second product needs its left operand. The
+// largest score of a row is exchanged between four lanes once per 64 keys, not for every key. Expect many times the
+// rate of online; loads still alternate with products, and products with exponentials.
 //
 // Launch: 128 threads, grid (ceil(n / 64), heads).
 
@@ -13,7 +13,7 @@
 #define SIDE 64
 #define THREADS 128
 
-// Where piece `piece` of a row lies: 64 columns of all rows, then the next 64.
+// The offset of piece `piece` of a row: 64 columns of all rows, then the next 64 columns.
 __device__ __forceinline__ unsigned place_in_tile(unsigned row, unsigned piece) {
     return piece / 8 * SIDE * ROW_BYTES + place_of(row, piece % 8);
 }
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const unsigned values_at = static_cast<unsigned>(__cvta_generic_to_shared(tile_of_values));
     const size_t head = static_cast<size_t>(blockIdx.y) * n * HEAD;
     const int lane = threadIdx.x % 32;
-    const int row = blockIdx.x * SIDE + threadIdx.x / 32 * 16 + lane / 4;  // and the one 8 below
+    const int row = blockIdx.x * SIDE + threadIdx.x / 32 * 16 + lane / 4;  // and the row 8 below it
 
     unsigned query[HEAD / 16][4];
 #pragma unroll
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     const int end = CAUSAL ? min(n, static_cast<int>(blockIdx.x + 1) * SIDE) : n;
     for (int first = 0; first < end; first += SIDE) {
-        __syncthreads();  // the tiles before are done with
+        __syncthreads();  // the previous tiles have been read
         for (int i = threadIdx.x; i < SIDE * HEAD / 8; i += THREADS) {
             const int at = i / (HEAD / 8), piece = i % (HEAD / 8);
             const unsigned place = place_in_tile(at, piece);

@@ -1,12 +1,14 @@
-// ping_pong: the groups take turns with the tensor cores.
+// ping_pong: the two groups take turns on the tensor cores, so that one multiplies while the other computes
+// exponentials.
 //
-// Against wgmma: without synchronization the groups come to multiply at the same time, and then to compute exponentials
-// at the same time. A named barrier for each group lets one start its products only when the other has started its own,
-// so that the exponentials of one overlap the products of the other (Shah and others, arXiv:2407.08608, section 3.1).
+// Against wgmma: without synchronization the groups tend to multiply at the same time, and then to compute exponentials
+// at the same time. A named barrier for each group lets a group start its products only when the other has started its
+// own, so that the exponentials of one overlap the products of the other (Shah and others, arXiv:2407.08608, section
+// 3.1).
 //
-// Launch: THREADS threads, grid (ceil(n / QUERIES), heads), dynamic shared memory for the queries, SLOTS tiles of keys and
-// of values, and the barriers. Maps of three axes with boxes of 64 columns in the 128-byte swizzle: 64 rows of the result,
-// QUERIES of the queries, KEYS of keys and values.
+// Launch: THREADS threads, grid (ceil(n / QUERIES), heads), dynamic shared memory for the queries, SLOTS tiles of keys
+// and of values, and the barriers. Three-dimensional tensor maps with boxes of 64 columns in the 128-byte swizzle: 64
+// rows of the result, QUERIES rows of the queries, KEYS rows of keys and values.
 
 #define PING_PONG 1
 

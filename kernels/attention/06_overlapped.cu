@@ -1,12 +1,12 @@
-// overlapped: a group's exponentials are computed while its own product with the values is under way.
+// overlapped: a group computes exponentials while its own product with the values is still executing.
 //
-// Against ping_pong: the next scores are started first, then the product of the weights there are with their values.
-// Scores come back first, and become weights while the tensor cores are still busy. It takes registers for the scores of
-// one tile beside the weights of the one before (the same paper, section 3.2).
+// Against ping_pong: a group starts the products for the next scores first, and then the product of the current weights
+// with their values. The scores are finished first and become weights while the tensor cores are still busy. This needs
+// registers for the scores of one tile beside the weights of the tile before (the same paper, section 3.2).
 //
-// Launch: THREADS threads, grid (ceil(n / QUERIES), heads), dynamic shared memory for the queries, SLOTS tiles of keys and
-// of values, and the barriers. Maps of three axes with boxes of 64 columns in the 128-byte swizzle: 64 rows of the result,
-// QUERIES of the queries, KEYS of keys and values.
+// Launch: THREADS threads, grid (ceil(n / QUERIES), heads), dynamic shared memory for the queries, SLOTS tiles of keys
+// and of values, and the barriers. Three-dimensional tensor maps with boxes of 64 columns in the 128-byte swizzle: 64
+// rows of the result, QUERIES rows of the queries, KEYS rows of keys and values.
 
 #define PING_PONG 1
 #define OVERLAP 1

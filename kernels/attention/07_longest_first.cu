@@ -1,13 +1,14 @@
 // longest_first: in causal attention, the blocks with the most keys start first.
 //
-// Against overlapped: the last queries of a head see all keys, the first ones a tile, and blocks begin in the order of
-// their numbers. With the longest ones last, some SMs work on while others have run out of blocks. Here HEADS_TOGETHER heads
-// share the grid's first blocks, the last queries of each, then those before: what is left at the end is short, and the
-// keys and values of these heads stay in L2 meanwhile.
+// Against overlapped: the last queries of a head attend to all keys, the first ones to one tile, and blocks start in
+// the order of their numbers. With the longest blocks last, some SMs still work while others have no block left. Here
+// the first blocks of the grid are those with the last queries of HEADS_TOGETHER heads, followed by the blocks with the
+// queries before those: the blocks that are left at the end are short, and the keys and values of these heads stay in
+// L2.
 //
-// Launch: THREADS threads, grid (ceil(n / QUERIES), heads), dynamic shared memory for the queries, SLOTS tiles of keys and
-// of values, and the barriers. Maps of three axes with boxes of 64 columns in the 128-byte swizzle: 64 rows of the result,
-// QUERIES of the queries, KEYS of keys and values.
+// Launch: THREADS threads, grid (ceil(n / QUERIES), heads), dynamic shared memory for the queries, SLOTS tiles of keys
+// and of values, and the barriers. Three-dimensional tensor maps with boxes of 64 columns in the 128-byte swizzle: 64
+// rows of the result, QUERIES rows of the queries, KEYS rows of keys and values.
 
 #define PING_PONG 1
 #define OVERLAP 1

@@ -1,17 +1,18 @@
-// Attention by groups of four warps (wgmma) that one warp feeds by the copy engine (TMA): what the last stages share.
+// Attention by groups of four warps (wgmma), for which one warp requests tiles from the copy engine (TMA): the code
+// that the last stages share.
 //
-// A block has 64 queries for each group, of one head, and takes the keys and values of that head KEYS at a time, the last
-// ones first: only the first tiles that it takes can hold keys that a query does not see, and only these are masked. Keys
-// and values have a ring of slots each, since a key tile is done with long before its values are. `full` barriers count
-// the bytes of a tile, `empty` ones the groups that are done with it.
+// A block has 64 queries of one head for each group, and takes the keys and values of that head KEYS at a time, the
+// last ones first: only the first tiles that it takes can have keys that a query must not see, and only these are
+// masked. Keys and values have a ring buffer each, because a tile of keys is free long before its values are. `full`
+// barriers count the bytes of a tile, `empty` barriers the groups that have read it.
 //
-// The weights of a tile never leave the registers: a thread holds the scores of two queries, as the left operand of the
-// product with the values is to have them once they are rounded to bfloat16. Sums of weights are of one thread's share
-// of the keys until the end.
+// The weights of a tile never leave the registers: a thread has the scores of two queries in the layout that the left
+// operand of the product with the values needs once they are rounded to bfloat16. Until the end each thread sums the
+// weights of its own share of the keys.
 //
-// PING_PONG: the groups take turns with the tensor cores, so that one's powers are computed while the other multiplies.
-// OVERLAP: a group starts the next scores before the product with the values, and computes the powers of these scores
-// while that product is under way.
+// PING_PONG: the groups take turns, so that one computes exponentials while the other multiplies. OVERLAP: a group
+// starts the products for the next scores before the product with the values, and computes the exponentials of these
+// scores while that product is executing.
 #pragma once
 
 #include "../common/bf16.cuh"
@@ -36,13 +37,13 @@
 
 #define QUERIES (64 * GROUPS)
 #define THREADS (128 * (GROUPS + 1))
-#define PIECES (HEAD / 64)  // of 64 columns, the width of the swizzle
+#define PIECES (HEAD / 64)  // of 64 columns each, the width of the swizzle
 #define BYTES_OF_QUERIES (QUERIES * HEAD * 2)
 #define BYTES_OF_KEYS (KEYS * HEAD * 2)
 #define PRODUCER_REGISTERS (GROUPS == 2 ? 40 : 32)
-#define GROUP_REGISTERS (GROUPS == 2 ? 232 : 160)  // with the producer's no more than at the start
+#define GROUP_REGISTERS (GROUPS == 2 ? 232 : 160)  // with the producer's at most as many as at launch
 
-// The block's shared memory: queries, slots of keys, slots of values, barriers.
+// Layout of the block's shared memory: queries, slots of keys, slots of values, barriers.
 struct Tiles {
     unsigned char* memory;
 
@@ -72,7 +73,7 @@ struct Tiles {
     }
 };
 
-// Which slot comes next, and in which parity of its phases.
+// The current slot of a ring, and the parity of the current phase of its barriers.
 struct Turn {
     unsigned slot = 0;
     unsigned parity = 0;
@@ -85,7 +86,7 @@ struct Turn {
     }
 };
 
-// Every thread of the block calls it, once.
+// All threads of the block have to call it, once.
 __device__ __forceinline__ Tiles new_tiles(unsigned char* memory) {
     const Tiles tiles = {memory};
     if (threadIdx.x == 0) {
@@ -102,7 +103,7 @@ __device__ __forceinline__ Tiles new_tiles(unsigned char* memory) {
     return tiles;
 }
 
-// A tile of ROWS rows of a head, 64 columns after 64 columns.
+// Loads a tile of ROWS rows of a head, 64 columns at a time.
 template <int ROWS>
 __device__ __forceinline__ void bring(unsigned char* to, const CUtensorMap* map, int row, int head, Barrier* full) {
     barrier_expect(full, ROWS * HEAD * 2);
@@ -112,7 +113,7 @@ __device__ __forceinline__ void bring(unsigned char* to, const CUtensorMap* map,
     }
 }
 
-// The producer's part: the block's queries, and all tiles of keys and values, the last first.
+// The producer's part: requests the block's queries, and all tiles of keys and values, the last tiles first.
 __device__ __forceinline__ void bring_tiles(const Tiles& tiles, const CUtensorMap* q, const CUtensorMap* k,
                                             const CUtensorMap* v, int first_row, int head, int count) {
     Turn turn;
@@ -132,7 +133,7 @@ __device__ __forceinline__ void release(Barrier* empty) {
     }
 }
 
-// What a group does. A thread's two queries are `row` and the one eight rows below.
+// What a group computes. Each thread has two queries: `row` and the one eight rows below.
 struct Group {
     const Tiles& tiles;
     unsigned number;
@@ -142,7 +143,7 @@ struct Group {
     unsigned weights[KEYS / 16][4];
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
 
-    // Starts the products of the queries with a tile of keys; they are one group of products.
+    // Starts the products of the queries with a tile of keys, as one group of products.
     __device__ __forceinline__ void start_scores(float (&scores)[KEYS / 2]) {
         barrier_wait(tiles.keys_full(keys_turn.slot), keys_turn.parity);
         const unsigned long long a = tile_descriptor(tiles.queries(number));
@@ -156,7 +157,7 @@ struct Group {
         wgmma_commit();
     }
 
-    // Starts the product of the weights with a tile of values; one group of products.
+    // Starts the product of the weights with a tile of values, as one group of products.
     __device__ __forceinline__ void start_values(bool add) {
         barrier_wait(tiles.values_full(values_turn.slot), values_turn.parity);
         const unsigned long long b = columns_descriptor(tiles.values(values_turn.slot), KEYS * 128);
@@ -178,7 +179,8 @@ struct Group {
         values_turn.next();
     }
 
-    // Scores become weights, about the largest score so far; `shrink` is what earlier weights are to be multiplied with.
+    // Turns scores into weights relative to the largest score so far; earlier weights have to be multiplied by
+    // `shrink`.
     template <bool MASKED>
     __device__ __forceinline__ void weigh(float (&scores)[KEYS / 2], float (&shrink)[2], int first_key) {
 #pragma unroll
@@ -195,7 +197,7 @@ struct Group {
             }
             larger = fmaxf(larger, __shfl_xor_sync(0xffffffff, larger, 1));
             larger = fmaxf(larger, __shfl_xor_sync(0xffffffff, larger, 2));
-            // A query that has seen no key yet has no largest score: any number does for it.
+            // A query that has seen no key yet has no largest score: any finite number will do.
             const float about = MASKED && larger == -INFINITY ? 0.0f : larger * SCORE_FACTOR;
             shrink[half] = power_of_two(fmaf(largest[half], SCORE_FACTOR, -about));
             largest[half] = larger;
@@ -263,11 +265,11 @@ struct Group {
         round_weights(scores);
     }
 
-    // All tiles, the last first; those from `whole` on hold keys that some query does not see.
+    // All tiles, the last first; tiles from `whole` on have keys that some query must not see.
     __device__ __forceinline__ void take_tiles(int count, int whole) {
         float scores[KEYS / 2], shrink[2];
         if (PING_PONG && number == GROUPS - 1) {
-            pass_turn();  // the first turn is the first group's
+            pass_turn();  // the first group has the first turn
         }
         await_turn();
         start_scores(scores);
@@ -291,7 +293,8 @@ struct Group {
         wgmma_wait<0>();
     }
 
-    // The result as bfloat16, over the group's queries, to the array; rows outside are left out.
+    // Stores the result as bfloat16: to shared memory in place of the group's queries, then to the array. Rows outside
+    // the array are omitted.
     __device__ __forceinline__ void store(const CUtensorMap* o, int first_row, int head) {
         const unsigned lane = threadIdx.x % 32;
         const unsigned at = threadIdx.x % 128 / 32 * 16 + lane % 16;
@@ -325,7 +328,7 @@ struct Group {
     }
 };
 
-// What a block does with its queries, from `first_row` on.
+// What a block does for its queries, from `first_row` on.
 __device__ __forceinline__ void attend(unsigned char* memory, const CUtensorMap* o, const CUtensorMap* q,
                                        const CUtensorMap* k, const CUtensorMap* v, int first_row, int head, int length) {
     const Tiles tiles = new_tiles(memory);

@@ -1,4 +1,4 @@
-// What a build is for: heads of HEAD columns, full or CAUSAL, where a query sees no later key.
+// The problem that a build is for: heads of HEAD columns, full or CAUSAL attention (a query sees no later key).
 #pragma once
 
 #ifndef HEAD
@@ -8,7 +8,7 @@
 #define CAUSAL 0
 #endif
 
-// 1 / sqrt(HEAD), and log2(e), since powers of two are what the hardware has.
+// 1 / sqrt(HEAD) times log2(e), since the hardware computes powers of two.
 #define SCORE_FACTOR ((HEAD == 64 ? 0.125f : 0.08838834764f) * 1.44269504089f)
 
 __device__ __forceinline__ float power_of_two(float exponent) {

@@ -1,4 +1,4 @@
-// A query of a warp: each lane has some neighbouring columns of it, and of what it finds.
+// One query per warp: each lane has some neighbouring columns of the query and of the result.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,7 +15,7 @@ __device__ __forceinline__ void load_columns(float (&to)[OF_LANE], const __nv_bf
     }
 }
 
-// The product of the query and key `row`, in all lanes, as a power of two is to have it.
+// The dot product of the query and key `row`, in all lanes, scaled for use as the exponent of a power of two.
 __device__ __forceinline__ float score_of(const float (&query)[OF_LANE], const __nv_bfloat16* __restrict__ keys,
                                           int row) {
     float key[OF_LANE], sum = 0.0f;
