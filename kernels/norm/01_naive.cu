@@ -1,8 +1,8 @@
-// naive: one thread per row, which reads it for the centre, for the sum and for the result.
+// naive: one thread per row, which reads the row three times: for the centre, for the sum and for the result.
 //
-// Neighbouring threads read elements that lie a row apart, so that a warp touches 32 sectors for 32 elements, and comes
-// back for the rest of each sector later. Three passes over the data, and of a few thousand rows too few threads to fill
-// the GPU. Expect a few percent of the roof.
+// Neighbouring threads read elements that are one row apart, so a warp touches 32 sectors for 32 elements and reads the
+// rest of each sector later. It makes three passes over the data, and with a few thousand rows there are too few
+// threads to fill the GPU. Expect a few percent of the roof.
 //
 // `weight` and `bias` have one value for each column, where the norm has them.
 

@@ -1,8 +1,9 @@
-// warp_per_row: one warp per row, with lanes side by side; shuffles put together what the lanes have.
+// warp_per_row: one warp per row, with neighbouring lanes on neighbouring elements; shuffles combine the lanes'
+// results.
 //
-// Against naive a warp reads whole sectors, and there are 32 times the threads. There are no barriers: a warp's lanes
-// meet at each shuffle. Each element is still read three times, the second and third time from a cache at best. Expect
-// many times naive, limited by 2 or 4 bytes per load and by the passes.
+// Against naive a warp reads whole sectors, and there are 32 times as many threads. It needs no barrier, because the
+// lanes of a warp synchronize at each shuffle. Each element is still read three times, at best from a cache the second
+// and third time. Expect many times the rate of naive, limited by 2 or 4 bytes per load and by the passes.
 
 #include "statistics.cuh"
 

@@ -1,9 +1,9 @@
-// online: centre and sum in one pass, by merging the statistics of each element with those of all before it.
+// online: centre and sum in one pass, by merging the statistics of each element with those of all elements before it.
 //
-// Against warp_per_row a row is read twice, not three times: when a larger element comes, softmax scales the sum it has;
-// layer norm moves its mean. That is more arithmetic for each element (two exponentials, or a division), which a warp
-// has time for while it waits for memory. Expect a gain where rows are too long for a cache, and little where the second
-// pass was served from one; nothing for RMS norm, which has one sum only.
+// Against warp_per_row a row is read twice instead of three times. When a larger element is found, softmax rescales the
+// sum so far; layer norm updates its mean. This is more arithmetic per element (two exponentials, or a division), for
+// which a warp has time while it waits for memory. Expect a gain where rows are too long for a cache, little where the
+// second pass was served from a cache, and none for RMS norm, which has one sum only.
 
 #include "statistics.cuh"
 

@@ -1,9 +1,9 @@
-// vectors: one block per row, in vectors of 16 bytes; warps meet in shared memory.
+// vectors: one block per row, in vectors of 16 bytes; the warps combine their results in shared memory.
 //
-// Against online a load brings eight bfloat16 instead of one, so that enough bytes are in flight, and statistics are
-// merged once for each vector: inside it the largest is found, or the mean taken, before anything is summed. One barrier
-// for each row. The second read is served by L2 where the rows under way fit there. Expect most of what a kernel that
-// reads twice can have: two thirds of the roof where L2 does not help.
+// Against online a load has eight bfloat16 instead of one, so that enough bytes are in flight. Statistics are merged
+// once per vector: its largest element is found, or its mean computed, before anything is summed. There is one barrier
+// per row. The second read is served by L2 where the rows in process fit there. Expect most of what a kernel that reads
+// each row twice can reach: two thirds of the roof where L2 does not help.
 
 #include "vector_statistics.cuh"
 

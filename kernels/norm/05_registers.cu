@@ -1,11 +1,12 @@
 // registers: a row is kept in registers, so that each element is read once and written once.
 //
-// Against vectors THREADS threads hold a whole row, VECTORS vectors each, all loaded before the first is used. Short
-// rows take a warp or a part of one, and a block has several; the tile follows the length, so that a thread has 16 to 64
-// bytes in flight and several blocks fit an SM: while one waits for its row, others compute and store. Expect a copy's
-// speed until a row takes so many registers that one block fills the SM.
+// Against vectors, THREADS threads have a whole row in registers, VECTORS vectors each, all loaded before the first is
+// used. A short row takes a warp or a part of one, and a block has several rows. The launch is chosen by the length of
+// the rows, so that a thread has 16 to 64 bytes in flight and several blocks are resident on an SM: while one waits for
+// its row, others compute and store. Expect the speed of a copy until a row takes so many registers that one block
+// fills the SM.
 //
-// A row of just THREADS * VECTORS vectors takes a path without guards.
+// A row of exactly THREADS * VECTORS vectors takes a path without bounds checks.
 
 #include "vector_statistics.cuh"
 
@@ -25,7 +26,7 @@
 #define BLOCK 128
 #endif
 #ifndef MIN_BLOCKS
-#define MIN_BLOCKS 1  // that fit an SM: unpacked vectors take more registers than they need
+#define MIN_BLOCKS 1  // resident on an SM: unpacked vectors would take more registers than needed
 #endif
 
 constexpr int STEP = THREADS * PER_VECTOR<ELEMENT>;
@@ -53,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, MIN_BLOCKS)
     const int row = blockIdx.x * (BLOCK / THREADS) + threadIdx.x / THREADS;
     in += static_cast<size_t>(row) * n;
     out += static_cast<size_t>(row) * n;
-    // All lanes of a warp take part in its shuffles: past the last row they have a row of no elements.
+    // All lanes of a warp take part in its shuffles: past the last row they process a row of zero elements.
     if (n == VECTORS * STEP && (blockIdx.x + 1) * (BLOCK / THREADS) <= rows) {
         normalise(out, in, weight, bias, VECTORS * STEP);
     } else {

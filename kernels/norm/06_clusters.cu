@@ -1,9 +1,10 @@
-// clusters: the blocks of a cluster share a row, and exchange their statistics through shared memory.
+// clusters: the blocks of a cluster share a row, and exchange their statistics through distributed shared memory.
 //
-// Against registers a row of 65536 elements needs no block that fills an SM and that nothing overlaps with: CLUSTER
-// blocks hold a part each, and several fit an SM. A warp sends its statistics to every block of the cluster, one barrier
-// of the cluster follows, and each thread merges what has come, in the order of the warps. Nothing passes through the
-// memory of the device. The norms take fewer instructions (quick_norms.cuh). Expect long rows at the rate of short ones.
+// In registers a row of 65536 elements needs a block that fills an SM, so that nothing overlaps its waits. Here CLUSTER
+// blocks have a part of the row each, and several blocks are resident on an SM. A warp sends its statistics to every
+// block of the cluster, one barrier of the cluster follows, and each thread merges the received statistics in the order
+// of the warps. Nothing passes through global memory. The norms take fewer instructions (quick_norms.cuh). Expect long
+// rows at the rate of short ones.
 
 #include "../common/hopper.cuh"
 #include "quick_norms.cuh"

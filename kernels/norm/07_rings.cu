@@ -1,12 +1,12 @@
-// rings: persistent clusters whose blocks share row after row; rows are fetched, and statistics exchanged, ahead of
-// their use.
+// rings: persistent clusters that process one row after the other, with rows loaded and statistics exchanged ahead.
 //
-// Against clusters no block waits for a start, for a slower block of its cluster or for the latency of an exchange. A
-// block has the same columns of every row, so that their weights and biases stay in its shared memory. The copy engine
-// brings its parts of rows into a ring of STAGES. A warp sends the statistics of its share of a row to every block
-// before it normalises the row AHEAD of it: a store that counts its bytes at the receiver's barrier, without a fence or
-// a barrier of the cluster. A warp of its own merges what came, always in the order of the warps. Rows are drawn by
-// tickets, since not all clusters need run at once, nor be equally fast. Expect the roof for long rows.
+// Against clusters no block waits for its start, for a slower block of its cluster, or for the latency of an exchange.
+// A block has the same columns of every row, so that their weights and biases stay in its shared memory. The copy
+// engine loads the block's parts of rows into a ring buffer of STAGES slots. A warp sends the statistics of its share
+// of a row to every block AHEAD rows before it normalises that row: by a store whose bytes the receiver's barrier
+// counts, without a fence or a barrier of the cluster. One more warp merges the received statistics, always in the
+// order of the warps. Rows are assigned by tickets, since not all clusters run at once, nor equally fast. Expect the
+// roof for long rows.
 //
 // Launch: THREADS threads, dynamic shared memory for STAGES parts of a row and as many more as the norm has parameters.
 
@@ -20,7 +20,7 @@
 #define ELEMENT bfloat16
 #endif
 #ifndef BLOCK
-#define BLOCK 128  // threads that normalise; two warps more bring rows and merge statistics
+#define BLOCK 128  // threads that normalise; two more warps load rows and merge statistics
 #endif
 #ifndef VECTORS
 #define VECTORS 1
@@ -43,11 +43,11 @@ using Chosen = Quick<NORM>;
 constexpr int WARPS = BLOCK / 32;
 constexpr int THREADS = BLOCK + 64;
 constexpr int PRODUCER = WARPS, MERGER = WARPS + 1;
-constexpr int PART = BLOCK * VECTORS * PER_VECTOR<ELEMENT>;  // of a row: this block's elements
+constexpr int PART = BLOCK * VECTORS * PER_VECTOR<ELEMENT>;  // elements of a row that this block has
 constexpr int SENDERS = CLUSTER * WARPS;
-constexpr int MAILS = 2 * (AHEAD + 1);  // rows whose statistics may be on their way or unread: nobody waits for a place
-// The first block of a cluster draws a row for a slot when it has stored the one before in it. It knows then that all have
-// read the statistics MAILS rows before that, and so have stored the row STAGES before those.
+constexpr int MAILS = 2 * (AHEAD + 1);  // rows whose statistics may be unread, so that no sender waits
+// The first block of a cluster draws a row for a slot once it has stored the previous row in that slot. By then all
+// blocks have read the statistics of MAILS rows before, and so have stored the row STAGES before those.
 constexpr int DRAWN = 2 * STAGES + MAILS;
 
 struct Shared {
@@ -55,13 +55,14 @@ struct Shared {
     int4 rows[DRAWN];
     Factors factors[STAGES];
     Barrier full[STAGES], merged[STAGES];
-    Barrier empty[STAGES];  // every thread that reads a slot arrives: racecheck orders only what that thread read
+    Barrier empty[STAGES];  // each reading thread arrives: racecheck orders only its own reads
     Barrier came[MAILS], read[MAILS];
     Barrier drawn[DRAWN];
 };
 
-// One thread: has this block's part of each row of the cluster brought, until all rows are taken; the last slot that it
-// fills has a row beyond them. Rows that are no whole vectors begin anywhere: they are read by the threads that need them.
+// One thread: requests this block's part of each row of the cluster, until all rows are taken; the last slot that it
+// fills has a row index past the end. Rows that are not a multiple of 16 bytes begin at any address: the threads that
+// need them load them.
 __device__ __forceinline__ void bring_rows(Shared& shared, uint4* ring, const ELEMENT* __restrict__ in,
                                            unsigned long long* tickets, int rows, int n) {
     const unsigned rank = blockIdx.x % CLUSTER;
@@ -76,7 +77,7 @@ __device__ __forceinline__ void bring_rows(Shared& shared, uint4* ring, const EL
     for (bool more = true; more; turn.next(), drawn.next()) {
         unsigned long long ticket = 0;
         if (rank == 0) {
-            ticket = atomicAdd(tickets, 1ull) % (rows + gridDim.x / CLUSTER);  // each cluster draws one beyond the rows
+            ticket = atomicAdd(tickets, 1ull) % (rows + gridDim.x / CLUSTER);  // each cluster draws one past the end
         }
         barrier_wait(&shared.empty[turn.slot], turn.parity ^ 1);
         if (rank == 0) {
@@ -98,7 +99,7 @@ __device__ __forceinline__ void bring_rows(Shared& shared, uint4* ring, const EL
     }
 }
 
-// One warp: merges what all warps of the cluster have sent for each row.
+// One warp: merges the statistics that all warps of the cluster have sent for each row.
 __device__ __forceinline__ void merge_rows(Shared& shared, int rows, int n) {
     const int lane = threadIdx.x % 32;
     if (lane == 0) {
@@ -135,7 +136,7 @@ __device__ __forceinline__ void merge_rows(Shared& shared, int rows, int n) {
     }
 }
 
-// A vector of a row: from the ring if it is there, from memory otherwise; zeros beyond the row.
+// A vector of a row: from the ring buffer if it was loaded there, else from global memory; zeros beyond the row.
 template <bool WHOLE>
 __device__ __forceinline__ uint4 take_vector(const uint4* in_ring, const ELEMENT* __restrict__ row, int first, int n) {
     if (WHOLE || (n % PER_VECTOR<ELEMENT> == 0 && first < n)) {
@@ -144,7 +145,8 @@ __device__ __forceinline__ uint4 take_vector(const uint4* in_ring, const ELEMENT
     return load_vector(row, first, n);
 }
 
-// WARPS warps: statistics of each row, and AHEAD rows later what they make of it. WHOLE: all parts of a row are full.
+// WARPS warps: compute the statistics of each row, and AHEAD rows later normalise and store it. WHOLE: all parts of a
+// row are full.
 template <bool WHOLE>
 __device__ __forceinline__ void normalise_rows(Shared& shared, uint4* ring, ELEMENT* __restrict__ out,
                                                const ELEMENT* __restrict__ in, const ELEMENT* __restrict__ weight,
@@ -155,7 +157,7 @@ __device__ __forceinline__ void normalise_rows(Shared& shared, uint4* ring, ELEM
     const unsigned sender = rank * WARPS + threadIdx.x / 32;
     const int first = rank * PART + threadIdx.x * PER_VECTOR<ELEMENT>;
     ring += threadIdx.x;
-    // Where this thread's weights and biases wait: nobody else reads them.
+    // This thread's weights and biases; no other thread reads them.
     uint4* const weights = ring + STAGES * BLOCK * VECTORS;
     uint4* const biases = weights + BLOCK * VECTORS;
 #pragma unroll
@@ -170,7 +172,7 @@ __device__ __forceinline__ void normalise_rows(Shared& shared, uint4* ring, ELEM
     RingTurn<STAGES> coming, going;
     RingTurn<MAILS> sent;
     RingTurn<DRAWN> next, last;
-    int ahead = 0;  // rows whose statistics are sent and that are not stored
+    int ahead = 0;  // rows whose statistics have been sent and that have not been stored
     for (bool more = true; more || ahead > 0;) {
         if (more) {
             barrier_wait(&shared.full[coming.slot], coming.parity);
@@ -258,5 +260,5 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 
     } else {
         normalise_rows<false>(shared, ring, out, in, weight, bias, rows, n);
     }
-    cluster_sync();  // a block that has ended takes no statistics
+    cluster_sync();  // a block that has ended cannot receive statistics
 }

@@ -1,7 +1,8 @@
-// The norms in fewer instructions: exponentials in one, and the statistics of a warp's lanes merged at once (`merge_warp`).
+// The norms in fewer instructions: exponentials in one instruction, and the statistics of a warp's lanes merged at once
+// (`merge_warp`).
 //
-// Merging lanes pair by pair takes five merges in each, with two exponentials or a division. At once, all lanes take the
-// warp's centre first and rescale their own sums to it; then five additions are left.
+// Merging lanes pair by pair takes five merges per lane, with two exponentials or a division each. Here all lanes first
+// agree on the centre of the warp and rescale their own sums to it; then five additions are left.
 #pragma once
 
 #include "../common/powers.cuh"
@@ -15,7 +16,7 @@ __device__ __forceinline__ float sum_of_warp(float value) {
     return value;
 }
 
-// Bits of floats, so that integers are in the same order. It is its own inverse.
+// Maps the bits of floats to integers in the same order. It is its own inverse.
 __device__ __forceinline__ int ordered(int bits) {
     return bits >= 0 ? bits : bits ^ 0x7fffffff;
 }
@@ -59,7 +60,7 @@ struct Quick<LayerNorm> : LayerNorm {
     }
 };
 
-// A vector, normalised; the weights and biases of its columns are vectors too.
+// Normalises a vector; the weights and biases of its columns are vectors too.
 template <typename Norm, typename T>
 __device__ __forceinline__ void normalise_vector(float (&x)[PER_VECTOR<T>], uint4 vector, Factors factors, uint4 weight,
                                                  uint4 bias) {

@@ -1,12 +1,14 @@
-// What a row is normalised by, and how: softmax, RMS norm and layer norm behind one interface.
+// The statistics that a row is normalised by, and the normalisation: softmax, RMS norm and layer norm behind one
+// interface.
 //
-// The statistics of some elements are a centre (the largest, nothing, the mean), a sum of terms about that centre and
-// the number of elements. `merge` makes those of two sets from those of each, so that a row may be read once, by any
-// number of threads: the online softmax, and for layer norm the update of Chan, Golub and LeVeque, "Updating formulae
-// and a pairwise algorithm for computing sample variances" (1979), in which nothing cancels.
+// The statistics of some elements are a centre (the largest element, nothing, or the mean), a sum of terms about that
+// centre, and the number of elements. `merge` combines the statistics of two sets into those of their union, so that a
+// row can be read once, by any number of threads: for softmax this is the online softmax, for layer norm the update of
+// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979), which
+// has no cancellation.
 //
-// A norm has MEMBERS, how many members of Statistics it uses, from the first on, and PARAMETERS, how many arrays of
-// one value for each column: a weight, then a bias.
+// A norm has MEMBERS, the number of members of Statistics that it uses, from the first on, and PARAMETERS, the number
+// of arrays with one value for each column: a weight, then a bias.
 #pragma once
 
 #include "../common/vectors.cuh"
@@ -98,7 +100,7 @@ struct LayerNorm {
     }
 };
 
-// The statistics of no element.
+// The statistics of zero elements.
 template <typename Norm>
 __device__ __forceinline__ Statistics nothing() {
     return {0.0f, Norm::START, 0.0f};
@@ -111,7 +113,7 @@ __device__ __forceinline__ Statistics statistics_of(float x) {
     return {Norm::term(x, centre), centre, 1.0f};
 }
 
-// The normalised element of column i.
+// Normalises the element of column i.
 template <typename Norm, typename T>
 __device__ __forceinline__ float normalised(float x, Factors row, const T* __restrict__ weight,
                                             const T* __restrict__ bias, int i) {
@@ -120,7 +122,7 @@ __device__ __forceinline__ float normalised(float x, Factors row, const T* __res
     return Norm::apply(x, row, times, plus);
 }
 
-// Those of the lane whose number differs in the bit `distance`.
+// The statistics of the lane whose number differs from this one's in the bit `distance`.
 template <typename Norm>
 __device__ __forceinline__ Statistics of_other_lane(Statistics own, int distance) {
     Statistics other = own;
@@ -134,7 +136,7 @@ __device__ __forceinline__ Statistics of_other_lane(Statistics own, int distance
     return other;
 }
 
-// Those of LANES neighbouring lanes, a power of two, in each of them.
+// Merges the statistics of LANES neighbouring lanes, a power of two; each of them gets the result.
 template <typename Norm, int LANES>
 __device__ __forceinline__ Statistics merged_lanes(Statistics own) {
 #pragma unroll

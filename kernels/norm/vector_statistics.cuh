@@ -1,9 +1,9 @@
-// Statistics of vectors of 16 bytes, of groups of threads, and what they normalise.
+// Statistics of vectors of 16 bytes and of groups of threads, and the normalisation of vectors.
 #pragma once
 
 #include "statistics.cuh"
 
-// Calls `each` with every element of COUNT vectors of a row of n elements: vector k begins with element first + k * step.
+// Calls `each` with every element of COUNT vectors of a row of n elements: vector k begins at element first + k * step.
 template <typename T, int COUNT, typename Each>
 __device__ __forceinline__ void for_elements(const uint4 (&vectors)[COUNT], int first, int step, int n, Each each) {
 #pragma unroll
@@ -34,8 +34,8 @@ __device__ __forceinline__ Statistics statistics_of(const uint4 (&vectors)[COUNT
     return {sum, centre, static_cast<float>(count)};
 }
 
-// Those of the GROUP neighbouring threads of a group, a power of two, in each of them. A group of more than a warp
-// is the whole block.
+// Merges the statistics of the GROUP neighbouring threads of a group, a power of two; each of them gets the result. A
+// group of more than a warp is the whole block.
 template <typename Norm, int GROUP>
 __device__ __forceinline__ Statistics merged_threads(Statistics own) {
     own = merged_lanes<Norm, (GROUP < 32 ? GROUP : 32)>(own);
@@ -50,7 +50,7 @@ __device__ __forceinline__ Statistics merged_threads(Statistics own) {
     return own;
 }
 
-// Normalises a vector of a row that begins with its element `first`, and stores it.
+// Normalises and stores the vector of a row that begins at element `first`.
 template <typename Norm, typename T>
 __device__ __forceinline__ void store_normalised(T* __restrict__ row, uint4 vector, Factors factors,
                                                  const T* __restrict__ weight, const T* __restrict__ bias, int first,
