@@ -1,10 +1,10 @@
-// atomics: one atomic operation for each element, all on the same word.
+// atomics: one atomic operation per element, all on the same word: correct, and limited by one word.
 //
-// It is correct, and slow: the word lives in one slice of L2, which takes one update after the other. Expect a rate
-// that has nothing to do with the bandwidth of the memory.
+// The word is in one slice of L2, which performs one update after the other. Expect a rate that has nothing to do with
+// the bandwidth of memory.
 //
-// `result` is updated: it holds what came before. The sum is not repeatable to the last bits, for atomics come in any
-// order; the maximum is.
+// `result` is updated: it has the value from before the launch. The sum is not repeatable to the last bits, because
+// atomics are performed in any order; the maximum is.
 
 #include "operations.cuh"
 

@@ -1,9 +1,9 @@
-// shared_tree: a block halves its elements in shared memory until one is left, and only that is an atomic operation.
+// shared_tree: a block reduces its elements in shared memory by repeated halving, then does one atomic operation.
 //
-// Against atomics there is one of them for BLOCK elements. In return there is a barrier for each halving, at which more
-// and more threads have nothing to do, and a thread still loads only 4 bytes. Expect a third of the roof at best.
+// Against atomics there is one atomic operation per BLOCK elements. But each halving needs a barrier, at which more and
+// more threads have nothing to do, and a thread still loads only 4 bytes. Expect a third of the roof at best.
 //
-// The sum is not repeatable to the last bits: blocks come in any order.
+// The sum is not repeatable to the last bits, because blocks finish in any order.
 
 #include "operations.cuh"
 

@@ -1,10 +1,11 @@
-// shuffles: a fixed grid walks the array with four loads of 16 bytes under way, and warps end by shuffles.
+// shuffles: a fixed grid loops over the array with four loads of 16 bytes in flight per thread; warps reduce by
+// shuffles.
 //
 // Against shared_tree a thread combines many elements in a register before any synchronization; then five shuffles, one
-// barrier and five shuffles more make one number of a block's. There are as many atomic operations as blocks, a
-// thousand or two, instead of one for 256 elements. Expect the roof but for the start and the end of the grid.
+// barrier and five more shuffles give the block's result. There are as many atomic operations as blocks, a thousand or
+// two, instead of one per 256 elements. Expect the roof, less the start and the end of the grid.
 //
-// The sum is not repeatable to the last bits: blocks come in any order.
+// The sum is not repeatable to the last bits, because blocks finish in any order.
 
 #include "block_reduction.cuh"
 

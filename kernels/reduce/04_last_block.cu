@@ -1,9 +1,10 @@
-// last_block: each block leaves its number in memory, and the one that comes last combines them all, in their order.
+// last_block: each block stores its result in global memory, and the block that finishes last combines all of them in
+// order.
 //
-// Against shuffles the result repeats bit by bit, and it need not be set before the launch. A block stores its part,
-// fences, and counts itself; who counts last knows that all parts are there, tells its block at a barrier, and all read
-// them. The counter starts the next launch at zero again. Expect the time of shuffles and about a microsecond more, for
-// a second access to memory.
+// Against shuffles the result is bitwise repeatable and need not be initialised before the launch. A block stores its
+// part, executes a fence, and increments a counter. The thread that increments it last knows that all parts are stored
+// and tells its block through shared memory at a barrier; then all its threads read the parts. The counter is zero
+// again for the next launch. Expect the time of shuffles and about a microsecond more, for a second access to memory.
 
 #include "block_reduction.cuh"
 

@@ -1,8 +1,9 @@
-// scan_chained: running sums in one pass; each tile waits for the sum of all before it from its predecessor.
+// scan_chained: running sums in one pass; each tile waits for its predecessor to publish the sum of all tiles before.
 //
-// Scanning tiles, then their sums, then adding these reads the array twice. Here a tile stays in registers until the tile
-// before it has published the sum up to its end, so that each element is read once and written once. But the sums go from
-// block to block, a trip through L2 for each tile: expect that trip for every tile, whatever the bandwidth is.
+// Scanning the tiles, then their sums, then adding these would read the array twice. Here a tile stays in registers
+// until the tile before it has published the sum up to its end, so that each element is read once and written once. But
+// the sums go from block to block, and each step takes a round trip through L2: expect the time of that trip for every
+// tile, whatever the bandwidth.
 //
 // Sums are of 32-bit integers and wrap around; they are the same in every run.
 

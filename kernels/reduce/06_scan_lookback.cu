@@ -1,15 +1,15 @@
-// scan_lookback: a tile publishes its own sum first, and looks back over as many tiles as it must.
+// scan_lookback: a tile publishes its own sum at once, and looks back over as many earlier tiles as it needs.
 //
-// Against scan_chained no tile waits for a chain: one that does not know the sum before it adds up what its
-// predecessors have published, their own sums or, from the first one that has it, the sum up to there. A warp looks at
-// 32 of them at once. This is decoupled look-back (D. Merrill, M. Garland, "Single-pass parallel prefix scan with
+// Against scan_chained no tile waits for a chain: a tile adds up what its predecessors have published, back to the
+// first one that has published the sum of everything up to its end; the others have published their own sums. A warp
+// reads 32 of them at once. This is decoupled look-back (D. Merrill, M. Garland, "Single-pass parallel prefix scan with
 // decoupled look-back", NVIDIA NVR-2016-002). Expect the speed of a copy.
 //
-// Sums are of 32-bit integers and wrap around; they are the same in every run, whatever tiles looked back to.
+// Sums are of 32-bit integers and wrap around; they are the same in every run, however far tiles look back.
 
 #include "tile_scan.cuh"
 
-// The sum of all tiles before this one. All lanes of a warp must call it.
+// The sum of all tiles before this one. All lanes of a warp have to call it.
 __device__ __forceinline__ int look_back(const TileState* states, Ticket ticket) {
     const int lane = threadIdx.x % 32;
     int before = 0;

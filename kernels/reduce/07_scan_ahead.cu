@@ -1,10 +1,11 @@
-// scan_ahead: a block takes tile after tile, publishes their sums as they come, and stores them once all before are known.
+// scan_ahead: a persistent block loads tiles and publishes their sums ahead, and stores a tile once all sums before it
+// are known.
 //
 // Against scan_lookback tiles are loaded and added up before the sums of the tiles before them are known. A producer
-// draws tickets and has the copy engine bring tiles, up to STAGES ahead. One warp adds up each tile as soon as it is
-// there and publishes the sum; another finds the sum before each: that of the block's tile before, which it knows, and
-// the sums of the tiles since then, all published long ago. So tiles wait in shared memory for what other blocks tell,
-// while the other warps scan and store those before. Expect the speed of a copy.
+// draws tickets and requests tiles from the copy engine, up to STAGES ahead. One warp adds up each tile as soon as it
+// has arrived and publishes the sum. Another warp finds the sum before each tile: that of the block's previous tile,
+// which it knows, plus the sums of the tiles since then, which were published long ago. So tiles wait in shared memory
+// for the sums of other blocks, while the other warps scan and store earlier tiles. Expect the speed of a copy.
 //
 // Sums are of 32-bit integers and wrap around; they are the same in every run.
 //
@@ -17,32 +18,32 @@
 #define STAGES 7
 #endif
 #ifndef WORDS
-#define WORDS 5  // of what tiles have published, that a lane has on their way at once
+#define WORDS 5  // states of tiles that each lane loads at once
 #endif
 
 constexpr unsigned PRODUCER = WARPS, ADDER = WARPS + 1, LOOKER = WARPS + 2;
 constexpr int THREADS = 32 * (WARPS + 3);
-constexpr int VECTORS_OF_PART = 32 * VECTORS;  // a part of a tile is a warp's
+constexpr int VECTORS_OF_PART = 32 * VECTORS;  // each warp has one part of a tile
 
-// Every thread arrives after its own reads and writes. Lane 0 could arrive for its warp, behind __syncwarp, and takes as
-// long; but racecheck orders the accesses of a thread that arrives, and none of the other lanes'.
+// Every thread arrives after its own reads and writes. Lane 0 could arrive for its warp after a __syncwarp, which takes
+// as long; but racecheck orders only the accesses of a thread that arrives, not those of the other lanes.
 struct Shared {
     Barrier full[STAGES], summed[STAGES], found[STAGES], empty[STAGES];
     Ticket tickets[STAGES];
     int sums[STAGES][WARPS];    // of the parts of a tile
-    int before[STAGES][WARPS];  // of all before a part
+    int before[STAGES][WARPS];  // of everything before a part
 };
 
 using Turn = RingTurn<STAGES>;
 
-// One thread: has tiles brought until all are taken; the last slot that it fills has a ticket beyond them.
+// One thread: requests tiles until all are taken; the last slot that it fills has a ticket past the last tile.
 __device__ __forceinline__ void bring_tiles(Shared& shared, int* ring, const int* __restrict__ in,
                                             unsigned long long* tickets, unsigned tiles, size_t n) {
     Turn turn;
     for (bool more = true; more; turn.next()) {
-        // Drawn when it can come at once: others wait for the sums of all tiles before theirs.
+        // A ticket is drawn when its tile can be loaded at once, because other blocks wait for the tile's sum.
         barrier_wait(&shared.empty[turn.slot], turn.parity ^ 1);
-        const Ticket ticket = next_ticket(tickets, tiles + gridDim.x);  // each block draws one beyond the tiles
+        const Ticket ticket = next_ticket(tickets, tiles + gridDim.x);  // each block draws one past the last tile
         more = ticket.tile < tiles;
         shared.tickets[turn.slot] = ticket;
         const size_t first = static_cast<size_t>(ticket.tile) * TILE;
@@ -54,7 +55,7 @@ __device__ __forceinline__ void bring_tiles(Shared& shared, int* ring, const int
     }
 }
 
-// This lane's vector k of a part of the tile in a slot, which has no end in it if the tile is WHOLE.
+// This lane's vector k of a part of the tile in a slot. The array does not end inside a WHOLE tile.
 template <bool WHOLE>
 __device__ __forceinline__ int4 vector_of(const int* slot, const int* __restrict__ in, unsigned tile, unsigned part, int k,
                                           size_t n) {
@@ -63,7 +64,8 @@ __device__ __forceinline__ int4 vector_of(const int* slot, const int* __restrict
     return WHOLE || i + 4 <= n ? reinterpret_cast<const int4*>(slot)[in_tile] : load_four(in, i, n);
 }
 
-// The sum of a tile; `of_part` gets that of the part with this lane's number. All lanes of a warp must call it.
+// The sum of a tile; `of_part` becomes the sum of the part that has this lane's number. All lanes of a warp have to
+// call it.
 template <bool WHOLE>
 __device__ __forceinline__ int add_up_parts(int& of_part, const int* slot, const int* __restrict__ in, unsigned tile,
                                             size_t n) {
@@ -107,7 +109,7 @@ __device__ __forceinline__ void add_up_tiles(Shared& shared, const int* ring, co
     }
 }
 
-// The sum of what tiles `from` to `to` have published, once all have. All lanes of a warp must call it.
+// The sum of the published sums of tiles `from` to `to`, once all are published. All lanes of a warp have to call it.
 __device__ __forceinline__ int sum_of_tiles(const TileState* states, unsigned launch, unsigned from, unsigned to) {
     int own = 0;
     for (unsigned first = from; first < to; first += 32 * WORDS) {
@@ -152,7 +154,7 @@ __device__ __forceinline__ void look_back(Shared& shared, const TileState* state
     }
 }
 
-// A warp: scans its part of the tile in a slot, gives the slot back, and stores the part.
+// One warp: scans its part of the tile in a slot, frees the slot, and stores the part.
 template <bool WHOLE>
 __device__ __forceinline__ void scan_and_store(Shared& shared, const int* ring, Turn turn, int* __restrict__ out,
                                                const int* __restrict__ in, unsigned tile, size_t n) {

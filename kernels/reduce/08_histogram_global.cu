@@ -1,7 +1,7 @@
-// histogram_global: each element is counted in memory, by an atomic operation.
+// histogram_global: each element is counted in global memory, by one atomic operation.
 //
-// 256 words take all the updates, which L2 makes one after the other for each word. Expect a rate far below that of
-// memory, and a worse one where all elements fall into one bin. The counts do not depend on the order.
+// All updates go to 256 words, and L2 performs the updates of one word one after the other. Expect a rate far below
+// that of memory, and a lower one where all elements fall into one bin. The counts do not depend on the order.
 
 #include "bins.cuh"
 

@@ -1,8 +1,8 @@
-// histogram_shared: a block counts in shared memory, and adds its counts to those in memory at the end.
+// histogram_shared: a block counts in shared memory, and adds its counts to those in global memory at the end.
 //
-// Against histogram_global an update is an atomic operation in the SM's own shared memory, and memory gets 256 updates
-// for each block of a fixed grid. Lanes of a warp that update one bin are still serialized. Expect most of the roof
-// where the values are spread, and a thirty-second of the shared memory's rate where all fall into one bin.
+// Against histogram_global an update is an atomic operation in the SM's own shared memory, and global memory gets 256
+// updates for each block of a fixed grid. Lanes of a warp that update the same bin are still serialized. Expect most of
+// the roof where the values are spread, and one thirty-second of the shared memory rate where all fall into one bin.
 
 #include "bins.cuh"
 #include "share_of_thread.cuh"

@@ -1,4 +1,4 @@
-// The bin of a value, of BINS equal ones from 0 up to 1; -1 for a value outside.
+// The bin of a value, of BINS equally wide bins from 0 to 1; -1 for a value outside.
 #pragma once
 
 constexpr int BINS = 256;

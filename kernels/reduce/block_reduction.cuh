@@ -1,4 +1,4 @@
-// What a thread makes of its share of an array, and a block of its threads'.
+// The reduction of a thread's share of an array, and of the results of all threads of a block.
 #pragma once
 
 #include "operations.cuh"
@@ -9,7 +9,7 @@ __device__ __forceinline__ float of_quad(float4 value) {
     return Operation::combine(Operation::combine(value.x, value.y), Operation::combine(value.z, value.w));
 }
 
-// One thread's share of n floats, combined in a fixed order.
+// The reduction of one thread's share of n floats, in a fixed order.
 template <typename Operation>
 __device__ __forceinline__ float share_of_thread(const float* __restrict__ in, size_t n) {
     float own = Operation::START;
@@ -28,7 +28,8 @@ __device__ __forceinline__ float of_warp(float own) {
     return own;
 }
 
-// Of all threads of a block of whole warps, in thread 0; called once in a kernel, or with a barrier in between.
+// The reduction over all threads of a block of whole warps, in thread 0. Call it once per kernel, or with a barrier in
+// between.
 template <typename Operation>
 __device__ __forceinline__ float of_block(float own) {
     __shared__ float of_warps[32];

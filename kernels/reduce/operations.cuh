@@ -1,5 +1,5 @@
-// The two operations of the stages that make one number of an array: what they start from, how two numbers become one,
-// and how a number is put into one in memory at once.
+// The two operations of the stages that reduce an array to one number (sum, maximum): the value to start from, how two
+// numbers are combined, and how a number is combined with one in memory by an atomic operation.
 #pragma once
 
 struct Sum {
@@ -19,8 +19,8 @@ struct Max {
     static __device__ __forceinline__ float combine(float a, float b) {
         return fmaxf(a, b);
     }
-    // There is no atomic maximum of floats. The bits of positive ones are in the order of integers, those of negative
-    // ones in the opposite order and, as unsigned integers, above all positive ones.
+    // There is no atomic maximum for floats. The bits of positive floats are in the order of integers; those of
+    // negative floats are in the opposite order and, as unsigned integers, above all positive ones.
     static __device__ __forceinline__ void into(float* result, float value) {
         if (__float_as_int(value) >= 0) {
             atomicMax(reinterpret_cast<int*>(result), __float_as_int(value));

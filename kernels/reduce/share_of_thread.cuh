@@ -1,10 +1,10 @@
-// What the threads of a grid take of an array.
+// How the elements of an array are divided among the threads of a grid.
 #pragma once
 
 #include "../common/quads.cuh"
 
-// One thread's share of n floats, in a fixed order: of_four takes each float4, a grid apart, of which LOADS are under way
-// at once and none is to stay in a cache; of_one takes at most one of the last n % 4 floats.
+// One thread's share of n floats, in a fixed order: of_four gets each float4, one grid apart, of which LOADS are in
+// flight at once and none is kept in a cache; of_one gets at most one of the last n % 4 floats.
 template <int LOADS, typename OfFour, typename OfOne>
 __device__ __forceinline__ void for_share_of_thread(const float* __restrict__ in, size_t n, OfFour of_four, OfOne of_one) {
     const size_t thread = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -1,7 +1,7 @@
-// The inclusive scan of a tile of integers, held in registers, and what tiles tell each other through memory.
+// The inclusive scan of a tile of integers in registers, and how tiles communicate through global memory.
 //
-// A tile is BLOCK * VECTORS int4. A warp has a part of it that lies together, a lane every 32nd int4 of that: loads and
-// stores are whole lines, and no element moves to another thread.
+// A tile is BLOCK * VECTORS int4. Each warp has a contiguous part of it, and each lane every 32nd int4 of that part:
+// loads and stores are whole lines, and no element moves to another thread.
 #pragma once
 
 #ifndef BLOCK
@@ -14,14 +14,14 @@
 constexpr int WARPS = BLOCK / 32;
 constexpr int TILE = BLOCK * VECTORS * 4;
 
-// The state of a tile in one word, so that it is read and written at once: what it has published in this launch, above
-// the number itself.
+// The state of a tile in one word, so that it is read and written at once: the state that it has published in this
+// launch, in bits above the number itself.
 using TileState = unsigned long long;
 constexpr unsigned SUM_OF_TILE = 1, SUM_TO_TILE = 2, STATES = 3;
 
-// What is unlike in every launch is kept in memory: blocks draw tickets, and never give them back. So tiles are taken in
-// their order, whichever block is started first, and who waits for an earlier tile waits for a block that runs; and the
-// states of the launch before need not be cleared, for they bear another number.
+// Blocks draw tickets from a counter in global memory that is never reset. So tiles are taken in their order, whichever
+// block starts first, and a tile waits only for blocks that are running; and each launch has a number of its own, so
+// that the states of the launch before need not be cleared.
 struct Ticket {
     unsigned tile, launch;
 };
@@ -32,7 +32,7 @@ __device__ __forceinline__ Ticket next_ticket(unsigned long long* tickets, unsig
     return {static_cast<unsigned>(ticket % drawn), static_cast<unsigned>(ticket / drawn) * STATES};
 }
 
-// The only ticket of this block. All its threads must call it, once.
+// The only ticket of this block. All its threads have to call it, once.
 __device__ __forceinline__ Ticket draw_ticket(unsigned long long* tickets) {
     __shared__ Ticket drawn;
     if (threadIdx.x == 0) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void publish(volatile TileState* state, unsigned kind
     *state = static_cast<TileState>(launch + kind) << 32 | static_cast<unsigned>(sum);
 }
 
-// What a tile has published in this launch, 0 for nothing.
+// What a tile has published in this launch; 0 if nothing.
 __device__ __forceinline__ unsigned kind_of(TileState state, unsigned launch) {
     const unsigned kind = static_cast<unsigned>(state >> 32) - launch;
     return kind < STATES ? kind : 0;
@@ -54,7 +54,7 @@ __device__ __forceinline__ unsigned kind_of(TileState state, unsigned launch) {
 
 struct TileScan {
     int4 values[VECTORS];  // of this thread, scanned within the warp's part
-    int before;            // what precedes that part in the tile
+    int before;            // sum of what precedes that part in the tile
     int sum;               // of the tile
 };
 
@@ -68,12 +68,12 @@ __device__ __forceinline__ int scanned_lanes(int own) {
     return own;
 }
 
-// Whether the array does not end within the tile.
+// Whether the array does not end inside the tile.
 __device__ __forceinline__ bool is_whole(unsigned tile, size_t n) {
     return static_cast<size_t>(tile + 1) * TILE <= n;
 }
 
-// The element of this thread's vector k, in the array.
+// The element of the array at which this thread's vector k begins.
 __device__ __forceinline__ size_t place_of(unsigned tile, int k) {
     return static_cast<size_t>(tile) * TILE + ((threadIdx.x / 32 * VECTORS + k) * 32 + threadIdx.x % 32) * 4;
 }
@@ -101,7 +101,7 @@ __device__ __forceinline__ void store_four(int* __restrict__ out, size_t i, size
     }
 }
 
-// Scans what a warp holds, vector after vector; returns its sum. All its lanes must call it.
+// Scans the elements of a warp, vector after vector; returns their sum. All lanes of the warp have to call it.
 __device__ __forceinline__ int scan_part(int4 (&values)[VECTORS]) {
     int of_warp = 0;
 #pragma unroll
@@ -118,7 +118,7 @@ __device__ __forceinline__ int scan_part(int4 (&values)[VECTORS]) {
     return of_warp;
 }
 
-// All threads of a block must call it, once.
+// All threads of a block have to call it, once.
 __device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsigned tile, size_t n) {
     __shared__ int of_warps[WARPS];
     const int lane = threadIdx.x % 32;
@@ -139,8 +139,8 @@ __device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsign
     return scan;
 }
 
-// Stores this warp's part of the tile, `add` being the sum of all elements before it. The array does not end in a WHOLE
-// tile.
+// Adds `add`, the sum of all elements before it, to this warp's part of the tile and stores it. The array does not end
+// inside a WHOLE tile.
 template <bool WHOLE>
 __device__ __forceinline__ void store_part(int* __restrict__ out, const int4 (&values)[VECTORS], int add, unsigned tile,
                                            size_t n) {
@@ -156,7 +156,7 @@ __device__ __forceinline__ void store_part(int* __restrict__ out, const int4 (&v
     }
 }
 
-// Stores the tile, `before` being the sum of all elements before it.
+// Stores the tile; `before` is the sum of all elements before it.
 __device__ __forceinline__ void store_tile(int* __restrict__ out, const TileScan& scan, int before, unsigned tile,
                                            size_t n) {
     store_part<false>(out, scan.values, before + scan.before, tile, n);
