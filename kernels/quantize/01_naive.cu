@@ -1,8 +1,10 @@
-// naive: one block per row, which reads it for its largest magnitude and again for the codes, an element at a time.
+// naive: one block per row, which reads the row for its largest magnitude and again for the codes, one element at a
+// time.
 //
-// An 8-bit number has little range, so that a row of bfloat16 is scaled: its largest magnitude becomes the largest number
-// there is. Nothing can be stored before the last element was seen. Loads of 2 bytes and stores of 1 use a sixteenth of
-// what an instruction can move, and a row is read twice. Expect a fraction of the roof.
+// An 8-bit number has a small range, so each row of bfloat16 is scaled: its largest magnitude becomes the largest
+// representable number. Nothing can be stored before the last element has been read. Loads of 2 bytes and stores of 1
+// byte use an eighth and a sixteenth of what an instruction can move, and a row is read twice. Expect a fraction of the
+// roof.
 //
 // An element is multiplied by LARGEST / largest and rounded to nearest; `scales` has largest / LARGEST of each row.
 

@@ -1,8 +1,9 @@
-// registers: the row is kept in registers while its largest magnitude is found: one read, 16 bytes per load.
+// registers: the row is kept in registers while its largest magnitude is found: each element is read once, 16 bytes per
+// load.
 //
-// Against naive THREADS threads hold a whole row, VECTORS vectors of eight elements each, all loaded before the first is
-// used, and a thread stores the codes of a vector as 8 bytes. A row of up to a warp takes no barrier. Expect the
-// roof: of three bytes that move two are read, and a copy's are half and half.
+// Against naive, THREADS threads have a whole row in registers, VECTORS vectors of eight elements each, all loaded
+// before the first is used, and a thread stores the codes of a vector as 8 bytes. A row that fits in one warp needs no
+// barrier. Expect the roof or more: two of three bytes are read here, and half of them in a copy.
 
 #include "codes.cuh"
 
@@ -19,7 +20,7 @@
 #define BLOCK 128
 #endif
 #ifndef MIN_BLOCKS
-#define MIN_BLOCKS 1  // that fit an SM
+#define MIN_BLOCKS 1  // resident on an SM
 #endif
 
 static_assert(THREADS % 32 == 0, "a row takes whole warps");

@@ -1,9 +1,9 @@
-// blocks: a scale for each 128 elements of a row, found by a few lanes.
+// blocks: one scale per 128 elements of a row instead of one per row, found by a few lanes of a warp.
 //
-// Against registers an outlier coarsens the scale of 128 elements, not of a row, and lanes synchronize within their
-// part of a warp only: no barrier, no limit to the length of a row. The scales are 4 bytes for 128 elements more. A
-// thread has VECTORS vectors of a group, so that its place, the scale and its inverse are computed once for all of
-// them. Expect the roof again.
+// Against registers an outlier makes the scale of only 128 elements coarser, and lanes synchronize only with the lanes
+// that share their scale: no barrier, and no limit to the length of a row. The scales cost 4 more bytes per 128
+// elements. A thread has VECTORS vectors of a group, so that its position, the scale and its inverse are computed once
+// for all of them. Expect the roof again.
 
 #include "codes.cuh"
 
@@ -17,7 +17,7 @@
 #define VECTORS 2
 #endif
 
-constexpr int ELEMENTS = 128;  // with one scale
+constexpr int ELEMENTS = 128;  // that share a scale
 constexpr int LANES = ELEMENTS / 8 / VECTORS;
 
 __device__ __forceinline__ __nv_bfloat162 as_pair(unsigned bits) {
@@ -25,7 +25,7 @@ __device__ __forceinline__ __nv_bfloat162 as_pair(unsigned bits) {
                               __ushort_as_bfloat16(static_cast<unsigned short>(bits >> 16)));
 }
 
-// The largest magnitude in a vector: of pairs while it can be.
+// The largest magnitude in a vector: compared in pairs as far as possible.
 __device__ __forceinline__ float largest_by_pairs(uint4 vector) {
     const __nv_bfloat162 a = __hmax2(__habs2(as_pair(vector.x)), __habs2(as_pair(vector.y)));
     const __nv_bfloat162 b = __hmax2(__habs2(as_pair(vector.z)), __habs2(as_pair(vector.w)));
@@ -33,7 +33,7 @@ __device__ __forceinline__ float largest_by_pairs(uint4 vector) {
     return fmaxf(largest.x, largest.y);
 }
 
-// a / b, in few instructions where b, which is the same for all threads, is a power of two.
+// a / b, in few instructions if b, which is the same for all threads, is a power of two.
 __device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
     return (b & (b - 1)) == 0 ? a >> (__ffs(b) - 1) : a / b;
 }

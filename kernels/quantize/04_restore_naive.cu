@@ -1,7 +1,8 @@
-// restore_naive: back to bfloat16, one element for each thread: a code times the scale of its group.
+// restore_naive: back to bfloat16, one element per thread: a code times the scale of its group.
 //
-// A warp loads 32 bytes and stores 64. Where a group is a row, its scale is one word for all the row's threads; the
-// division that finds a column's group is paid by each element. Expect a small part of the roof: too few bytes in flight.
+// A warp loads 32 bytes and stores 64. Where a group is a row, its scale is one word for all threads of the row; each
+// element costs a division, which finds the group of its column. Expect a small part of the roof: too few bytes in
+// flight.
 
 #include "codes.cuh"
 

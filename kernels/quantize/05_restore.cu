@@ -1,9 +1,10 @@
-// restore: eight codes per load, 16 bytes per store, and VECTORS of them under way for each thread.
+// restore: eight codes per load and 16 bytes per store, with VECTORS of them in flight per thread.
 //
-// Against restore_naive the store is as wide as it can be, the group is found once for eight elements, and the loads,
-// which are half as wide, are two at a time, so that as many bytes are in flight as of a copy. Expect the roof.
+// Against restore_naive a store is as wide as it can be, the group is found once per eight elements, and the loads,
+// which are half as wide as the stores, are issued two at a time, so that as many bytes are in flight as in a copy.
+// Expect the roof.
 //
-// 8 divides `group`, or it is a row.
+// `group` is a multiple of 8, or a whole row.
 
 #include "codes.cuh"
 

@@ -1,4 +1,4 @@
-// The two kinds of 8-bit numbers, eight at a time: from floats, to nearest, and back.
+// The two types of 8-bit codes, eight at a time: conversion from float, rounded to nearest, and back.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -51,8 +51,8 @@ struct Int8 {
     }
 };
 
-// A group of elements with the same scale: what its elements are multiplied by, and what restores them. Groups of zeros
-// alone need no case of their own: their scale is tiny, and not zero.
+// The scale of a group of elements: the factor that its elements are multiplied by, and the one that restores them. A
+// group of zeros needs no special case: its scale is tiny, not zero.
 struct Scaling {
     float inverse, scale;
 };
@@ -75,7 +75,7 @@ __device__ __forceinline__ float largest_of(uint4 vector) {
     return largest;
 }
 
-// The largest of LANES neighbouring lanes, a power of two, in each of them.
+// The largest of LANES neighbouring lanes, a power of two; each of them gets the result.
 template <int LANES>
 __device__ __forceinline__ float largest_lane(float own) {
 #pragma unroll
@@ -85,7 +85,7 @@ __device__ __forceinline__ float largest_lane(float own) {
     return own;
 }
 
-// Stores the codes of a vector that begins with element `first` of a row of n.
+// Stores the codes of a vector that begins at element `first` of a row of n.
 template <typename Kind>
 __device__ __forceinline__ void store_codes(unsigned char* __restrict__ row, uint4 vector, float inverse, int first,
                                             int n) {
@@ -110,7 +110,7 @@ __device__ __forceinline__ void store_codes(unsigned char* __restrict__ row, uin
     }
 }
 
-// Eight codes of a row of n, from element `first` on; zeros beyond the row.
+// Loads eight codes of a row of n, from element `first` on; zeros beyond the row.
 __device__ __forceinline__ uint2 load_codes(const unsigned char* __restrict__ row, int first, int n) {
     if (n % 8 == 0) {
         return first < n ? *reinterpret_cast<const uint2*>(row + first) : make_uint2(0, 0);
