@@ -1,11 +1,12 @@
-// Asynchronous copies from device memory to shared memory (cp.async, compute capability 8.0 and up).
+// Asynchronous copies from global to shared memory (cp.async, compute capability 8.0 and up).
 //
 // copy_async<BYTES>(shared, global, source_bytes)  queues one copy of BYTES (4 or 16; both addresses aligned to it); of
 //                                                  these, source_bytes are read and the rest is filled with zeros
 // copy_async_commit()                              closes the calling thread's queue as one group, empty or not
-// copy_async_wait<GROUPS_LEFT>()                   waits until at most that many of the thread's groups are under way
+// copy_async_wait<GROUPS_LEFT>()                   waits until at most GROUPS_LEFT of the thread's groups are pending
 //
-// A wait covers only the calling thread's own copies: other threads see them after a barrier that follows it.
+// A wait covers the copies of the calling thread only: other threads see the data after a barrier that follows the
+// wait.
 #pragma once
 
 #ifdef PEAKGATE_EMULATED
@@ -33,7 +34,7 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, int
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     const size_t from = __cvta_generic_to_global(global);
     if (BYTES == 16) {
-        // .cg passes by L1: what goes to shared memory is not read through L1 again. It exists for 16 bytes only.
+        // .cg does not allocate in L1: the data are read from shared memory afterwards. It exists for 16 bytes only.
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(source_bytes)
                      : "memory");
     } else {

@@ -1,4 +1,4 @@
-// Sum over a block of whole warps: shuffles inside a warp, one shared slot per warp between them.
+// Sum over a block of whole warps: shuffles within each warp, then one float of shared memory per warp.
 #pragma once
 
 __device__ __forceinline__ float warp_sum(float value) {
@@ -9,8 +9,8 @@ __device__ __forceinline__ float warp_sum(float value) {
     return value;
 }
 
-// The sum of `value` over the block, in thread 0; other threads get a partial sum. All threads of a one-dimensional
-// block, a multiple of 32, must call it.
+// The sum of `value` over the block, in thread 0; other threads get a partial sum. All threads of the block have to
+// call it; the block is one-dimensional, and its size a multiple of 32.
 __device__ __forceinline__ float block_sum(float value) {
     __shared__ float sums[32];
     const unsigned lane = threadIdx.x % 32;

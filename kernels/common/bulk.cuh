@@ -1,9 +1,10 @@
-// Copies of contiguous bytes by the copy engine, values for other blocks of a cluster, and the turn of a ring of slots.
+// Copies of contiguous bytes by the copy engine (TMA), stores to other blocks of a cluster, and the state of a ring
+// buffer.
 #pragma once
 
 #include "hopper.cuh"
 
-// Addresses and the number of bytes are multiples of 16; the bytes count at the barrier.
+// Copies bytes from global to shared memory; addresses and `bytes` are multiples of 16. The barrier counts the bytes.
 __device__ __forceinline__ void load_bytes(void* to, const void* from, unsigned bytes, Barrier* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                      shared_address(to)),
@@ -11,8 +12,8 @@ __device__ __forceinline__ void load_bytes(void* to, const void* from, unsigned 
                  : "memory");
 }
 
-// 16 bytes to `address` in another block's shared memory, which count at the barrier at `barrier` there: no fence, no
-// arrival.
+// Stores 16 bytes at `address` in another block's shared memory. The barrier at address `barrier` there counts them, so
+// neither a fence nor an arrival is needed.
 __device__ __forceinline__ void send_to_block(unsigned address, float4 values, unsigned barrier) {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
                      address),
@@ -20,7 +21,7 @@ __device__ __forceinline__ void send_to_block(unsigned address, float4 values, u
                  : "memory");
 }
 
-// Which slot of a ring comes next, and in which parity of its barriers' phases.
+// The current slot of a ring buffer, and the parity of the current phase of that slot's barriers.
 template <unsigned OF_SLOTS>
 struct RingTurn {
     unsigned slot = 0;

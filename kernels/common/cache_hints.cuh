@@ -1,8 +1,9 @@
-// Loads with cache hints, in inline PTX. The emulator gets plain loads, because a hint never changes a result. Compute
-// capability 8.0 or later.
+// Loads with cache hints, in inline PTX (compute capability 8.0 and up). The emulator gets plain loads, because a hint
+// never changes a result.
 #pragma once
 
-// Four floats from a 16-byte aligned address of memory that nobody writes meanwhile: not kept in L1, last to leave L2.
+// Four floats from a 16-byte aligned address, in memory that the kernel does not write: not kept in L1, evicted last
+// from L2.
 #ifdef PEAKGATE_EMULATED
 __device__ __forceinline__ float4 load_keeping_in_l2(const float* address) {
     return *reinterpret_cast<const float4*>(address);

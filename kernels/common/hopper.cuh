@@ -1,7 +1,8 @@
-// What Hopper's tensor cores are fed and driven with (compute capability 9.0, built for sm_90a): barriers that count
-// bytes, copies of whole tiles by the copy engine (TMA), products by a group of four warps (wgmma).
+// Hopper's asynchronous instructions (compute capability 9.0, built for sm_90a): barriers that count bytes (mbarrier),
+// copies of whole tiles by the copy engine (TMA), products of a warpgroup, which is four warps (wgmma).
 //
-// Addresses in shared memory are 32-bit, as PTX has them. `fence` in a name says that it orders, `wait` that it blocks.
+// Addresses in shared memory are 32-bit, as in PTX. A function with `fence` in its name orders accesses, one with
+// `wait` blocks.
 #pragma once
 
 #include <cuda.h>
@@ -12,13 +13,13 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
     return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-// ---- Barriers (mbarrier): a phase is over when all arrivals are there, and all bytes that were announced.
+// ---- Barriers (mbarrier): a phase completes when all threads have arrived and all announced bytes have been written.
 
 __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
-// Makes the barriers that this thread has set up visible to the copy engine and to the other blocks of the cluster.
+// Makes the barriers that this thread has initialised visible to the copy engine and the other blocks of the cluster.
 __device__ __forceinline__ void fence_barrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -27,13 +28,13 @@ __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Arrives, and announces bytes that the copy engine will bring in this phase.
+// Arrives, and announces the bytes that the copy engine will write in this phase.
 __device__ __forceinline__ void barrier_expect(Barrier* barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
 }
 
-// Arrives at the barrier that lies at the same place in block `rank` of the cluster.
+// Arrives at the barrier that has the same offset in the shared memory of block `rank` of the cluster.
 __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
     asm volatile(
         "{\n"
@@ -45,7 +46,7 @@ __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned ran
         : "memory");
 }
 
-// Returns once the phase of that parity is over.
+// Waits until the phase of that parity is complete.
 __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) {
     asm volatile(
         "{\n"
@@ -66,7 +67,7 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
-// Every thread of the cluster arrives, and waits until all have.
+// Barrier of the cluster: each of its threads arrives and waits until all have arrived.
 __device__ __forceinline__ void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 }
@@ -80,7 +81,7 @@ __device__ __forceinline__ void cluster_sync() {
     cluster_wait();
 }
 
-// Where what lies at `pointer` in this block's shared memory lies in that of block `rank`.
+// The address in block `rank` of the cluster that corresponds to `pointer` in this block's shared memory.
 __device__ __forceinline__ unsigned address_in_block(const void* pointer, unsigned rank) {
     unsigned address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(pointer)), "r"(rank));
@@ -91,8 +92,8 @@ __device__ __forceinline__ void store_in_block(unsigned address, float2 values) 
     asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(values.x), "f"(values.y) : "memory");
 }
 
-// ---- Copies of tiles (TMA). `column` and `row` are the tile's first element; what lies outside the array is read as
-// zero and not written.
+// ---- Copies of tiles (TMA). `column` and `row` are those of the tile's first element. Elements outside the array are
+// read as zero and not written.
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -105,7 +106,7 @@ __device__ __forceinline__ void load_tile(void* to, const CUtensorMap* map, int 
                  : "memory");
 }
 
-// The same of plane `plane` of an array of three axes.
+// The same from plane `plane` of a three-dimensional array.
 __device__ __forceinline__ void load_tile(void* to, const CUtensorMap* map, int column, int row, int plane,
                                           Barrier* barrier) {
     asm volatile(
@@ -115,7 +116,8 @@ __device__ __forceinline__ void load_tile(void* to, const CUtensorMap* map, int 
         : "memory");
 }
 
-// The same tile to the same place, and its bytes to the same barrier, of every block of the cluster in `blocks`.
+// Multicast: copies the tile to the same offset in the shared memory of each block of the cluster in the bit mask
+// `blocks`, and counts its bytes at the same barrier of each of them.
 __device__ __forceinline__ void load_tile_everywhere(void* to, const CUtensorMap* map, int column, int row,
                                                      Barrier* barrier, unsigned short blocks) {
     asm volatile(
@@ -141,25 +143,25 @@ __device__ __forceinline__ void commit_stores() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Until at most LEFT of this thread's groups of stores still read shared memory.
+// Waits until at most LEFT of this thread's groups of stores still read shared memory.
 template <int LEFT>
 __device__ __forceinline__ void wait_stores_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
 }
 
-// What this thread wrote to shared memory becomes visible to the copy engine and to the tensor cores.
+// Makes what this thread wrote to shared memory visible to the copy engine and to the tensor cores.
 __device__ __forceinline__ void fence_async_proxy() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// ---- Threads of some warps alone
+// ---- Barriers of a part of the block
 
 template <int OF_THREADS>
 __device__ __forceinline__ void sync_threads(unsigned barrier) {
     asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(OF_THREADS) : "memory");
 }
 
-// Arrives at what other threads wait for by sync_threads; both counts together are OF_THREADS.
+// Arrives at a barrier at which other threads wait by sync_threads; OF_THREADS is the number of both together.
 template <int OF_THREADS>
 __device__ __forceinline__ void arrive_threads(unsigned barrier) {
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(OF_THREADS) : "memory");
@@ -175,20 +177,20 @@ __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// ---- Products (wgmma): 64 rows by COLS columns of float sums, held by the 128 threads of four warps.
+// ---- Products (wgmma): 64 rows by COLS columns of float sums, in the registers of the 128 threads of four warps.
 //
-// Warp w holds rows 16 w to 16 w + 15. A thread's sums 4 j to 4 j + 3 are in columns 8 j + 2 (lane % 4) and the next,
+// Warp w has rows 16 w to 16 w + 15. A thread's sums 4 j to 4 j + 3 are in column 8 j + 2 (lane % 4) and the next one:
 // the first two in row lane / 4, the others eight rows below.
 
-// A tile in shared memory of rows of 128 bytes along k, written with the 128-byte swizzle, on a multiple of 1024 bytes.
-// Adding 2 moves 32 bytes along k: one product.
+// Descriptor of a tile in shared memory whose rows are 128 bytes along k, written with the 128-byte swizzle, at an
+// address that is a multiple of 1024. Adding 2 to the descriptor moves it by 32 bytes along k, which is one product.
 __device__ __forceinline__ unsigned long long tile_descriptor(const void* tile) {
     constexpr unsigned long long eight_rows = 1024 / 16, swizzle_128 = 1;
     return (shared_address(tile) & 0x3ffff) / 16 | 1ull << 16 | eight_rows << 32 | swizzle_128 << 62;
 }
 
-// A tile of rows of 64 columns, written as that one, whose columns are multiplied along its rows, as those of V are:
-// further 64 columns lie `bytes` further on. Adding 128 moves 16 rows along k: one product.
+// Descriptor of a tile that is written in the same way, with rows of 64 columns, but whose rows count k, as those of V
+// do. The next 64 columns are `bytes` further on. Adding 128 moves it by 16 rows along k, which is one product.
 __device__ __forceinline__ unsigned long long columns_descriptor(const void* tile, unsigned bytes) {
     constexpr unsigned long long eight_rows = 1024 / 16, swizzle_128 = 1;
     return (shared_address(tile) & 0x3ffff) / 16 | static_cast<unsigned long long>(bytes / 16) << 16 | eight_rows << 32 |
@@ -203,7 +205,7 @@ __device__ __forceinline__ void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Until at most LEFT of this group's groups of products are under way.
+// Waits until at most LEFT of this warpgroup's groups of products are pending.
 template <int LEFT>
 __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
@@ -254,7 +256,7 @@ __device__ __forceinline__ void wgmma_wait() {
     ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
     ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-// sums = a . b^T (+ sums where `add`): 64 rows of `a`, COLS rows of `b`, 32 bytes of k.
+// sums = a . b^T (+ sums if `add`): 64 rows of `a`, COLS rows of `b`, 32 bytes along k.
 #define HOPPER_PRODUCT(NAME, SHAPE, TYPES, SUMS, A, B, ADD, LAYOUT)                                            \
     __device__ __forceinline__ void NAME(float (&sums)[SUMS], unsigned long long a, unsigned long long b,      \
                                          bool add) {                                                           \
@@ -279,8 +281,8 @@ HOPPER_BF16("m64n192k16", 96, "%96", "%97", "%98")
 HOPPER_BF16("m64n256k16", 128, "%128", "%129", "%130")
 HOPPER_PRODUCT(multiply_e4m3, "m64n256k32", "e4m3.e4m3", 128, "%128", "%129", "%130", "")
 
-// The same with the 64 rows by 16 columns of `a` in registers, two values in each, as a warp's mma has them, and the
-// columns of b in a tile of columns_descriptor.
+// The same with the 64 rows by 16 columns of `a` in registers, two values in each, in the layout of mma.sync, and with
+// `b` in a tile of columns_descriptor.
 #define HOPPER_BF16_FROM_REGISTERS(SHAPE, SUMS, A, B, ADD)                                                       \
     __device__ __forceinline__ void multiply_bf16(float (&sums)[SUMS], const unsigned (&a)[4], unsigned long long b, \
                                                   bool add) {                                                    \
@@ -294,7 +296,7 @@ HOPPER_PRODUCT(multiply_e4m3, "m64n256k32", "e4m3.e4m3", 128, "%128", "%129", "%
 HOPPER_BF16_FROM_REGISTERS("m64n64k16", 32, "%32, %33, %34, %35", "%36", "%37")
 HOPPER_BF16_FROM_REGISTERS("m64n128k16", 64, "%64, %65, %66, %67", "%68", "%69")
 
-// Four matrices of 8 x 8 16-bit elements, the rows of matrix i to the addresses that lanes 8 i to 8 i + 7 give.
+// Stores four matrices of 8 x 8 16-bit elements: the rows of matrix i to the addresses of lanes 8 i to 8 i + 7.
 __device__ __forceinline__ void store_matrices(unsigned address, unsigned a, unsigned b, unsigned c, unsigned d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
                  "r"(c), "r"(d)

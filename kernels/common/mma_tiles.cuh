@@ -1,9 +1,9 @@
-// The tiles of the mma stages: a warp multiplies the same tiles over and over, all of them in registers.
+// Tiles of the mma stages: each warp multiplies the same tiles repeatedly, all of them in registers.
 //
-// Whatever the type of a product, a row of A or B has 32 bytes in a step of k, eight words, and fragments are the same
-// words: of row g = lane / 4 and of row g + 8 of A, and of row g of each eight rows of B, the words t and t + 4, where
-// t = lane % 4. Eight sums of 16 x 8 are independent, so that an instruction never waits for the one before. Each pass
-// begins from zero: its result is that of one pass, which no number of passes rounds further.
+// Whatever the type, a row of A or B has 32 bytes, eight words, in one step along k, and each fragment consists of the
+// same words: of rows g and g + 8 of A and of row g of each eight rows of B, the words t and t + 4, where g = lane / 4
+// and t = lane % 4. The eight sums of 16 x 8 are independent, so no instruction waits for the one before it. Each pass
+// begins from zero, so the result is that of a single pass, and its rounding does not depend on the number of passes.
 
 #pragma once
 

@@ -1,7 +1,7 @@
-// Powers, in the one instruction that the hardware has for them.
+// The exponential function in the one instruction that the hardware has for it.
 #pragma once
 
-// e to the power of x. What is below 2^-126 becomes 0, which spares the three instructions that __expf has for that.
+// e to the power of x. Results below 2^-126 become 0, which saves the three instructions that __expf needs for them.
 __device__ __forceinline__ float exponential(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.4426950408889634f));

@@ -1,24 +1,24 @@
-// A barrier in two halves (mbarrier, compute capability 8.0 and up): a thread that has done its part arrives and goes
-// on with something else; it waits only where it needs what the others did.
+// A barrier in two halves (mbarrier, compute capability 8.0 and up): a thread arrives when it has done its part and
+// continues with other work; it waits only where it needs what the other threads did.
 //
-// SplitBarrier                            lies in shared memory, 8-byte aligned
-// split_barrier_init(barrier, threads)    by one thread, before a __syncthreads() that all threads pass: every round
-//                                         takes an arrival of each of `threads` threads
-// split_barrier_arrive(barrier)           the calling thread's part of the current round is done
-// split_barrier_wait(barrier, round)      returns once round `round` (0, 1, ...) is complete; what the others wrote to
-//                                         shared memory before they arrived can then be read
-// split_barrier_retire(barrier)           by one thread, when nobody uses the barrier any more: its memory may then
-//                                         hold something else
+// SplitBarrier                            is in shared memory, 8-byte aligned
+// split_barrier_init(barrier, threads)    by one thread, before a __syncthreads() of all threads: each round takes one
+//                                         arrival of each of `threads` threads
+// split_barrier_arrive(barrier)           the calling thread has done its part of the current round
+// split_barrier_wait(barrier, round)      returns once round `round` (0, 1, ...) is complete; what other threads wrote
+//                                         to shared memory before they arrived can then be read
+// split_barrier_retire(barrier)           by one thread, when no thread uses the barrier any more: its memory may then
+//                                         be used for something else
 //
-// A wait looks at the lowest bit of `round` only, so nobody may arrive for a round before having waited for the one
-// before it. Every thread arrives for itself: one arrival a warp would be enough for the memory model, but the
-// race checker of the CUDA toolkit does not follow that chain, and it is not faster.
+// A wait looks at the lowest bit of `round` only, so a thread has to wait for a round before it arrives for the next.
+// Every thread arrives itself: one arrival per warp would be enough for the memory model, but the race checker of the
+// CUDA toolkit does not follow that chain, and it is not faster.
 #pragma once
 
 #ifdef PEAKGATE_EMULATED
 
-// A wait is a whole barrier of the block there, which is stronger than what it stands for. That all have arrived is
-// checked, and that nobody arrives for a round before having waited for the one before.
+// In the emulator a wait is a barrier of the whole block, which is stronger than the real one. It asserts that all
+// threads have arrived, and that no thread arrives for a round before it has waited for the one before.
 struct alignas(8) SplitBarrier {
     unsigned arrivals;
     unsigned waits;
@@ -34,7 +34,7 @@ inline void split_barrier_init(SplitBarrier* barrier, unsigned threads) {
 }
 
 inline void split_barrier_arrive(SplitBarrier* barrier) {
-    // Of the others each may have arrived once more than it has waited; the calling thread may not.
+    // Each of the other threads may have arrived once more often than it has waited; the calling thread may not.
     assert(atomicAdd(&barrier->arrivals, 1u) < atomicAdd(&barrier->waits, 0u) + split_barrier_threads());
 }
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ void split_barrier_init(SplitBarrier* barrier, unsign
 }
 
 __device__ __forceinline__ void split_barrier_arrive(SplitBarrier* barrier) {
-    // The state that sm_80 returns is not needed: a wait by parity takes none.
+    // sm_80 requires a destination for the state, which a wait by parity does not need.
     asm volatile("{\n"
                  ".reg .b64 state;\n"
                  "mbarrier.arrive.shared.b64 state, [%0];\n"

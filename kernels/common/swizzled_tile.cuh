@@ -1,9 +1,9 @@
-// A 64 x 64 tile transposed in float4 on both sides through XOR-swizzled shared memory, by 256 threads.
+// Transposes a 64 x 64 tile with 256 threads, in float4 on both sides, through XOR-swizzled shared memory.
 //
-// A thread loads a 4 x 4 block of floats as four float4 rows, transposes it in registers and keeps it as four float4
-// columns, so shared memory too is written and read in 16-byte pieces. A quarter-warp of eight lanes is conflict-free
-// when its pieces lie in eight different 16-byte columns of the banks; XOR of a piece's index with its lane group gives
-// that in both directions and needs no padding.
+// A thread loads a 4 x 4 block of floats as four float4 rows, transposes it in registers and stores it to shared memory
+// as four float4 columns, so shared memory is written and read in 16-byte pieces. Eight threads (a quarter of a warp)
+// access shared memory together; they are conflict-free when their pieces are in eight different groups of four banks.
+// The XOR of a piece's index with the index of its group of threads gives that in both directions and needs no padding.
 #pragma once
 
 #include "tile64.cuh"
@@ -12,12 +12,12 @@ __device__ __forceinline__ float4 load_plain(const float* address) {
     return *reinterpret_cast<const float4*>(address);
 }
 
-// Index in float4 of rows 4 * quad .. 4 * quad + 3 of a tile column.
+// Index, in units of float4, of rows 4 * quad to 4 * quad + 3 of a column of the tile.
 __device__ __forceinline__ unsigned piece_index(unsigned column, unsigned quad) {
     return column * QUADS + (quad ^ (column / 4 % 8));
 }
 
-// `LOAD` reads four floats from a 16-byte aligned address: what distinguishes one stage from another.
+// `LOAD` reads four floats from a 16-byte aligned address; the stages differ in it.
 template <float4 (*LOAD)(const float*)>
 __device__ __forceinline__ void transpose_tile_in_float4(float* __restrict__ out, const float* __restrict__ in, int nx,
                                                          int ny, int tile_x, int tile_y, float4* tile) {
@@ -46,8 +46,8 @@ __device__ __forceinline__ void transpose_tile_in_float4(float* __restrict__ out
     }
 }
 
-// One tile of any matrix: in float4 where that is possible, float by float at the edges. The block's threads agree on
-// the branch, so each barrier is met by all of them.
+// Transposes one tile of any matrix: in float4 where that is possible, one float at a time at the edges. All threads of
+// the block take the same branch, so all of them reach each barrier.
 template <float4 (*LOAD)(const float*)>
 __device__ __forceinline__ void transpose_swizzled_tile(float* __restrict__ out, const float* __restrict__ in, int nx,
                                                         int ny, int tile_x, int tile_y) {

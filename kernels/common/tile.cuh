@@ -1,11 +1,12 @@
-// A square shared-memory tile, filled from the input and drained into the transposed output.
+// Loads a square tile from the input into shared memory, and stores it transposed to the output.
 //
-// A block of THREADS_X x THREADS_Y threads walks a tile of SIDE x SIDE floats in steps of its own shape, so any block
-// whose sides divide SIDE will do. PITCH is the length of a tile row in shared memory, padding included. Tiles are
-// counted over the input: tile (tile_x, tile_y) begins at row tile_y * SIDE, column tile_x * SIDE.
+// A block of THREADS_X x THREADS_Y threads moves a tile of SIDE x SIDE floats in steps of its own shape, so SIDE has to
+// be a multiple of both sides of the block. PITCH is the length of a tile row in shared memory, with its padding. Tiles
+// are counted over the input: tile (tile_x, tile_y) begins at row tile_y * SIDE, column tile_x * SIDE.
 //
-// Loads are guarded by the input's bounds and stores by the output's: on a ragged or non-square matrix they differ. The
-// barrier between the two is the caller's, outside any condition.
+// Loads are guarded by the bounds of the input and stores by those of the output: on a matrix that is not square, or
+// whose sides are no multiples of SIDE, they differ. The caller puts the barrier between the two, outside any
+// condition.
 #pragma once
 
 template <int THREADS_X, int THREADS_Y, int SIDE, int PITCH>
@@ -28,7 +29,7 @@ __device__ __forceinline__ void load_tile(float (&tile)[SIDE][PITCH], const floa
 template <int THREADS_X, int THREADS_Y, int SIDE, int PITCH>
 __device__ __forceinline__ void store_tile_transposed(float* __restrict__ out, const float (&tile)[SIDE][PITCH], int nx,
                                                       int ny, int tile_x, int tile_y) {
-    // The output has nx rows of ny columns, and the tile's two coordinates change places.
+    // The output has nx rows of ny columns, and the two coordinates of the tile are exchanged.
     const int x = tile_y * SIDE + threadIdx.x;
     const int y = tile_x * SIDE + threadIdx.y;
 #pragma unroll

@@ -1,7 +1,7 @@
-// Rows of float or bfloat16 in vectors of 16 bytes, computed with as floats.
+// Rows of float or bfloat16, loaded in vectors of 16 bytes and computed in float.
 //
-// A vector stays packed in a register array until it is used: eight bfloat16 take four registers, not eight. Rows need
-// not be whole vectors: those of other lengths begin anywhere, and are moved element by element.
+// A vector stays packed in registers until it is used: eight bfloat16 take four registers, not eight. The length of a
+// row need not be a multiple of a vector's: then rows begin at any address and are moved one element at a time.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -34,7 +34,7 @@ __device__ __forceinline__ void unpack(float (&values)[4], uint4 packed) {
     values[3] = __uint_as_float(packed.w);
 }
 
-// The two values of a register: a bfloat16 is the upper half of a float.
+// The two values in a register: a bfloat16 is the upper half of a float.
 __device__ __forceinline__ void unpack_pair(float& low, float& high, unsigned packed) {
     low = __uint_as_float(packed << 16);
     high = __uint_as_float(packed & 0xffff0000u);
@@ -52,7 +52,7 @@ __device__ __forceinline__ uint4 packed(const float (&values)[4]) {
                       __float_as_uint(values[3]));
 }
 
-// Two floats, rounded to nearest, as one register: the first in the lower half.
+// Packs two floats, rounded to nearest, into one register: the first in the lower half.
 __device__ __forceinline__ unsigned packed_pair(float low, float high) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return static_cast<unsigned>(__bfloat16_as_ushort(pair.y)) << 16 | __bfloat16_as_ushort(pair.x);
@@ -63,7 +63,7 @@ __device__ __forceinline__ uint4 packed(const float (&values)[8]) {
                       packed_pair(values[4], values[5]), packed_pair(values[6], values[7]));
 }
 
-// What is unpacked after this is unpacked anew: values that were before do not stay in registers for it.
+// Keeps the compiler from reusing values that were unpacked before: they need not stay in registers.
 template <int COUNT>
 __device__ __forceinline__ void keep_packed(uint4 (&vectors)[COUNT]) {
 #ifndef PEAKGATE_EMULATED
@@ -74,7 +74,7 @@ __device__ __forceinline__ void keep_packed(uint4 (&vectors)[COUNT]) {
 #endif
 }
 
-// The vector of a row of n elements that begins with its element `first`; zeros beyond the row.
+// Loads the vector that begins at element `first` of a row of n elements; zeros beyond the end of the row.
 template <typename T>
 __device__ __forceinline__ uint4 load_vector(const T* __restrict__ row, int first, int n) {
     if (n % PER_VECTOR<T> == 0) {
@@ -88,7 +88,7 @@ __device__ __forceinline__ uint4 load_vector(const T* __restrict__ row, int firs
     return packed(values);
 }
 
-// Rounds and stores what of a vector is in the row.
+// Rounds and stores the elements of a vector that are inside the row.
 template <typename T>
 __device__ __forceinline__ void store_vector(T* __restrict__ row, int first, int n,
                                              const float (&values)[PER_VECTOR<T>]) {

@@ -1,8 +1,8 @@
 // Products of a warp (mma.sync, compute capability 8.0 and up) on tiles whose rows are 128 bytes along k.
 //
-// Such a row is eight pieces of 16 bytes; piece p of row r lies at place p ^ (r % 8). Eight rows at the same k are then
-// in all 32 banks, so that neither the copies into a tile nor ldmatrix, which reads eight rows at a time, has a
-// conflict, and no byte is spent on padding.
+// Such a row is eight pieces of 16 bytes; piece p of row r is stored at place p ^ (r % 8). Eight rows at the same k
+// then occupy all 32 banks, so that neither the copies into a tile nor ldmatrix, which reads eight rows at a time, has
+// bank conflicts, and no padding is needed.
 #pragma once
 
 #include "bf16.cuh"
@@ -14,7 +14,7 @@ __device__ __forceinline__ unsigned place_of(unsigned row, unsigned piece) {
     return row * ROW_BYTES + (piece ^ row % 8) * 16;
 }
 
-// Four matrices of 8 x 8 elements; lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i.
+// Loads four matrices of 8 x 8 elements; lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i.
 __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -22,7 +22,7 @@ __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned addres
                  : "memory");
 }
 
-// The same matrices, each transposed.
+// Loads the same matrices, each transposed.
 __device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -39,13 +39,13 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// A warp's sums: 16 DOWN rows by 8 ACROSS columns. Of each 16 x 8 a lane holds two neighbouring columns in row lane / 4
-// and, in the second half, eight rows below.
+// The sums of a warp: 16 DOWN rows by 8 ACROSS columns. Of each 16 x 8 tile a lane has two neighbouring columns in row
+// lane / 4, and the same columns eight rows below.
 template <int DOWN, int ACROSS>
 struct WarpSums {
     float of[DOWN][ACROSS][4] = {};
 
-    // Adds the product of a slice: tiles at these addresses, from these rows on.
+    // Adds the product of one slice along k, of the tiles at these addresses, beginning at these rows.
     __device__ __forceinline__ void add_slice(unsigned tile_of_a, unsigned row, unsigned tile_of_b, unsigned col) {
         const unsigned lane = threadIdx.x % 32;
 #pragma unroll

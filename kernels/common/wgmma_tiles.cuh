@@ -1,9 +1,10 @@
-// The tiles of the wgmma stages: a warpgroup multiplies the same ones over and over, B in shared memory.
+// Tiles of the wgmma stages: each warpgroup multiplies the same tiles repeatedly, with B in shared memory.
 //
-// Whatever the type of a product, a row of A or B has 32 bytes in a step of k, eight words. A's fragments are those of
+// Whatever the type, a row of A or B has 32 bytes, eight words, in one step along k. A's fragments are those of
 // mma.sync, 16 rows per warp; B is in shared memory as core matrices of 8 rows x 16 bytes, two of them for a step of
-// eight rows, which a wgmma reads without conflicts. A pass is four instructions of 64 x 256, and is issued while the
-// one before is under way: the tensor cores never wait. Each pass begins from zero: its result is that of one pass.
+// eight rows, which wgmma reads without conflicts. A pass is four instructions of 64 x 256, and is issued while the
+// pass before it is still executing, so the tensor cores never wait. Each pass begins from zero, so the result is that
+// of a single pass.
 
 #pragma once
 
@@ -14,8 +15,8 @@
 constexpr int steps = 4, columns = 256, words = 8; // of a row in one step
 constexpr int sums = columns / 2;                   // of a thread
 
-// A product of 64 x 256 in one step of k, added to the sum or in its place. SIGNS are the operands behind it, of floats
-// two factors of 1, of 16-bit types that B is not transposed.
+// A product of 64 x 256 in one step along k, which is added to the sums or replaces them. SIGNS are the last operands
+// of the instruction: for floating-point types two factors of 1, for 16-bit types also that B is not transposed.
 #define PRODUCT(NAME, SUM, REGISTER, INSTRUCTION, SIGNS)                                                               \
     struct NAME {                                                                                                      \
         typedef SUM Sum;                                                                                               \
@@ -79,7 +80,8 @@ PRODUCT(Fp8Product, float, "f", "m64n256k32.f32.e4m3.e4m3", ", 1, 1")
 PRODUCT(Int8Product, int, "r", "m64n256k32.s32.s8.s8", "")
 #undef PRODUCT
 
-// Of B in one step: core matrices of 128 bytes, the next one of the same rows 128 bytes further, of the next rows 256.
+// Descriptor of B for one step: core matrices of 128 bytes. The next core matrix of the same rows is 128 bytes further
+// on, that of the next eight rows 256 bytes.
 __device__ __forceinline__ unsigned long long descriptor(const unsigned* shared) {
     const unsigned long long address = __cvta_generic_to_shared(shared);
     return (address & 0x3ffff) >> 4 | (128ull >> 4) << 16 | (256ull >> 4) << 32;
