@@ -1,4 +1,4 @@
-"""Out-of-place transpose of a float32 matrix: from one float per thread to the copy's own speed.
+"""Out-of-place transpose of a float32 matrix: from one float per thread to the speed of a copy.
 
 ``in`` has ``ny`` rows of ``nx`` columns; a size label is ``<rows>x<columns>``, or the side alone of a square matrix.
 """
@@ -18,17 +18,20 @@ Shape = tuple[int, int]
 
 BLOCKS: tuple[Shape, ...] = ((32, 8), (16, 16), (8, 32), (32, 32), (32, 16), (16, 32), (8, 8))
 RECTANGULAR_BLOCKS: tuple[Shape, ...] = ((32, 16), (16, 32), (32, 8), (8, 32))
-"""Of the stage whose tile has the block's own shape; in a square one it is ``smem_pad``."""
+"""Blocks of the stage whose tile has the shape of the block; square blocks are measured in ``smem_pad``."""
 BENCH_SIDES = (2048, 4096, 8192, 16384)
 SMALL_SHAPES = ((192, 256), (128, 128))
 PROBE_SHAPES = ((1, 1), (31, 33), (127, 129), (128, 127), (3, 1030), (1030, 3), (132, 196), (515, 260))
-"""Rows and columns. Off every tile size by one; long in either direction; only the rows, or only the columns, a
-multiple of four; and (132, 196), whose rows are 16-byte aligned: full tiles go in float4, edge tiles cannot."""
+"""Rows and columns. They miss every tile size by one; are long in either direction; have only rows, or only columns,
+that are a multiple of four; and (132, 196) has 16-byte aligned rows: full tiles are moved in float4, edge tiles cannot
+be."""
 
 GATE_SIDES = (8192, 16384)
-"""A 2048 x 2048 matrix fits the L2 of large GPUs and 4096 x 4096 scatters from run to run: both are for the record."""
+"""A 2048 x 2048 matrix fits in the L2 of large GPUs, and 4096 x 4096 varies from run to run: both are for the
+record."""
 GATE_BLOCKS = 2
-"""The gate takes the first blocks of each stage: those that set it beside its neighbours best, mostly the fastest."""
+"""The gate takes the first blocks of each stage: those that compare best with neighbouring stages, mostly the
+fastest."""
 
 
 def transposed(xp: object, matrix: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
@@ -42,7 +45,7 @@ def copied(xp: object, matrix: Array) -> Array:  # noqa: ARG001
 
 
 def tile(x: int, y: int) -> Shape:
-    """The square shared tile a block moves, as wide as its longer side; a shorter block walks it in steps.
+    """The square shared tile that a block moves: its side is the longer side of the block, which moves it in steps.
 
     So 32x8, 8x32 and 32x32 threads all move 32 x 32 tiles, with 4, 4 and 1 elements per thread.
     """
@@ -50,14 +53,14 @@ def tile(x: int, y: int) -> Shape:
 
 
 def two_tiles(x: int, y: int) -> Shape:
-    """Two such tiles beside each other."""
+    """Two such tiles next to each other."""
     return 2 * max(x, y), max(x, y)
 
 
 def covering(rows: int, columns: int, span: Shape, *, down: bool) -> Shape:
-    """Blocks along x and y that cover a matrix with spans of (columns, rows), none of them wholly outside it.
+    """Number of blocks along x and y that cover a matrix with spans of (columns, rows), none of them wholly outside.
 
-    The x axis counts spans along the columns, or ``down`` the rows.
+    The x axis counts spans along the columns, or with ``down`` along the rows.
     """
     along, below = ceil(columns / span[0]), ceil(rows / span[1])
     return (below, along) if down else (along, below)
@@ -88,11 +91,11 @@ def _stage(
     gated: bool = True,
     **more: Any,
 ) -> Family:
-    """A stage with each padding and block shape, ``first`` those of the gate; small matrices take the first in turn.
+    """A stage with each padding and block shape, ``first`` those of the gate; small matrices have one block shape each.
 
     ``span(x, y)`` is the part of the input that one block covers, as (columns, rows). ``pads`` are the paddings that a
-    tile stage is built with, in floats per tile row; such a stage is built for each block shape. Unless ``gated`` it is
-    in the full tier alone.
+    stage with a tile is built with, in floats per row of the tile; such a stage is built for each block shape. Unless
+    ``gated`` it is in the full tier alone.
     """
     ranked = (*first, *(block for block in blocks if block not in first))
     small = list(zip(SMALL_SHAPES, cycle(ranked), strict=False))
@@ -125,9 +128,16 @@ _UNPADDED, _PADDED = {"": 0}, {"": 1, "pad2": 2}
 EACH_PAD = {f"pad{pad}": pad for pad in (0, 1, 2, 4)}
 
 FAMILY = family(
-    _stage(1, "copy_row", "The bound of the naive stages: rows to rows.", _wide, (32, 8), (16, 16), copies=True),
+    _stage(1, "copy_row", "Copies rows to rows: the bound of the naive stages.", _wide, (32, 8), (16, 16), copies=True),
     _stage(
-        2, "copy_col", "Strided on both sides: columns to columns.", _tall, (8, 32), (16, 16), down=True, copies=True
+        2,
+        "copy_col",
+        "Copies columns to columns: strided on both sides.",
+        _tall,
+        (8, 32),
+        (16, 16),
+        down=True,
+        copies=True,
     ),
     _stage(3, "naive_row", "Reads rows, writes columns: scattered stores.", _wide, (8, 32), (16, 16)),
     _stage(4, "naive_col", "Reads columns, writes rows: scattered loads.", _tall, (8, 32), (16, 16), down=True),
@@ -135,8 +145,8 @@ FAMILY = family(
     _stage(
         6, "unroll4_col", "naive_col, four elements per thread.", lambda x, y: (y, 4 * x), (8, 32), (16, 16), down=True
     ),
-    _stage(7, "diagonal_row", "naive_row, blocks ordered along diagonals.", _wide, (8, 32), (16, 16)),
-    _stage(8, "diagonal_col", "naive_col, blocks ordered along diagonals.", _tall, (8, 32), (16, 16), down=True),
+    _stage(7, "diagonal_row", "naive_row, blocks assigned along diagonals.", _wide, (8, 32), (16, 16)),
+    _stage(8, "diagonal_col", "naive_col, blocks assigned along diagonals.", _tall, (8, 32), (16, 16), down=True),
     _stage(
         9, "smem", "Rows to rows through a shared tile, with bank conflicts.", tile, (32, 8), (16, 16), pads=_UNPADDED
     ),
@@ -144,11 +154,11 @@ FAMILY = family(
     _stage(
         11,
         "smem_rectangular",
-        "A tile of the block's own shape: indices remapped, padding to suit.",
+        "A tile with the shape of the block: remapped indices, suitable padding.",
         _wide,
         blocks=RECTANGULAR_BLOCKS,
         pads=EACH_PAD,
-        gated=False,  # a table of paddings, for the record: the gate has smem_pad, which does the same work
+        gated=False,  # for the table of paddings: the gate has smem_pad, which does the same work
     ),
     _stage(
         12, "smem_unroll2", "Two tiles per block, with bank conflicts.", two_tiles, (32, 8), (16, 16), pads=_UNPADDED
@@ -156,8 +166,8 @@ FAMILY = family(
     _stage(13, "smem_unroll2_pad", "Two padded tiles per block.", two_tiles, (32, 8), (16, 16), pads=_PADDED),
     _stage(14, "vectorized", "A 64 x 64 tile, float4 on both sides.", **_THREADS_256),
     _stage(15, "swizzled", "float4 in shared memory too, swizzled.", **_THREADS_256),
-    _stage(16, "ordered", "Blocks walk along the output's rows.", **_THREADS_256, down=True),
-    _stage(17, "hinted", "Cache hints on the loads.", **_THREADS_256, down=True, min_capability=(8, 0)),
+    _stage(16, "ordered", "Blocks start along the rows of the output.", **_THREADS_256, down=True),
+    _stage(17, "hinted", "Loads with cache hints.", **_THREADS_256, down=True, min_capability=(8, 0)),
     summary="out-of-place transpose of a float32 matrix",
     headlines={"smem_rectangular": "16384-32x16-pad2"},
 )
