@@ -1,7 +1,7 @@
-"""How the pattern of accesses decides what memory delivers: offset, stride, layout, shared tiles, the host link.
+"""How the access pattern decides the bandwidth of memory: offset, stride, layout, shared tiles, the link to the host.
 
-Here is which problems each stage is put to; how they are launched and judged is in ``setups``. A size label is
-the element's type, followed by the extent where it is not the benchmark's own.
+This file says on which problems each stage is run; ``setups`` says how stages are launched and judged. A size label is
+the type of the elements, followed by the extent where it is not the benchmark's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .setups import BLOCK, DOUBLE, FLOAT, Keywords, element_bytes
 TYPE_LABELS = {FLOAT: "f32", DOUBLE: "f64"}
 
 MOVED_BYTES = 256 << 20
-"""Sectors each way in a benchmark launch: over four times a 60 MB L2, and 0.13 ms at 4 TB/s."""
+"""Bytes of sectors read, and as many written, in a benchmark launch: over four times a 60 MB L2, 0.13 ms at 4 TB/s."""
 MATRIX_SIDE = 8192
 
 BLOCKS = (BLOCK, (128,), (512,))
@@ -30,7 +30,7 @@ OFFSETS, ALL_OFFSETS, GATE_OFFSETS = (0, 1, 2, 4, 8, 16, 31, 32), tuple(range(33
 STRIDES, ALL_STRIDES, GATE_STRIDES = (1, 2, 4, 8, 16, 32), (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32), (1, 2, 4, 8, 32)
 GRIDS, GATE_GRIDS = (264, 528, 1056, 2112, 4224), (1056,)
 """Blocks of a grid-stride launch. A case does not know its GPU, so the grids are fixed: 2 to 32 blocks for each of 132
-SMs, of which 8 of 256 threads are resident at once."""
+SMs, of which 8 blocks of 256 threads are resident at once."""
 
 TRANSFERS = {"64KiB": 64 << 10, "1MiB": 1 << 20, "16MiB": 16 << 20, "256MiB": 256 << 20}
 GATE_TRANSFER, SMALL_TRANSFER = "16MiB", "64KiB"
@@ -42,7 +42,7 @@ SMALL_GRID, SMALL_PAD = 3, 2
 
 
 def _count(dtype: str, spacing: int = 1) -> int:
-    """As many elements, ``spacing`` apart, as make memory move MOVED_BYTES of sectors."""
+    """Number of elements, ``spacing`` apart, for which memory moves MOVED_BYTES of sectors."""
     return MOVED_BYTES // min(spacing * element_bytes(dtype), SECTOR_BYTES)
 
 
@@ -63,9 +63,9 @@ def _stage(
     probes: Sequence[Size] = PROBE_COUNTS,
     **more: Any,
 ) -> Family:
-    """A stage at the points on its axes that ``bench`` chooses, and with a small problem where a ``small`` one is.
+    """A stage at the points of its axes that ``bench`` chooses, and on a small problem at those of ``small``.
 
-    ``small`` has what is not usual: one float per element, and a block of BLOCK.
+    ``small`` gives what differs from the default: float, and a block of BLOCK.
     """
     chosen: list[dict[str, Any]] = [{"dtype": FLOAT, "block": BLOCK, **given} for given in small or [{}]]
     of_small = small_extent if isinstance(small_extent, tuple) else (small_extent,)
@@ -115,7 +115,7 @@ _MATRIX: dict[str, Any] = {
 
 
 def _tile(described: StageKernel, write: str, read: str, *pads: int, dynamic: bool = False) -> Family:
-    """Both tiles with each padding; square with at most one float of it is in the gate."""
+    """Both tiles with each padding; the square tile with at most one float of padding is in the gate."""
     return _stage(
         described,
         setups.shared_tile(write, read, dynamic=dynamic),
@@ -128,9 +128,11 @@ def _tile(described: StageKernel, write: str, read: str, *pads: int, dynamic: bo
 
 
 FAMILY = family(
-    _stage(stage(1, "one_per_thread", "One element per thread, side by side."), setups.line(), **_PLAIN),
     _stage(
-        stage(2, "grid_stride", "A fixed grid walks over the array."),
+        stage(1, "one_per_thread", "One element per thread, neighbours access neighbours."), setups.line(), **_PLAIN
+    ),
+    _stage(
+        stage(2, "grid_stride", "A fixed grid loops over the array."),
         setups.GRID_STRIDE,
         {"blocks": (*GRIDS, SMALL_GRID)},
         {"blocks": SMALL_GRID},
@@ -139,7 +141,7 @@ FAMILY = family(
         gate=lambda blocks: blocks in GATE_GRIDS,
     ),
     _stage(
-        stage(3, "offset", "Warps begin inside a sector: one more each, shared with the neighbour."),
+        stage(3, "offset", "Warps begin inside a sector: one more sector per warp, shared with its neighbour."),
         setups.OFFSET,
         _PLAIN["axes"] | {"offset": ALL_OFFSETS},
         {"offset": 1},
@@ -150,7 +152,9 @@ FAMILY = family(
         gate=lambda block, offset: block == BLOCK and offset in GATE_OFFSETS,
     ),
     _stage(
-        stage(4, "stride", "Sectors are moved whole: 1 / stride of them is useful, down to one element each."),
+        stage(
+            4, "stride", "Sectors are moved whole: 1 / stride of the bytes is useful, at least one element per sector."
+        ),
         setups.STRIDE,
         _PLAIN["axes"] | {"stride": ALL_STRIDES},
         {"stride": 3},
@@ -162,14 +166,14 @@ FAMILY = family(
         gate=lambda block, stride: block == BLOCK and stride in GATE_STRIDES,
     ),
     _stage(
-        stage(5, "stride_column", "A matrix walked down its columns."),
+        stage(5, "stride_column", "Each warp walks down a column of a matrix."),
         setups.STRIDE_COLUMN,
         _MATRIX_AXES,
         {"block": MATRIX_BLOCK},
         **_MATRIX,
     ),
     _stage(
-        stage(6, "stride_smem", "The same walk inside a shared tile: rows to and from memory."),
+        stage(6, "stride_smem", "The same inside a shared tile, loaded and stored by rows."),
         setups.STRIDE_SMEM,
         _MATRIX_AXES,
         {"block": MATRIX_BLOCK},
@@ -182,19 +186,27 @@ FAMILY = family(
     _tile(stage(9, "shared_tile_row_col", "Written by rows, read by columns: transposed."), "row", "col", 0, 1, 2),
     _tile(stage(10, "shared_tile_col_row", "Written by columns, read by rows: the inverse."), "col", "row", 0, 1, 2),
     _tile(
-        stage(11, "shared_tile_dynamic", "shared_tile_row_col, shaped at launch."), "row", "col", 0, 1, 2, dynamic=True
+        stage(11, "shared_tile_dynamic", "shared_tile_row_col with its shape chosen at launch."),
+        "row",
+        "col",
+        0,
+        1,
+        2,
+        dynamic=True,
     ),
     _stage(stage(12, "aos_one", "One field of four in an array of structures."), setups.AOS_ONE, **_PLAIN),
     _stage(stage(13, "soa_one", "One field of four in a structure of arrays."), setups.SOA_ONE, **_PLAIN),
     _stage(stage(14, "aos_all", "All fields in an array of structures."), setups.AOS_ALL, **_PLAIN),
     _stage(
-        stage(15, "aos_all_aligned", "The same, aligned: a record in 16-byte pieces."), setups.AOS_ALL_ALIGNED, **_PLAIN
+        stage(15, "aos_all_aligned", "The same with aligned records, moved in 16-byte pieces."),
+        setups.AOS_ALL_ALIGNED,
+        **_PLAIN,
     ),
     _stage(stage(16, "soa_all", "All fields in a structure of arrays."), setups.SOA_ALL, **_PLAIN),
-    _transfer("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
+    _transfer("h2d_pageable", "Host to device; pageable memory is staged through pinned memory.", host_bound=True),
     _transfer("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
     _transfer("d2h_pageable", "Device to host, staged.", host_bound=True),
-    _transfer("d2h_pinned", "Device to host, straight into pinned memory."),
+    _transfer("d2h_pinned", "Device to host, directly into pinned memory."),
     summary="how the pattern of accesses decides what memory delivers",
     headlines={"offset": "f32-o1", "stride": "f32-s8"},
 )
