@@ -1,8 +1,8 @@
 """Bandwidth against occupancy, for one float and for four floats per thread: occupancy is a means, not the goal.
 
-By Little's law a SM draws bandwidth in proportion to the bytes it has in flight: resident threads times the bytes each
-has asked for. The stages vary the first by block size, registers and shared memory, and the second by float4. A size
-label is the bytes of one array.
+By Little's law the bandwidth of an SM is proportional to the bytes that it has in flight: resident threads times the
+bytes that each has requested. The stages vary the first by block size, registers and shared memory, and the second by
+float4. A size label is the bytes of one array.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from peakgate.judge.occupancy import KIB, max_potential_block_size
 FLOAT_BYTES = 4
 
 BENCH_SIZE, BENCH_COUNT = "256MiB", (256 << 20) // FLOAT_BYTES
-"""Over four times a 60 MB L2 in each array."""
+"""Each array is over four times as large as an L2 of 60 MB."""
 SMALL, REGISTERS_SMALL_COUNT = {"n5003": 5003}, 17_003
 PROBE_COUNTS = (1, 31, 127, 1000, 4099)
 REGISTERS_PROBE_COUNTS = (1, 31, 257, 4099, 16_385)
-"""A block of `registers` covers 16384 floats; the last count leaves one for a second block."""
+"""A block of `registers` covers 16384 floats; the last count leaves one float for a second block."""
 
 BLOCK = 256
 BLOCKS = (32, 64, 128, 256, 512, 768, 1024)
@@ -29,20 +29,20 @@ GATE_BLOCKS, SMALL_BLOCKS = (32, 128, 256, 1024), (64, 256)
 
 REGISTER_VALUES = 64
 MIN_BLOCKS = (1, 2, 3, 4, 5, 6, 8)
-"""Blocks of 256 threads per SM that `registers` is built for: 8 are all its threads where it holds 2048."""
+"""Blocks of 256 threads per SM that `registers` is built for: 8 blocks are all threads of an SM that holds 2048."""
 GATE_MIN_BLOCKS, SMALL_MIN_BLOCKS = (1, 4, 5, 8), (1, 8)
 
 SHARED_KIB = (4, 16, 32, 48, 64, 96, 200, 227)
-"""Dynamic shared memory per block. 4 is what float4 uses, 227 the most there is; above 48 a launch has to opt in, and a
-GPU with less skips the case."""
+"""Dynamic shared memory per block in KiB. float4 needs 4, and 227 is the maximum; a launch with more than 48 has to opt
+in, and a GPU with less skips the case."""
 GATE_SHARED_KIB, SMALL_SHARED_KIB = (4, 32, 64, 96, 227), (4, 64)
 
 PROPOSED_FOR = (9, 0)
-"""Compute capability for which a block size is proposed. The proposal is calculated here, where no GPU is needed, so
-that a case has one id everywhere; on a GPU a test asks the driver for the same."""
+"""Compute capability for which a block size is proposed. The proposal is calculated here without a GPU, so that a case
+has the same id everywhere; on a GPU a test asks the driver for the same."""
 PROPOSED_REGISTERS = 32
 """At least as many as `square` (8) and `staged` (27 to 32) use per thread. An SM has 32 for each of 2048 threads, so
-proposals do not depend on the exact figure, which changes with the compiler."""
+proposals do not depend on the exact number, which changes with the compiler."""
 
 
 def product_of_inputs(xp: Any, a: Array, b: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
@@ -56,9 +56,9 @@ def squared(xp: Any, a: Array) -> Array:  # noqa: ARG001
 
 
 def minus_largest(xp: Any, floats: Array, *, block: int = BLOCK, values: int = REGISTER_VALUES) -> Array:
-    """Each float minus the largest of its thread's, one rounding in float32.
+    """Each float minus the largest float of its thread, one rounding in float32.
 
-    A block of ``block`` threads covers ``block * values`` floats; a thread's are ``block`` apart.
+    A block of ``block`` threads covers ``block * values`` floats; those of a thread are ``block`` apart.
     """
     blocks = ceil(floats.size / (block * values))
     whole = xp.full(blocks * block * values, xp.finfo(floats.dtype).min, dtype=floats.dtype)
@@ -77,7 +77,7 @@ def _stage(
     **more: Any,
 ) -> Family:
     """A stage whose kernel takes ``arrays`` of n floats, and n."""
-    # Each array is read or written once, one that is changed in place both; one operation a float that is written.
+    # Each array is read or written once, or both if it is changed in place; one operation per float written.
     crossings = sum(2 if array is InOut else 1 for array in arrays)
     return described(
         arguments=lambda n: [*(array(n) for array in arrays), Value(n, "uint64")],
@@ -94,18 +94,18 @@ def _stage(
 
 
 def by_quads(n: int, block: int) -> int:
-    """Blocks whose threads take four floats each."""
+    """Number of blocks if each thread takes four floats."""
     return ceil(n / (4 * block))
 
 
 def proposed(**uses: Any) -> int:
-    """Threads of the block that is proposed."""
+    """Threads of the proposed block."""
     return max_potential_block_size(PROPOSED_FOR, PROPOSED_REGISTERS, **uses).threads_per_block
 
 
 PROPOSED = proposed()
 FEW, MANY = 4, 32
-"""Floats of a thread of direct and staged."""
+"""Floats per thread of direct and staged."""
 
 
 def staged_shared_bytes(block: int) -> int:
@@ -114,7 +114,7 @@ def staged_shared_bytes(block: int) -> int:
 
 
 PROPOSED_STAGED = proposed(dynamic_shared=staged_shared_bytes)
-"""For shared memory that grows with the block."""
+"""The proposal for shared memory that grows with the block."""
 
 _BLOCKS: dict[str, Any] = {
     "axes": {"block": BLOCKS},
@@ -143,7 +143,7 @@ FAMILY = family(
         **_product,
     ),
     _stage(
-        stage(3, "square", "In place, with the proposed block size and with others."),
+        stage(3, "square", "In place, with the block size that the API proposes and with others."),
         arrays=(InOut,),
         axes={"block": (PROPOSED, *(block for block in BLOCKS if block != PROPOSED))},
         variant=lambda block: "proposed" if block == PROPOSED else "",
@@ -151,7 +151,7 @@ FAMILY = family(
         small_sizes=lambda block: SMALL if block in (PROPOSED, *SMALL_BLOCKS) else None,
     ),
     _stage(
-        stage(4, "registers", "Occupancy bought with spilled registers."),
+        stage(4, "registers", "Higher occupancy at the cost of spilled registers."),
         reference=minus_largest,
         grid=lambda n, block: ceil(n / (block * REGISTER_VALUES)),
         axes={"m": MIN_BLOCKS},
@@ -166,7 +166,7 @@ FAMILY = family(
         grid=by_quads,
         **_SHARED,
     ),
-    _stage(stage(7, "direct", "Memory to registers to memory."), **_STAGED),
+    _stage(stage(7, "direct", "From global memory to registers and back."), **_STAGED),
     _stage(
         stage(8, "staged", "The same through shared memory and two barriers."),
         shared_bytes=lambda build: build[0] * build[1] * FLOAT_BYTES,
