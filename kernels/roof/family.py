@@ -1,4 +1,4 @@
-"""Achievable limits of this GPU: copies, one-way traffic, fused multiply-adds and tensor cores by type.
+"""The limits that this GPU reaches: copies, reads, writes, fused multiply-adds, and tensor cores by type.
 
 A size label is the bytes of the array that is read (or, where nothing is read, written). The sizes from 16MiB to 1GiB
 are those of square float32 matrices with sides from 2048 to 16384, so each such matrix has a copy of its own size.
@@ -20,39 +20,41 @@ FLOAT_BYTES = 4
 MEMORY_SIZES = {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB": 1 << 30, "4GiB": 4 << 30}
 MEMORY_GATE = (256 << 20, 1 << 30)
 MEMORY_PROBES = (1, 3, 127, 1024, 4098, 100_003)
-"""Floats: shorter than a quad, shorter than a block, whole blocks, and every length of tail."""
+"""Numbers of floats: less than one float4, less than a block, whole blocks, and every length of tail."""
 FMA_PROBES = (1, 3, 127, 1027)
 
 QUADS_PER_THREAD = 4
-"""float4 that copy_float4_x4 moves per thread, and the least that a thread of a grid-stride launch moves."""
+"""Number of float4 that copy_float4_x4 moves per thread, and the least that a thread of a grid-stride launch moves."""
 MAX_GRID_STRIDE_BLOCKS = 16_384
-"""15 waves of full SMs on a GPU with 132: whatever the number of SMs is, the last wave's idle ones cost little."""
+"""15 full waves on a GPU with 132 SMs: whatever the number of SMs, those that idle in the last wave cost little."""
 
 CHAINS = 8
 ROUND_PAIRS = 32
 BENCH_ROUNDS, SMALL_ROUNDS = 16, 2
-"""Rounds of ROUND_PAIRS pairs of FMAs per chain; 16 make a thread's one store negligible beside 16384 operations."""
+"""Rounds of ROUND_PAIRS pairs of FMAs per chain; with 16, a thread's one store is negligible beside 16384
+operations."""
 
 RAMP_PERIOD = 1 << 24
-"""write_float4 stores each element's index modulo this; a float holds every smaller integer exactly."""
+"""write_float4 stores each element's index modulo this; a float represents every smaller integer exactly."""
 
 SUM_TOLERANCE = 1e-5
-"""A block's sum in float32: a thread adds at most some hundred values before the tree, each rounded to 6e-8."""
+"""For the sum of a block in float32: a thread adds at most some hundred values before the tree, each rounded to
+6e-8."""
 
 
 ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
 STEP_ELEMENTS = {"tf32": 8, "bf16": 16, "fp16": 16, "fp8": 32, "int8": 32}
-"""Of a row in one step of k: 32 bytes."""
+"""Elements of a row in one step along k, which is 32 bytes."""
 
 TILES = 32
-"""Of A, which the warps or warpgroups of a launch share."""
+"""Tiles of A, which all warps or warpgroups of a launch share."""
 
 TENSOR_SIZES, TENSOR_SMALL, TENSOR_PROBES = [(8192, 320)], [(2, 2)], [(1, 1), (5, 3)]
-"""Blocks and passes: 62 blocks per SM of 132; a launch takes 5 ms of an H200 at its highest clock."""
+"""Blocks and passes: 62 blocks for each of 132 SMs; a launch takes 5 ms on an H200 at its highest clock."""
 
 FP8_TOLERANCE = 2.0**-8
-"""On Hopper each of 33 terms of a product of e4m3 is cut off 13 bits below the largest before they are added: at worst
-2**-8 of the largest. A missing step of four is an error of half the magnitude."""
+"""Hopper truncates each of 33 terms of a product of e4m3 at 13 bits below the largest before it adds them: an error of
+at most 2**-8 of the largest. A missing step of the four is an error of half the magnitude."""
 
 
 def copied(xp: Any, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
@@ -61,15 +63,16 @@ def copied(xp: Any, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy al
 
 
 def block_sums(xp: Any, values: Array, *, count: int | None = None) -> Array:
-    """The sum that each block of a grid-stride launch, of ``count`` in all, writes, in float64.
+    """The sum that each block of a grid-stride launch with ``count`` blocks writes, in float64.
 
-    float4 go to the threads of the grid in a cycle; the last ``n % 4`` floats belong to block 0.
+    The threads of the grid take float4 in turn; block 0 has the last ``n % 4`` floats.
     """
     count = count or grid_stride(values.size)
     sweep = count * 4 * THREADS
     sweeps = values.size // sweep + 1
     quads_end = values.size // 4 * 4
-    # One more sweep has the tail. Every sum is exact in float64, and one reduction is one kernel that CuPy compiles.
+    # One more sweep takes the tail. Every sum is exact in float64; a single reduction is a single kernel for CuPy to
+    # compile.
     whole = xp.zeros((sweeps + 1) * sweep, dtype=values.dtype)
     whole[:quads_end] = values[:quads_end]
     whole[sweeps * sweep : sweeps * sweep + values.size - quads_end] = values[quads_end:]
@@ -77,7 +80,7 @@ def block_sums(xp: Any, values: Array, *, count: int | None = None) -> Array:
 
 
 def block_magnitudes(xp: Any, values: Array) -> Array:
-    """The root of the sum of squares of what each block adds up."""
+    """The root of the sum of the squares of the values that each block adds up."""
     return xp.sqrt(block_sums(xp, values**2))
 
 
@@ -88,37 +91,37 @@ def ramp(xp: Any, *, n: int) -> Array:
 
 
 def chain_sums(xp: Any, *, n: int, rounds: int) -> Array:
-    """Chain c of thread t starts at t % 1024 + c and gains 3 with each pair of steps; all of it is exact in float32."""
+    """Chain c of thread t starts at t % 1024 + c and gains 3 with each pair of steps; all is exact in float32."""
     starts = np.arange(1024)
     sums = CHAINS * starts + CHAINS * (CHAINS - 1) // 2 + CHAINS * 3 * rounds * ROUND_PAIRS
     return xp.tile(xp.asarray(sums.astype("float32")), ceil(n / 1024))[:n]
 
 
 def normal(xp: Any, shape: tuple[int, ...]) -> Array:
-    """Normally distributed values that tf32 holds: on zeros tensor cores draw less power and run 13 % faster."""
+    """Normally distributed values that are exact in tf32: on zeros tensor cores draw less power and run 13 % faster."""
     drawn = np.random.default_rng(shape[0]).standard_normal(shape, np.float32)
     return xp.asarray((drawn.view(np.uint32) & 0xFFFFE000).view(np.float32))
 
 
 def tile_sums(xp: Any, left: Array, right: Array, *, rows: int) -> Array:
-    """A.B^T in float64, tiles of A used in turn; of a row four sums, of the columns 8 n + 2 t and 8 n + 2 t + 1."""
+    """A.B^T in float64, tiles of A taken in turn; four sums per row, of the columns 8 n + 2 t and 8 n + 2 t + 1."""
     product = left.astype("float64") @ right.astype("float64").T
     sums = product.reshape(len(left), -1, 4, 2).sum(axis=(1, 3))
     return xp.tile(sums, (ceil(rows / len(left)), 1))[:rows]
 
 
 def tile_magnitudes(xp: Any, left: Array, right: Array, *, rows: int) -> Array:
-    """The root of the sum of squares of what each element adds up."""
+    """The root of the sum of the squares of the products that are added up for each element."""
     return xp.sqrt(tile_sums(xp, left.astype("float64") ** 2, right.astype("float64") ** 2, rows=rows))
 
 
 def blocks(n: int, floats: int) -> int:
-    """Blocks whose threads take so many floats each."""
+    """Number of blocks if each thread takes this many floats."""
     return ceil(n / (floats * THREADS))
 
 
 def grid_stride(n: int) -> int:
-    """Blocks that walk over the array, with QUADS_PER_THREAD float4 or more for each thread."""
+    """Number of blocks of a grid-stride launch, with QUADS_PER_THREAD float4 or more per thread."""
     return min(blocks(n, 4 * QUADS_PER_THREAD), MAX_GRID_STRIDE_BLOCKS)
 
 
@@ -139,7 +142,7 @@ _COPY: dict[str, Any] = _MEMORY | {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A kind of instruction: the product of one tile in one pass, and how tiles are dealt to a block."""
+    """A kind of tensor core instruction: the product of one tile in one pass, and how tiles are assigned to a block."""
 
     name: str
     rows: int
@@ -199,19 +202,19 @@ def _tensor(number: int, kind: Tensor, math: str) -> Family:
 
 FAMILY = family(
     stage(1, "copy_float", "One float per thread: too few bytes in flight.")(grid=lambda n: blocks(n, 1), **_COPY),
-    stage(2, "copy_float4", "One float4 per thread: the flat copy.")(grid=lambda n: blocks(n, 4), **_COPY),
+    stage(2, "copy_float4", "One float4 per thread.")(grid=lambda n: blocks(n, 4), **_COPY),
     stage(3, "copy_float4_x4", "Four float4 in flight per thread.")(
         grid=lambda n: blocks(n, 4 * QUADS_PER_THREAD),
         defines={"QUADS_PER_THREAD": QUADS_PER_THREAD},
         **_COPY,
     ),
-    stage(4, "copy_float4_grid", "A fixed grid strides over the array.")(grid=grid_stride, **_COPY),
+    stage(4, "copy_float4_grid", "A fixed grid loops over the array.")(grid=grid_stride, **_COPY),
     kernel(
         operation="memcpy",
         lesson="The driver's device-to-device copy.",
         **_COPY | {"arguments": lambda n: [Out(n), In(n)]},
     ),
-    stage(5, "read_float4", "Reads alone; a sum per block comes out.")(
+    stage(5, "read_float4", "Reads only; each block writes one sum.")(
         grid=grid_stride,
         arguments=lambda n: [Out(grid_stride(n)), In(n), Value(n, "uint64")],
         bytes=lambda n: FLOAT_BYTES * (n + grid_stride(n)),  # every float is read once; each block writes one sum
@@ -221,7 +224,7 @@ FAMILY = family(
         roof="read",
         **_MEMORY,
     ),
-    stage(6, "write_float4", "Writes alone.")(
+    stage(6, "write_float4", "Writes only.")(
         grid=grid_stride,
         arguments=lambda n: [Out(n), Value(n, "uint64")],
         bytes=lambda n: FLOAT_BYTES * n,  # every float is written once
