@@ -1,4 +1,4 @@
-"""Single-precision matrix product C = A.B, row-major: from one thread per element to past the vendor's library.
+"""Single-precision matrix product C = A.B, row-major: from one thread per element to faster than cuBLAS.
 
 A is ``m x k``, B is ``k x n``, C is ``m x n``; a size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
 """
@@ -13,32 +13,32 @@ from typing import Any
 from peakgate.family import Array, Buffer, Family, In, Out, Scratch, Value, by_side, family, kernel, stage
 
 Size = tuple[int, int, int]
-"""Rows of C, columns of C, and the length of the sums."""
+"""Rows of C, columns of C, and the number of products per sum."""
 BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 GATE_SIDES = (256, 1024, 4096)
-"""One side where latency rules, one where the number of blocks does, one where the FMA units do."""
+"""One side that latency limits, one that the number of blocks limits, one that the FMA units limit."""
 OBLONG: Size = (768, 768, 1024)
-"""Rows and columns of C and the length of its sums where they differ: that of the published lesson."""
+"""Rows and columns of C and products per sum where they differ: the first example of the SGEMM lesson."""
 BLOCKS_OF_A_FULL_GPU = 132
 """About one block for each SM of a large GPU."""
 BEST = {
-    128: "split_k",  # 32 tiles of 16 x 32: nothing but latency, so as many warps on a tile as help
+    128: "split_k",  # 32 tiles of 16 x 32: latency is the limit, so as many warps per tile as help
     192: "split_k",
     256: "split_k",  # 128 tiles of 16 x 32
     384: "split_k",  # 96 tiles of 48 x 32
     512: "split_k",  # 128 tiles of 32 x 64
     768: "split_k",  # 128 tiles of 48 x 96
-    1024: "group_split",  # 128 tiles of 64 x 128, too many bytes from L2 for warps that each load for themselves
+    1024: "group_split",  # 128 tiles of 64 x 128, too many bytes from L2 if each warp loaded its own slices
     1536: "stream_k",  # 72 tiles of 128 x 256: cut, they keep all SMs busy
     2048: "barrier_ring",  # 128 tiles of 128 x 256: one wave, nothing to cut
     3072: "stream_k",  # 288 tiles: 2.2 waves
     4096: "barrier_ring",  # 3.9 waves
-    6144: "barrier_ring",  # 8.7 waves: from here on the last wave weighs less than a leaner loop
+    6144: "barrier_ring",  # 8.7 waves: from here on the last wave matters less than fewer instructions in the loop
     8192: "barrier_ring",  # 15.5 waves
     12288: "barrier_ring",  # 34.9 waves
     16384: "barrier_ring",  # 62.1 waves
 }
-"""The stage to take for a square problem of that side on a GPU of 132 SMs, and the tiles that decide it."""
+"""The stage to use for a square problem of that side on a GPU with 132 SMs, and the tiles that decide it."""
 
 
 SMALL_SIZES: tuple[Size, ...] = ((128, 128, 128), (65, 97, 40))
@@ -55,25 +55,26 @@ PROBE_SIZES: tuple[Size, ...] = (
     (128, 256, 16),
     (128, 258, 16),
 )
-"""Less than a tile and just past one in each direction, odd and even numbers of tiles along k. Rows are 16-byte aligned
-in (130, 260, 144), where full tiles stand beside edges and some warps of split_k have several slices of k, in
-(132, 264, 44), where k ends inside a tile, and in (128, 256, 16), where all is full tiles and some warps of split_k
-have no slice. In (128, 258, 16) all but the rows' alignment speaks for reading four elements at once. Rows, columns
-and sums end inside a tile behind four whole ones in (516, 5, 8), (5, 1028, 8) and (3, 4, 267)."""
+"""Less than a tile and just more than one in each direction, odd and even numbers of tiles along k. Rows are 16-byte
+aligned in (130, 260, 144), which has full tiles beside edges and where some warps of split_k have several slices of k,
+in (132, 264, 44), where k ends inside a tile, and in (128, 256, 16), where all tiles are full and some warps of split_k
+have no slice. In (128, 258, 16) only the alignment of the rows prevents reading four elements at once. Rows, columns
+and sums end inside a tile after four whole ones in (516, 5, 8), (5, 1028, 8) and (3, 4, 267)."""
 BANDS_SIZE: Size = (1025, 260, 16)
-"""More tiles down than raster.cuh puts in a band, and more than one across."""
+"""More tiles down than a band of raster.cuh has, and more than one across."""
 FEW_BLOCKS = 4
-"""A persistent grid on BANDS_SIZE: 18 or 27 tiles for 4 blocks are cut inside tiles, and some are left whole."""
+"""Blocks of a persistent grid on BANDS_SIZE: 18 or 27 tiles for 4 blocks, so that some tiles are cut and some are
+whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The part of C a block makes, its threads, its dynamic shared memory, and the macros that build it so.
+    """The part of C that a block computes, its threads, its dynamic shared memory, and the macros of its build.
 
     ``thread`` is the part of C that a thread sums, rows and columns, over all of k or its share of it.
 
-    ``persistent``: a grid of as many blocks as a full GPU takes, whatever the size, few on BANDS_SIZE; they hand each
-    other parts of tiles through scratch memory.
+    ``persistent``: the grid has as many blocks as a full GPU runs, whatever the size, and few on BANDS_SIZE; the blocks
+    pass each other parts of tiles through scratch memory.
     """
 
     rows: int
@@ -85,7 +86,7 @@ class Tiling:
     persistent: bool = False
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles along the columns and the rows of C that cover it."""
+        """Number of tiles along the columns and along the rows that cover C."""
         return ceil(n / self.cols), ceil(m / self.rows)
 
     def grid(self, m: int, n: int, k: int) -> tuple[int, ...]:
@@ -95,17 +96,17 @@ class Tiling:
         return self.tiles(m, n)
 
     def arguments(self, m: int, n: int, k: int) -> list[Any]:
-        """C, A and B; of a persistent grid room for one tile of sums per block, a flag per block, and a counter."""
+        """C, A and B; for a persistent grid also a tile of sums per block, a flag per block, and a counter."""
         (blocks, *_) = self.grid(m, n, k)
         scratch = [Scratch(blocks, self.rows * self.cols), Scratch(blocks + 1, dtype="uint32")]
         return [*matrices(m, n, k), *(scratch if self.persistent else []), Value(m), Value(n), Value(k)]
 
     def block_loads(self) -> float:
-        """Elements of A and B that a block brings in for each multiply-add: one of A serves a row of its tile."""
+        """Elements of A and B that a block loads per multiply-add: one of A serves a row of its tile."""
         return 1 / self.rows + 1 / self.cols
 
     def thread_loads(self) -> float:
-        """Elements of A and B that a thread reads for each of its multiply-adds."""
+        """Elements of A and B that a thread reads per multiply-add."""
         return sum(1 / side for side in self.thread)
 
 
@@ -115,14 +116,14 @@ def matrices(m: int, n: int, k: int) -> list[Buffer]:
 
 
 def product(xp: Any, a: Array, b: Array) -> Array:
-    """A.B of float64 inputs, whose own error is far below what is judged by it."""
+    """A.B of float64 inputs, whose own error is far below the tolerance."""
     return xp.matmul(a, b)
 
 
 def magnitude(xp: Any, a: Array, b: Array) -> Array:
     """About ``sqrt(sum of the squared products)`` of each element: the norms of its row and column over sqrt(k)."""
     weights = xp.full((a.shape[1], 1), a.shape[1] ** -0.5)
-    rows, columns = (a * a) @ weights, weights.T @ (b * b)  # by a library: CuPy compiles no reduction
+    rows, columns = (a * a) @ weights, weights.T @ (b * b)  # as products, so that CuPy need not compile a reduction
     return xp.sqrt(rows * columns)
 
 
@@ -150,10 +151,11 @@ def _tiled(
     in_bands: bool = False,
     **more: Any,
 ) -> Family:
-    """A stage, built with each of its tilings on the sizes that take it.
+    """A stage, built with each of its tilings for the sizes that use it.
 
-    A size takes the smallest tiling that does not give more blocks than a full GPU takes at once, or else the largest.
-    Beyond the largest side a stage would only take time. ``in_bands``: it takes its tiles in the order of raster.cuh.
+    A size uses the smallest tiling that does not give more blocks than a full GPU runs at once, or else the largest.
+    Sides beyond ``largest`` are left out because they would only take time. ``in_bands``: the stage takes its tiles in
+    the order of raster.cuh.
     """
     tilings = TILINGS[name]
 
@@ -183,7 +185,7 @@ def _tiled(
 
 
 def copy_ring_bytes(slots: int, rows: int, cols: int, depth: int) -> int:
-    """Bytes of async_copy's ring: slots with a tile of A and one of B, and two turned tiles of A, rows padded by 4."""
+    """Bytes of async_copy's ring: slots with a tile of A and of B, and two transposed tiles of A, rows padded by 4."""
     return 4 * (slots * (rows + cols) * depth + 2 * depth * (rows + 4))
 
 
@@ -221,7 +223,7 @@ TILINGS: dict[str, tuple[Tiling, ...]] = {
     "group_split": (Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16)),),
     "stream_k": tuple(map(_stream_k, (8, 16))),
 }
-"""Those of each stage, smallest first."""
+"""The tilings of each stage, smallest first."""
 
 _NEWER: dict[str, Any] = {"in_bands": True, "min_capability": (8, 0)}
 
@@ -229,20 +231,20 @@ FAMILY = family(
     _tiled(1, "naive", "One thread per element.", largest_in_gate=1024),
     _tiled(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread."),
     _tiled(3, "vectorized", "float4 loads and stores."),
-    _tiled(4, "moved_sync", "The barrier at the head of the loop, behind the loads."),
+    _tiled(4, "moved_sync", "The barrier at the beginning of the loop, after the loads."),
     _tiled(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4."),
     _tiled(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."),
     _tiled(7, "double_buffer", "Written after the multiply-adds: loads overlap them."),
     _tiled(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused."),
-    _tiled(9, "async_copy", "A ring of tiles filled by asynchronous copies.", min_capability=(8, 0)),
-    _tiled(10, "split_k", "Small tiles; a block's warps share out k.", largest=1024),
-    _tiled(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier.", **_NEWER),
-    _tiled(12, "group_split", "Groups of warps share out every slice of k.", largest=2048, **_NEWER),
-    _tiled(13, "stream_k", "Equal work for every block: tiles cut along k.", **_NEWER),
+    _tiled(9, "async_copy", "A ring buffer of tiles, filled by asynchronous copies.", min_capability=(8, 0)),
+    _tiled(10, "split_k", "Small tiles, with k divided among the warps of a block.", largest=1024),
+    _tiled(11, "barrier_ring", "Split barriers, arrive early and wait late: no block-wide barrier.", **_NEWER),
+    _tiled(12, "group_split", "Each slice of k divided among groups of warps.", largest=2048, **_NEWER),
+    _tiled(13, "stream_k", "Equal work for every block: tiles are cut along k.", **_NEWER),
     kernel(
         operation="cublas_sgemm",
         name="cublas",
-        lesson="The vendor library in pedantic float32.",
+        lesson="NVIDIA's library in pedantic float32.",
         arguments=matrices,
         sizes=by_side(BENCH_SIZES),
         gate=lambda m: m in GATE_SIDES,
