@@ -1,7 +1,7 @@
-"""Matrix product C = A.B^T in bfloat16 with float sums: from one thread per element to past the vendor's library.
+"""Matrix product C = A.B^T in bfloat16 with float sums: from one thread per element to faster than cuBLAS.
 
-A is ``m x k``, B is ``n x k``, as a linear layer of a model keeps its weights, C is ``m x n``, all row-major; 8 divides
-each of the three numbers. A size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
+A is ``m x k``, B is ``n x k``, as the weights of a linear layer are stored, C is ``m x n``, all row-major; N and K are
+multiples of 8. A size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from peakgate.family import (
 )
 
 Size = tuple[int, int, int]
-"""Rows of C, columns of C, and the length of the sums."""
+"""Rows of C, columns of C, and the number of products per sum."""
 SIDES = (256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 LAYERS: tuple[Size, ...] = (
-    (16, 4096, 4096),  # one token for each of 16 requests: the weights are all that is read
+    (16, 4096, 4096),  # one token for each of 16 requests: nearly all bytes read are weights
     (64, 4096, 14336),
     (128, 28672, 4096),
     (512, 4096, 4096),
     (4096, 6144, 4096),  # queries, keys and values of 4096 tokens
-    (4096, 4096, 14336),  # back from the wide layer
+    (4096, 4096, 14336),  # from the wide layer back
     (8192, 1024, 8192),
     (2048, 128256, 4096),  # a vocabulary
 )
 """Shapes of layers of language models: tall, wide and deep."""
 GATE: tuple[Size, ...] = ((4096, 4096, 4096),)
 MORE_GATE: tuple[Size, ...] = (*GATE, (1024, 1024, 1024), (64, 4096, 14336))
-"""Of the stages that are built with several tiles, and the library beside them."""
+"""For the stages that are built with several tiles, and for cuBLAS."""
 SMALL_SIZES: tuple[Size, ...] = ((128, 256, 128), (72, 136, 40))
 PROBE_SIZES: tuple[Size, ...] = ((8, 8, 8), (136, 264, 72), (129, 256, 192), (520, 8, 8), (8, 1032, 8), (1, 8, 520))
-"""Less than a tile and just past one in each direction, sums that end inside a slice, the same behind four whole tiles,
-and more slices than slots."""
+"""Less than a tile and just more than one in each direction, sums that end inside a slice, the same after four whole
+tiles, and more slices than slots."""
 MANY_TILES: Size = (1032, 264, 72)
 MANY_TILES_OF_FP8: Size = (1032, 264, 80)
 FEW_BLOCKS = 4
-"""A persistent grid on such sizes: every block takes several tiles, some one more than others."""
+"""Blocks of a persistent grid on such sizes: every block takes several tiles, some blocks one more than others."""
 BLOCKS_OF_A_FULL_GPU = 132
 """About one block for each SM of a large GPU."""
 BF16, FP8 = "bfloat16", "float8_e4m3fn"
 SLICE_BYTES = 128
-"""Of each row in a slice of k: the width of the widest swizzle."""
+"""Bytes of each row in a slice of k: the width of the widest swizzle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The part of C a block makes and the ring of slices that feeds it, of the stages whose warps have one job each.
+    """The part of C that a block computes and its ring of slices, for the stages with specialised warps.
 
-    A block has four warps for each 64 rows and four that bring slices. ``stores`` pieces of ``store_cols`` columns per
-    group wait in shared memory for the copy engine. ``split`` blocks share a tile along k and add up through shared
-    memory instead.
+    A block has four warps for each 64 rows and four that load slices. Each group keeps ``stores`` pieces of
+    ``store_cols`` columns in shared memory, which the copy engine stores. ``split`` blocks share a tile along k and add
+    up through shared memory instead.
     """
 
     rows: int = 128
@@ -77,12 +77,12 @@ class Tiling:
 
     @property
     def block(self) -> int:
-        """Threads."""
+        """Threads per block."""
         return 128 * (self.rows // 64 + 1)
 
     @property
     def shared_bytes(self) -> int:
-        """Slices, what leaves for C, and two barriers for each slot."""
+        """Slices, the pieces of C that are being stored, and two barriers for each slot."""
         pieces = 2 * self.rows * self.stores * self.store_cols
         sums = 4 * self.rows * (self.cols + 4)
         leaving = sums if self.split else pieces
@@ -90,7 +90,7 @@ class Tiling:
 
     @property
     def macros(self) -> dict[str, int]:
-        """What the kernel is built with."""
+        """Macros of the build."""
         tile = {"ROWS": self.rows, "COLS": self.cols, "SLOTS": self.slots}
         if self.split:
             return tile | {"SPLIT": self.split}
@@ -101,21 +101,21 @@ class Tiling:
         }
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles along the columns and the rows of C that cover it; a cluster's are one."""
+        """Number of tiles along the columns and along the rows that cover C; those of a cluster count as one."""
         return ceil(n / self.cols), ceil(m / (self.rows * self.cluster))
 
     def grid(self, m: int, n: int, _: int) -> tuple[int, ...]:
-        """A block for each tile, or for each part of it along k."""
+        """One block for each tile, or for each part of it along k."""
         return (*self.tiles(m, n), *([self.split] if self.split else []))
 
     def persistent_grid(self, *size: int) -> int:
-        """Blocks of a grid that takes all tiles, at most as many as a full GPU has."""
+        """Blocks of a persistent grid: at most as many as a full GPU runs."""
         across, down = self.tiles(*size[:2])
         most = FEW_BLOCKS if size in (MANY_TILES, MANY_TILES_OF_FP8) else BLOCKS_OF_A_FULL_GPU
         return min(across * down, most // self.cluster) * self.cluster
 
     def maps(self, m: int, n: int, k: int, of: str = BF16) -> list[Any]:
-        """The arguments of a kernel that copies by maps: C by a map too where it is not split."""
+        """Arguments of a kernel that copies by tensor maps; C has a map too where it is not split."""
         c, a, b = matrices(m, n, k, of)
         across = SLICE_BYTES // (2 if of == BF16 else 1)
         to = TensorMap(c, box=(64, self.store_cols), swizzle=128 if self.store_cols == 64 else 0)
@@ -135,7 +135,7 @@ def matrices_of_fp8(m: int, n: int, k: int) -> list[Buffer]:
 
 
 def by_pointers(m: int, n: int, k: int) -> list[Any]:
-    """The arguments of a kernel that copies by itself."""
+    """Arguments of a kernel whose threads copy."""
     return [*matrices(m, n, k), Value(m), Value(n), Value(k)]
 
 
@@ -147,7 +147,7 @@ def product(xp: Any, a: Array, b: Array) -> Array:
 def magnitude(xp: Any, a: Array, b: Array) -> Array:
     """About ``sqrt(sum of the squared products)`` of each element: the norms of its rows over sqrt(k)."""
     weights = xp.full((a.shape[1], 1), a.shape[1] ** -0.5)
-    rows, columns = (a * a) @ weights, (b * b) @ weights  # by a library: CuPy compiles no reduction
+    rows, columns = (a * a) @ weights, (b * b) @ weights  # as products, so that CuPy need not compile a reduction
     return xp.sqrt(rows * columns.T)
 
 
@@ -162,7 +162,7 @@ PRODUCT: dict[str, Any] = {
     "terms": lambda k: k,
     "math": "bf16",
 }
-"""What is common to all stages."""
+"""Parameters common to all stages in bfloat16."""
 OF_FP8: dict[str, Any] = {
     "bytes": lambda m, n, k: m * k + n * k + 2 * m * n,
     # That of sums in float (peakgate.family.tolerance_of_sums) with the unit of the tensor cores, which cut what they
@@ -172,7 +172,7 @@ OF_FP8: dict[str, Any] = {
     "terms": None,
     "math": "fp8",
 }
-"""The same on 8-bit floats."""
+"""Parameters common to all stages on 8-bit floats."""
 SIZES_OF_FP8 = ((4096, 4096, 4096), (8192, 8192, 8192))
 PROBE_SIZES_OF_FP8: tuple[Size, ...] = (
     (8, 8, 16),
@@ -182,7 +182,7 @@ PROBE_SIZES_OF_FP8: tuple[Size, ...] = (
     (8, 1032, 16),
     (1, 8, 656),
 )
-"""As PROBE_SIZES; 16 divides k, as tensor maps need it."""
+"""As PROBE_SIZES; k is a multiple of 16, as tensor maps need it."""
 
 
 def _square(*sides: int) -> list[Size]:
@@ -202,7 +202,7 @@ def _stage(
     gate: Collection[Size] = GATE,
     **more: Any,
 ) -> Family:
-    """A stage of which a block makes rows x cols of C, where nothing else is said."""
+    """A stage whose blocks compute rows x cols of C unless ``more`` says otherwise."""
     given: dict[str, Any] = {
         "arguments": by_pointers,
         "grid": lambda m, n: (ceil(n / cols), ceil(m / rows)),
@@ -222,10 +222,10 @@ def _tiled(
     persistent: bool = False,
     **more: Any,
 ) -> Family:
-    """A stage that is built with several tilings, each for the sizes that take it."""
+    """A stage that is built with several tilings, each for the sizes that use it."""
 
     def small_sizes(tiling: Tiling) -> dict[str, Any]:
-        deep = 64 * tiling.split * (tiling.slots + 2)  # each part goes round the ring
+        deep = 64 * tiling.split * (tiling.slots + 2)  # each part has more slices than slots
         beyond = (tiling.rows * tiling.cluster + 8, tiling.cols + 8, deep + 136)
         return by_side([*(SMALL_SIZES if tiling == _USUAL else ()), beyond])
 
@@ -279,10 +279,12 @@ FAMILY = family(
         sizes=_up_to(8192),
         min_capability=(8, 0),
     ),
-    _stage(stage(3, "wmma", "Tensor cores by CUDA C++'s own interface."), 128, 128, min_capability=(8, 0)),
+    _stage(
+        stage(3, "wmma", "Tensor cores through the warp matrix functions of CUDA C++."), 128, 128, min_capability=(8, 0)
+    ),
     _stage(stage(4, "mma_sync", "Tensor cores by mma.sync, swizzled tiles."), 128, 128, min_capability=(8, 0)),
     _stage(
-        stage(5, "copy_stages", "A ring of slices filled by asynchronous copies."),
+        stage(5, "copy_stages", "A ring buffer of slices, filled by asynchronous copies."),
         shared_bytes=3 * 384 * SLICE_BYTES,
         min_capability=(8, 0),
     ),
@@ -298,7 +300,7 @@ FAMILY = family(
         min_capability="9.0a",
     ),
     _tiled(
-        stage(8, "specialised", "Producer warps load slices, the others multiply."), _SPECIALISED, gate=MORE_GATE[:2]
+        stage(8, "specialised", "One warp requests slices, the other warps multiply."), _SPECIALISED, gate=MORE_GATE[:2]
     ),
     _tiled(
         stage(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B."),
@@ -307,7 +309,7 @@ FAMILY = family(
     ),
     _tiled(stage(10, "split_k", "Blocks of a cluster share a tile along k."), _SPLIT, gate=MORE_GATE[2:]),
     _stage(
-        stage(11, "fp8", "The same on 8-bit floats: twice the products of a byte."),
+        stage(11, "fp8", "The same on 8-bit floats: twice the products per byte."),
         sizes=SIZES_OF_FP8,
         small_sizes=by_side(SMALL_SIZES[:1]),
         edges=by_side([*PROBE_SIZES_OF_FP8, MANY_TILES_OF_FP8]),
@@ -321,7 +323,7 @@ FAMILY = family(
     kernel(
         operation="cublas_bf16_nt",
         name="cublas",
-        lesson="The vendor library, sums in float.",
+        lesson="NVIDIA's library, sums in float.",
         arguments=matrices,
         sizes=by_side(SIZES),
         small_sizes=by_side(SMALL_SIZES),
@@ -332,7 +334,7 @@ FAMILY = family(
     kernel(
         operation="cublaslt_e4m3_nt",
         name="cublaslt",
-        lesson="The vendor library on 8-bit floats, sums kept in the tensor cores.",
+        lesson="NVIDIA's library on 8-bit floats, sums kept in the tensor cores.",
         arguments=matrices_of_fp8,
         sizes=by_side(SIZES_OF_FP8),
         small_sizes=by_side(SMALL_SIZES[:1]),
