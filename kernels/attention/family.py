@@ -1,6 +1,6 @@
-"""Attention, forward, in bfloat16: from one warp a query to tensor cores that hardly wait for the powers between.
+"""Attention, forward, in bfloat16: from one warp per query to tensor cores that hardly wait for exponentials.
 
-Queries, keys, values and the result are ``heads x length x width``; each head is a problem of its own. A size label is
+Queries, keys, values and the result are ``heads x length x width``; each head is a separate problem. A size label is
 ``<heads>x<length>``; the width (64 or 128) and whether a query sees later keys (full) or not (causal) are the variant.
 """
 
@@ -17,30 +17,30 @@ Size = tuple[int, int]
 """Heads of all sequences together, and the length of each."""
 WIDTHS, CAUSAL = (64, 128), {"full": False, "causal": True}
 TOKENS = 16384
-"""Of all sequences of a case together, whatever their length."""
+"""Tokens of all sequences of a case together, whatever their length."""
 COLUMNS = 2048
-"""Of all heads of a sequence together, whatever their width."""
+"""Columns of all heads of a sequence together, whatever their width."""
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 SOME_LENGTHS = LENGTHS[1::2]
-"""For stages on the way to the last one: 1024, 4096, 16384."""
+"""Lengths for the intermediate stages: 1024, 4096, 16384."""
 SHORT = LENGTHS[:2]
-"""For stages that take a hundred times as long as the last one."""
+"""Lengths for stages that take a hundred times as long as the last one."""
 SMALL: Size = (2, 72)
 PROBES: tuple[Size, ...] = ((1, 1), (2, 63), (1, 65), (1, 130))
-"""One key alone, less than a tile, just past one, and past two."""
+"""One key alone, less than a tile, just more than one tile, and more than two."""
 LONG_PROBES: tuple[Size, ...] = ((1, 900), (6, 200))
-"""More tiles of keys than twice the slots that they go round, more heads than share the grid's first blocks."""
+"""More tiles of keys than twice the slots of the ring, more heads than share the first blocks of the grid."""
 FLOAT_TOLERANCE = 2e-5
-"""Of scores and powers in float32."""
+"""For scores and exponentials in float32."""
 WEIGHT_TOLERANCE = 2**-8 + FLOAT_TOLERANCE
-"""With weights rounded to bfloat16 besides: of 8 significant bits, so each by at most 2^-8 of itself."""
+"""For weights that are rounded to bfloat16 as well: 8 significant bits, so each is off by at most 2^-8 of itself."""
 MOST_SCORES = 1 << 26
-"""That the reference has in memory at once, of more than one head: those of a long one take gigabytes."""
+"""Scores that the reference keeps in memory at once, for more than one head: those of a long head take gigabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """What a block of the wgmma stages has at a time: 64 queries for each group, slots of keys and of values."""
+    """What a block of the wgmma stages processes at a time: 64 queries for each group, slots of keys and of values."""
 
     width: int
     groups: int
@@ -49,9 +49,9 @@ class Tiling:
 
     @staticmethod
     def of(width: int, causal: bool) -> Tiling:
-        """As much as registers hold: narrow heads take a third group, full attention more keys.
+        """The largest that registers allow: narrow heads have a third group, full attention more keys.
 
-        Causal attention computes scores that nobody sees, more of them in larger tiles.
+        Causal attention computes scores that are masked, more of them in larger tiles.
         """
         if width == 64:
             return Tiling(width, groups=3, keys=128)
@@ -63,7 +63,7 @@ class Tiling:
 
     @property
     def block(self) -> int:
-        """Threads: a group has 128, and so has the producer."""
+        """Threads per block: each group has 128, and so has the producer."""
         return 128 * (self.groups + 1)
 
     @property
@@ -73,11 +73,11 @@ class Tiling:
 
     @property
     def macros(self) -> dict[str, int]:
-        """What the kernel is built with."""
+        """Macros of the build."""
         return {"GROUPS": self.groups, "KEYS": self.keys, "SLOTS": self.slots}
 
     def maps(self, heads: int, length: int) -> list[Any]:
-        """The arguments of a kernel that copies by maps."""
+        """Arguments of a kernel that copies by tensor maps."""
         rows_of_boxes = (64, self.queries, self.keys, self.keys)
         given = zip(tensors(heads, length, self.width), rows_of_boxes, strict=True)
         return [*(TensorMap(each, box=(1, rows, 64), swizzle=128) for each, rows in given), Value(length)]
@@ -90,7 +90,7 @@ def tensors(heads: int, length: int, width: int) -> list[Buffer]:
 
 
 def attention(xp: Any, q: Array, k: Array, v: Array, *, causal: bool) -> Array:
-    """``softmax(Q.K^T / sqrt(width)).V`` of each head: as many at a time as have MOST_SCORES, or one."""
+    """``softmax(Q.K^T / sqrt(width)).V`` of each head: as many heads at a time as have MOST_SCORES, or one."""
     heads, length, _ = q.shape
     step = max(1, MOST_SCORES // length**2)
     parts = [slice(at, at + step) for at in range(0, heads, step)]
@@ -98,7 +98,7 @@ def attention(xp: Any, q: Array, k: Array, v: Array, *, causal: bool) -> Array:
 
 
 def magnitude(xp: Any, q: Array, k: Array, v: Array, *, causal: bool) -> Array:
-    """What is summed into each element."""
+    """The weighted sum of the magnitudes of the values, of which each element's rounding errors are a small part."""
     return attention(xp, q, k, xp.abs(v), causal=causal)
 
 
@@ -112,7 +112,7 @@ def _of_heads_at_once(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Ar
 
 
 def pairs(length: int, causal: bool) -> int:
-    """Queries and keys that see each other."""
+    """Pairs of a query and a key that it sees."""
     return length * (length + 1) // 2 if causal else length * length
 
 
@@ -121,7 +121,7 @@ def _stage(
 ) -> Family:
     """A stage for each width, full and causal; heads of 128 columns and ``gate`` keys are in the gate.
 
-    So is causal attention of a stage that is for nothing else: proving it takes longer than measuring it.
+    Causal attention is in the gate only for a stage that is made for it: proving it takes longer than measuring it.
     """
     gated = (gate, 128, min(causal.values()))
     usual: dict[str, Any] = {"tolerance": WEIGHT_TOLERANCE} | launched
@@ -142,7 +142,7 @@ def _stage(
 
 
 def _by_blocks(rows: int, block: int) -> dict[str, Any]:
-    """Parameters of a stage that is launched by blocks of ``rows`` queries."""
+    """Parameters of a stage whose blocks have ``rows`` queries each."""
     return {
         "arguments": lambda heads, length, width: [*tensors(heads, length, width), Value(length)],
         "grid": lambda heads, length: (ceil(length / rows), heads),
@@ -166,15 +166,19 @@ _BY_TILING: dict[str, Any] = {
 
 FAMILY = family(
     _stage(stage(1, "two_pass", "One warp per query, each score computed twice."), *SHORT, **_FLOAT),
-    _stage(stage(2, "online", "One pass, sums scaled as it goes."), *SHORT, **_FLOAT),
+    _stage(stage(2, "online", "One pass; the sums are rescaled when a larger score is found."), *SHORT, **_FLOAT),
     _stage(
         stage(3, "mma_sync", "Both products on tensor cores, weights in registers."),
         *SOME_LENGTHS,
         **_by_blocks(rows=64, block=128),
     ),
-    _stage(stage(4, "wgmma", "Groups of warps multiply what the copy engine brings."), *SOME_LENGTHS, **_BY_TILING),
+    _stage(
+        stage(4, "wgmma", "Groups of warps multiply from shared memory that the copy engine fills."),
+        *SOME_LENGTHS,
+        **_BY_TILING,
+    ),
     _stage(stage(5, "ping_pong", "Groups alternate on the tensor cores."), *SOME_LENGTHS, **_BY_TILING),
-    _stage(stage(6, "overlapped", "Exponentials while the group's own product is under way."), *LENGTHS, **_BY_TILING),
+    _stage(stage(6, "overlapped", "Exponentials while the group's own product is executing."), *LENGTHS, **_BY_TILING),
     _stage(
         stage(7, "longest_first", "Causal: the blocks with the most keys start first."),
         *LENGTHS,
