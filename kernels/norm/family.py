@@ -1,6 +1,6 @@
-"""Softmax, RMS norm and layer norm of the rows of a matrix: one read and one write of each element is the aim.
+"""Softmax, RMS norm and layer norm of the rows of a matrix: the aim is one read and one write of each element.
 
-Rows of 128 to 65536 elements in bfloat16 or float32; sums, and all that is computed, in float32. RMS norm has a weight
+Rows of 128 to 65536 elements in bfloat16 or float32; sums and all other arithmetic are float32. RMS norm has a weight
 for each column, layer norm a bias too, in the type of the rows.
 """
 
@@ -16,54 +16,55 @@ from peakgate.family import Array, AxisValues, Check, Family, In, Out, Scratch, 
 
 EPSILON = 1e-5
 TOLERANCE, SERIAL_TOLERANCE = 1e-5, 1e-4
-"""Of what float32 sums and exponentials of float32 give, besides the rounding to the type of the rows; and
-where one thread adds up to 65536 of them."""
+"""Tolerance of float32 sums and exponentials, besides the rounding to the type of the rows; and where one thread adds
+up to 65536 of them."""
 
 MIB = 1 << 20
 TYPES = {"bf16": ("bfloat16", "bfloat16", 2), "f32": ("float32", "float", 4)}
-"""By label: Peakgate's name, the kernels' name, bytes."""
+"""By label: Peakgate's name, the name in the kernels, bytes."""
 VECTOR_BYTES = 16
 FULL_BYTES, MORE_BYTES = 256 * MIB, 64 * MIB
-"""Of the matrix that is read."""
+"""Bytes of the matrix that is read."""
 
 WARP, BLOCK, LEAST_BLOCK = 32, 256, 128
 SHORT, USUAL, LONG = 128, 4096, 65536
 REGISTERS = dict.fromkeys((SHORT, 1024, USUAL, 16384), 1)
 IN_GATE = {("softmax", "bf16"), ("layer", "f32")}
 CLUSTERS = {1024: 2, 16384: 2, LONG: 8}
-"""Blocks that share a row of so many elements; the shortest is for the emulator's small problems."""
+"""Blocks that share a row of this many elements; the shortest row is for the emulator's small problems."""
 RESIDENT = {2: 1536, 4: 1024, 8: 1024}
-"""Threads for which an SM is to have registers, in several blocks, by the vectors that each holds."""
+"""Threads resident on an SM that registers have to suffice for, in several blocks, by the vectors of each thread."""
 RESIDENT_WITHOUT_PARAMETERS = {(512, 4): 1536}
-"""Of a norm without them, by the threads of a row and the vectors of each: weights and biases would no longer fit."""
+"""The same for a norm without parameters, by the threads per row and the vectors of each. Weights would not fit."""
 RESIDENT_IN_CLUSTERS = 1536
 SMALL = (37, 260)
 PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (5, 264), (2, 1000), (2, 1030))
 MANY_ROWS, MANY_ROWS_OF_RINGS = (1030, 3), (70, 130)
-"""More than four blocks take, and than all clusters take at once."""
+"""More rows than four blocks take, and more than all clusters take at once."""
 
 
 def softmax(xp: Any, x: Array) -> Array:
-    """``exp(x) / sum(exp(x))`` of each row, about its largest element."""
+    """``exp(x) / sum(exp(x))`` of each row, computed about its largest element."""
     powers = xp.exp(x - x.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def rms_norm(xp: Any, x: Array, weight: Array) -> Array:
-    """Each row over the root of its mean square."""
+    """Each row divided by the root of its mean square."""
     return x / xp.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON) * weight
 
 
 def layer_norm(xp: Any, x: Array, weight: Array, bias: Array) -> Array:
-    """Each row less its mean, over its standard deviation."""
+    """Each row minus its mean, divided by its standard deviation."""
     off = x - x.mean(axis=1, keepdims=True)
     return off / xp.sqrt((off * off).mean(axis=1, keepdims=True) + EPSILON) * weight + bias
 
 
 def layer_magnitude(xp: Any, x: Array, weight: Array, bias: Array) -> Array:
-    """The sizes of the terms of an element: of the difference from the mean, and of the bias.
+    """The magnitudes of the terms of an element: of the difference from the mean, and of the bias.
 
-    The mean's rounding errors are of its terms, however small it is: the root of the sum of their squares, over n.
+    The rounding errors of the mean are those of its terms, however small the mean is: the root of the sum of their
+    squares, over n.
     """
     mean = x.mean(axis=1, keepdims=True)
     deviation = xp.sqrt(((x - mean) ** 2).mean(axis=1, keepdims=True) + EPSILON)
@@ -73,7 +74,7 @@ def layer_magnitude(xp: Any, x: Array, weight: Array, bias: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A norm: the kernels' name, its reference, and how many parameters it has for each column."""
+    """A norm: its name in the kernels, its reference, and how many parameters it has for each column."""
 
     name: str
     reference: Any
@@ -90,7 +91,7 @@ NORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """How a row is held: ``cluster`` blocks, each with ``threads`` threads per row, of ``vectors`` vectors each."""
+    """How a row is divided: ``cluster`` blocks, each with ``threads`` threads per row, of ``vectors`` vectors each."""
 
     threads: int
     vectors: int
@@ -98,9 +99,9 @@ class Tile:
 
     @staticmethod
     def of_row(row_bytes: int, cluster: int = 1) -> Tile:
-        """That of a row of whole vectors: a warp's up to 128 of them, up to 2048 four for each thread, else eight.
+        """The tile of a row of whole vectors: up to 128 vectors a warp, up to 2048 four per thread, else eight.
 
-        Not less than two: merging the statistics of two threads costs as much as some elements.
+        At least two vectors per thread: merging the statistics of two threads costs as much as some elements.
         """
         vectors = row_bytes // VECTOR_BYTES // cluster
         threads = min(vectors // 2, WARP) if vectors <= 128 else vectors // (4 if vectors <= 2048 else 8)
@@ -109,9 +110,9 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """How clusters that stay hold rows: threads of a block, vectors of each, parts of rows that a block has room for.
+    """How persistent clusters divide rows: threads of a block, vectors of each, parts of rows that fit in a block.
 
-    A row has as many blocks as parts. A block keeps a part of each parameter in the room of one.
+    A row has as many blocks as parts. A block keeps its part of each parameter in the space of one part of a row.
     """
 
     threads: int = 512
@@ -121,14 +122,14 @@ class Ring:
 
     @property
     def part_bytes(self) -> int:
-        """Of a row, what a block has."""
+        """Bytes of a row that a block has."""
         return self.threads * self.vectors * VECTOR_BYTES
 
 
 RINGS = {2048: Ring(64, 2), LONG: Ring()}
 """By the longest row; the shorter one is for the emulator's small problems alone."""
 ROWS_OF_A_CLUSTER = 3
-"""So many rows or more for each cluster: the next come while one is stored."""
+"""At least this many rows per cluster, so that the next rows are loaded while one is stored."""
 
 
 def expected(xp: Any, x: Array, *parameters: Array, norm: str) -> Array:
@@ -152,8 +153,8 @@ def _stage(
 ) -> Family:
     """A stage for each norm and type, on rows of ``lengths`` in ``matrices`` of so many bytes.
 
-    Rows of ``gate`` elements in the largest matrix are in the gate. A build on an axis
-    ``longest`` holds no longer rows.
+    Rows of ``gate`` elements in the largest matrix are in the gate. A build on an axis ``longest`` takes no longer
+    rows.
     """
 
     def arguments(rows: int, n: int, *, norm: str, of: str, longest: int = 1 << 20) -> list[Any]:
@@ -241,7 +242,7 @@ def _held(described: StageKernel, rows: Mapping[int, int], gate: int, **launched
 
 
 def _rings(described: StageKernel, gate: int) -> Family:
-    """A stage whose clusters stay, with a build for each length."""
+    """A stage with persistent clusters and one build for each length."""
 
     def cluster(of: str, longest: int) -> int:
         return longest * TYPES[of][2] // RINGS[longest].part_bytes
@@ -272,12 +273,12 @@ def _rings(described: StageKernel, gate: int) -> Family:
 
 
 def blocks_of_threads(rows: int, _: int) -> int:
-    """A thread for each row."""
+    """Number of blocks with one thread per row."""
     return ceil(rows / BLOCK)
 
 
 def blocks_of_warps(rows: int, _: int) -> int:
-    """A warp for each row."""
+    """Number of blocks with one warp per row."""
     return ceil(rows * WARP / BLOCK)
 
 
@@ -292,7 +293,7 @@ FAMILY = family(
     ),
     _held(stage(5, "registers", "A row is kept in registers: one read."), REGISTERS, USUAL, min_capability=(8, 0)),
     _held(stage(6, "clusters", "Blocks of a cluster share a row."), CLUSTERS, LONG, min_capability=(9, 0)),
-    _rings(stage(7, "rings", "Persistent blocks; rows and statistics arrive ahead."), LONG),
+    _rings(stage(7, "rings", "Persistent blocks; rows and statistics are loaded and exchanged ahead."), LONG),
     summary="softmax, RMS norm and layer norm",
     headlines={
         **dict.fromkeys(("naive", "warp_per_row", "online", "vectors", "registers"), "32768x4096-softmax-bf16"),
