@@ -1,7 +1,7 @@
-"""One number, running sums, or counts of an array: what each element is read for once, and what blocks tell each other.
+"""Sum, maximum, running sums and histogram of an array: each element is read once, and blocks combine their results.
 
-Sum and maximum are of float32, running sums of int32 (so that every order gives the same), the histogram of float32
-into 256 equal bins. A size label is the bytes of the array that is read.
+Sum and maximum are of float32, running sums of int32 (so that every order gives the same result), the histogram of
+float32 into 256 equal bins. A size label is the bytes of the array that is read.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ ELEMENT_BYTES = 4
 MIB = 1 << 20
 SIZES = {f"{size}MiB": size * MIB // ELEMENT_BYTES for size in (64, 256)}
 SLOW = {"16MiB": 16 * MIB // ELEMENT_BYTES}
-"""Of stages that take milliseconds for more."""
+"""For stages that take milliseconds on larger arrays."""
 
 BLOCK = 256
 MOST_BLOCKS = 1056
-"""Of a grid that walks over the array: eight for each SM of a large GPU, which holds them all at once."""
+"""Blocks of a grid-stride launch: eight for each SM of a large GPU, all of them resident at once."""
 QUADS_OF_A_THREAD = 4
 
 SCAN_BLOCK, SCAN_VECTORS = 512, 8
 TILE = SCAN_BLOCK * SCAN_VECTORS * 4
 AHEAD_BLOCK, AHEAD_VECTORS, AHEAD_STAGES, AHEAD_MOST_BLOCKS = 256, 8, 7, 132
-"""Of the scan whose blocks stay: threads that scan, three warps more; seven tiles fill the shared memory of an SM."""
+"""For the scan with persistent blocks: threads that scan (there are three more warps); seven tiles fill the shared
+memory of an SM."""
 AHEAD_TILE = AHEAD_BLOCK * AHEAD_VECTORS * 4
 
 BINS = 256
 SPREAD, EQUAL = (-0.1, 1.1), 0.5
-"""Data of histograms: values in all bins and beside them, and in one."""
+"""Data of histograms: values in all bins and outside them, and values that are all in one bin."""
 COPIES = 1024
-"""Of the bins of the reference: a GPU adds to one place in turn."""
+"""Copies of the bins that the reference uses, because a GPU performs additions to one word one after the other."""
 LANES_BLOCK, LANES_MOST_BLOCKS = 1024, 264
 LAST_BLOCK, LAST_MOST_BLOCKS = 512, 264
 """Fewer, larger blocks leave fewer parts to the last one."""
@@ -44,21 +45,21 @@ LOWEST = -3.4028234663852886e38
 SUM_TOLERANCE = 1e-5
 PROBES = (1, 3, 255, 1027, 4098, 9001)
 MANY_TILES = 40
-"""More than a warp of scan_lookback looks back over at once."""
+"""More tiles than a warp of scan_lookback looks back over at once."""
 
 
 def tolerance_of_additions(count: int) -> float:
-    """Of a sum that is added to ``count`` times: seven times the random errors of its own size."""
+    """Tolerance of a sum that is added to ``count`` times: seven times the random errors of its own size."""
     return SUM_TOLERANCE + 2**-22 * sqrt(count)
 
 
 def total(xp: Any, before: Array, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
-    """What was there, and the sum."""
+    """The value from before the launch, plus the sum."""
     return before + values.sum(dtype="float64")
 
 
 def largest(xp: Any, before: Array, values: Array) -> Array:
-    """What was there, or the largest element."""
+    """The larger of the value from before the launch and the largest element."""
     return xp.maximum(before, values.max())
 
 
@@ -69,27 +70,27 @@ def magnitude(xp: Any, *inputs: Array) -> Array:
 
 
 def running_sums(xp: Any, values: Array) -> Array:
-    """Each element and all before it, modulo 2^32."""
+    """The sum of each element and all elements before it, modulo 2^32."""
     return xp.cumsum(values, dtype="int64").astype("int32")
 
 
 def counts(xp: Any, before: Array, values: Array) -> Array:
-    """What was there, and how many elements of each bin; those outside 0 to 1 are in none."""
+    """The counts from before the launch, plus the elements in each bin; those outside 0 to 1 are in none."""
     inside = (values >= 0) & (values < 1)
     bins = xp.where(inside, values * xp.float32(BINS), xp.float32(BINS)).astype("int32")
-    bins += xp.arange(bins.size, dtype="int32") % COPIES * (BINS + 1)  # neighbours never count in the same place
+    bins += xp.arange(bins.size, dtype="int32") % COPIES * (BINS + 1)  # neighbours never count in the same copy
     found = xp.zeros(COPIES * (BINS + 1), dtype="uint32")
     xp.add.at(found, bins, xp.uint32(1))
     return before + found.reshape(COPIES, BINS + 1)[:, :BINS].sum(axis=0, dtype="uint32")
 
 
 def grid_stride(n: int, block: int = BLOCK, most: int = MOST_BLOCKS) -> int:
-    """Blocks whose threads walk over the array; no more than ``most``."""
+    """Number of blocks of a grid-stride launch; at most ``most``."""
     return min(ceil(n / (4 * block * QUADS_OF_A_THREAD)), most)
 
 
 def blocks_that_stay(n: int) -> int:
-    """Each takes twice as many tiles as it has room for, or more."""
+    """Number of persistent blocks: each takes at least twice as many tiles as fit in its shared memory."""
     return min(ceil(n / (2 * AHEAD_STAGES * AHEAD_TILE)), AHEAD_MOST_BLOCKS)
 
 
@@ -99,7 +100,7 @@ blocks_that_leave_parts = partial(grid_stride, block=LAST_BLOCK, most=LAST_MOST_
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What one number is made by: the kernels' name, what it starts from, reference, and the size of what is summed."""
+    """A reduction to one number: the kernels' name, initial value, reference, and magnitude of what is summed."""
 
     name: str
     start: float
@@ -131,13 +132,13 @@ USUAL: dict[str, Any] = {
     "gate": lambda n: n in (max(SIZES.values()), *SLOW.values()),
     "min_capability": (8, 0),
 }
-"""Of a stage that says nothing else."""
+"""Parameters common to all stages."""
 
 
 def _reduction(described: StageKernel, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any) -> Family:
-    """A stage that updates a sum and a maximum; with ``sets``, by the last block, which sets it.
+    """A stage that updates a sum and a maximum; with ``sets`` the last block sets the result instead.
 
-    Sums alone are in the gate: they move the same bytes.
+    Only sums are in the gate, because both move the same bytes.
     """
     given = USUAL | {"defines": {}} | more
 
@@ -163,7 +164,7 @@ def _reduction(described: StageKernel, *, sets: bool = False, tolerance: float =
 
 
 def _scan(described: StageKernel, tile: int = TILE, **more: Any) -> Family:
-    """A stage of running sums: tiles have a word each for what they publish."""
+    """A stage of running sums, in which each tile has a word for what it publishes."""
 
     def arguments(n: int) -> list[Any]:
         states, tickets = Scratch(ceil(n / tile), dtype="uint64"), Scratch(1, dtype="uint64")
@@ -182,7 +183,7 @@ def _scan(described: StageKernel, tile: int = TILE, **more: Any) -> Family:
 
 
 def _histogram(described: StageKernel, gated: Collection[Any] = (SPREAD, EQUAL), **more: Any) -> Family:
-    """A stage that counts values spread over all bins, and equal ones; the gate has those that are ``gated``."""
+    """A stage that counts values spread over all bins, and equal values; those in ``gated`` are in the gate."""
     given = USUAL | more
     own: dict[str, Any] = {
         "axes": {"data": {"spread": SPREAD, "equal": EQUAL}},
@@ -198,13 +199,13 @@ def _histogram(described: StageKernel, gated: Collection[Any] = (SPREAD, EQUAL),
 
 FAMILY = family(
     _reduction(
-        stage(1, "atomics", "One atomic operation for each element."),
+        stage(1, "atomics", "One atomic operation per element."),
         grid=lambda n: ceil(n / BLOCK),
         sizes=SLOW,
         tolerance=tolerance_of_additions(max(SLOW.values())),
     ),
     _reduction(
-        stage(2, "shared_tree", "A tree in shared memory, one atomic operation for each block."),
+        stage(2, "shared_tree", "A tree in shared memory, one atomic operation per block."),
         grid=lambda n: ceil(n / BLOCK),
         defines={"BLOCK": BLOCK},
         tolerance=tolerance_of_additions(max(SIZES.values()) // BLOCK),
@@ -216,10 +217,10 @@ FAMILY = family(
         block=LAST_BLOCK,
         grid=blocks_that_leave_parts,
     ),
-    _scan(stage(5, "scan_chained", "Running sums: each tile waits for the one before."), sizes=SIZES),
-    _scan(stage(6, "scan_lookback", "Running sums: a tile looks back over as many as it must.")),
+    _scan(stage(5, "scan_chained", "Running sums: each tile waits for the tile before it."), sizes=SIZES),
+    _scan(stage(6, "scan_lookback", "Running sums: a tile looks back over as many tiles as it needs.")),
     _scan(
-        stage(7, "scan_ahead", "Running sums: persistent blocks; tiles and sums go ahead."),
+        stage(7, "scan_ahead", "Running sums: persistent blocks load tiles and publish sums ahead."),
         AHEAD_TILE,
         defines={"BLOCK": AHEAD_BLOCK, "VECTORS": AHEAD_VECTORS, "STAGES": AHEAD_STAGES},
         grid=blocks_that_stay,
@@ -228,14 +229,16 @@ FAMILY = family(
         min_capability=(9, 0),
     ),
     _histogram(
-        stage(8, "histogram_global", "Counts in memory."),
+        stage(8, "histogram_global", "Counts in global memory."),
         grid=lambda n: ceil(n / BLOCK),
         sizes=SLOW,
-        gated=[EQUAL],  # spread ones take 460 µs or 950, by turns
+        gated=[EQUAL],  # spread values take 460 µs or 950 µs
     ),
-    _histogram(stage(9, "histogram_shared", "Counts in shared memory, a histogram for each block."), grid=grid_stride),
+    _histogram(stage(9, "histogram_shared", "Counts in shared memory, one histogram per block."), grid=grid_stride),
     _histogram(
-        stage(10, "histogram_lanes", "A histogram for each lane: no two meet."), grid=few_blocks, block=LANES_BLOCK
+        stage(10, "histogram_lanes", "One histogram per lane: no two lanes conflict."),
+        grid=few_blocks,
+        block=LANES_BLOCK,
     ),
     summary="sum, maximum, running sums and histogram",
 )
