@@ -3,7 +3,7 @@
 //
 // Against naive, THREADS threads have a whole row in registers, VECTORS vectors of eight elements each, all loaded
 // before the first is used, and a thread stores the codes of a vector as 8 bytes. A row that fits in one warp needs no
-// barrier. Expect the roof or more: two of three bytes are read here, and half of them in a copy.
+// barrier. Expect the roof: two of three bytes moved are reads here, while in a copy one of two is.
 
 #include "codes.cuh"
 

@@ -1,7 +1,7 @@
 """bfloat16 to 8 bits and back, with a scale for each row or for each 128 elements of a row.
 
-The largest magnitude of a group becomes the largest number of the 8-bit type: 448 in e4m3, 127 in int8. Everything is a
-product or a quotient of float32, rounded once, so that codes and scales are equal to the reference's.
+The largest magnitude of a group becomes the largest number of the 8-bit type: 448 in e4m3, 127 in int8. Every operation
+is a product or a quotient of float32, rounded once, so that codes and scales are equal to the reference's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from peakgate.family import Array, Family, In, Out, StageKernel, Value, family, 
 MIB = 1 << 20
 IN_BYTES, CODE_BYTES, SCALE_BYTES = 2, 1, 4
 SIZES_MIB = (64, 256)
-"""Of the matrix in bfloat16."""
+"""Size of the matrix in bfloat16."""
 USUAL = 4096
 ROWS = (1024, USUAL, 16384)
 GROUP = 128
@@ -25,19 +25,19 @@ PER_VECTOR, LANES = 8, GROUP // 8
 OF_GROUP = 2
 """Vectors of a group that a thread of blocks has."""
 UNDER_WAY = 2
-"""Vectors of eight codes that a thread of restore has on their way."""
+"""Vectors of eight codes that a thread of restore has in flight."""
 RESIDENT = 1024
-"""Threads for which an SM is to have registers, in several blocks."""
+"""Threads resident on an SM that registers have to suffice for, in several blocks."""
 SMALLEST = 1e-30
-"""A group's largest magnitude is taken for no less."""
+"""Lower bound for the largest magnitude of a group."""
 SMALL, SMALL_LONG = (19, 200), (3, 3992)
 PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (521, 136), (5, 1000))
 LONG_ROWS = (3, 1030)
-"""Their last part is of a block that four whole ones are before."""
+"""Rows whose last part belongs to a block after four whole ones."""
 THREE_GROUPS = (7, 300)
-"""Rows of so many groups that a division by them is no shift."""
+"""Rows with a number of groups that is no power of two, so that a division by it is not a shift."""
 RESTORED_TOLERANCE = 2.0**-24
-"""One product in float32, besides the rounding to bfloat16."""
+"""Error of one product in float32, besides the rounding to bfloat16."""
 
 
 def in_gate(rows: int, n: int) -> bool:
@@ -46,20 +46,20 @@ def in_gate(rows: int, n: int) -> bool:
 
 
 def nearest_e4m3(xp: Any, values: Array) -> Array:
-    """To three bits behind the leading one, fewer below 2^-6; at most 448."""
+    """Rounded to the nearest e4m3: three bits after the leading one, fewer below 2^-6; at most 448."""
     _, exponents = xp.frexp(values)
     steps = xp.ldexp(xp.ones_like(values), xp.maximum(exponents - 1, -6) - 3)
     return xp.clip(xp.rint(values / steps) * steps, -448, 448)
 
 
 def nearest_int8(xp: Any, values: Array) -> Array:
-    """To nearest, halves to even."""
+    """Rounded to the nearest integer, halves to even."""
     return xp.rint(values).astype("int8")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of 8 bits: label, Peakgate's name, the kernels' name, its largest number, how values are rounded to it."""
+    """An 8-bit type: label, Peakgate's name, the kernels' name, its largest number, and how values are rounded."""
 
     label: str
     dtype: str
@@ -75,12 +75,12 @@ KINDS = {
 
 
 def groups_of(n: int, group: int) -> int:
-    """Scales of a row; a group of 0 elements is the row."""
+    """Scales of a row; with a group of 0 elements the group is the row."""
     return ceil(n / group) if group else 1
 
 
 def quantized(xp: Any, values: Array, *, kind: Kind, group: int) -> tuple[Array, Array]:
-    """Codes and scales, in the kernels' float32 operations."""
+    """Codes and scales, in the float32 operations of the kernels."""
     rows, n = values.shape
     groups, length = groups_of(n, group), group or n
     padded = xp.zeros((rows, groups * length), dtype="float32")
@@ -99,7 +99,7 @@ def restored(xp: Any, codes: Array, scales: Array, *, group: int) -> Array:
 
 
 def _stage(described: StageKernel, groups: Mapping[str, int], **more: Any) -> Family:
-    """A stage for each kind of code, with a scale for each of ``groups``."""
+    """A stage for each type of code, with a scale for each of ``groups``."""
 
     def byte_count(rows: int, n: int, group: int) -> int:
         # An element is 2 bytes on one side and 1 on the other, a scale 4; each is read once or written once.
@@ -119,7 +119,7 @@ def _stage(described: StageKernel, groups: Mapping[str, int], **more: Any) -> Fa
 
 
 def _quantize(described: StageKernel, groups: Mapping[str, int], **more: Any) -> Family:
-    """A stage from bfloat16 to codes and scales; a build on an axis ``longest`` holds no longer rows."""
+    """A stage from bfloat16 to codes and scales; a build on an axis ``longest`` takes no longer rows."""
 
     def arguments(rows: int, n: int, *, kind: Kind, group: int, longest: int = 1 << 20) -> list[Any]:
         if n > longest:
@@ -131,7 +131,7 @@ def _quantize(described: StageKernel, groups: Mapping[str, int], **more: Any) ->
 
 
 def _restore(described: StageKernel, **more: Any) -> Family:
-    """A stage from codes and scales to bfloat16, for each kind of code and group."""
+    """A stage from codes and scales to bfloat16, for each type of code and each group."""
 
     def arguments(rows: int, n: int, *, kind: Kind, group: int) -> list[Any]:
         codes = In(rows, n, dtype=kind.dtype, data=(-kind.largest, kind.largest))
@@ -153,13 +153,13 @@ def _restore(described: StageKernel, **more: Any) -> Family:
 
 
 def threads_of(longest: int) -> int:
-    """Threads that hold a row in registers: up to 128 vectors per warp, then two to four per thread."""
+    """Threads that have a row in registers: up to 128 vectors one warp, then two to four vectors per thread."""
     vectors = longest // PER_VECTOR
     return WARP if vectors <= 128 else vectors // (2 if vectors <= 1024 else 4)
 
 
 def rows_of_block(longest: int) -> int:
-    """Rows that a block holds in registers."""
+    """Rows that a block has in registers."""
     return max(threads_of(longest), LEAST_BLOCK) // threads_of(longest)
 
 
