@@ -1,4 +1,4 @@
-"""Tables of the ladder that a published lesson asks for: what was computed of a stage beside what a run measured."""
+"""Tables that answer the published lessons (kernels/README.md lists them): computed figures beside measured ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def strides(shown: Shown) -> Iterator[str]:
 
 
 def diagonals(shown: Shown) -> Iterator[str]:
-    """How much faster a diagonal order of blocks is than the usual one, by threads and side: rows / columns."""
+    """How much faster the diagonal order of blocks is than the usual one, by threads and side: rows / columns."""
     results = _transposes(shown)
     yield table_line(("threads", *SIDES))
     yield table_line(("---", *["--:"] * len(SIDES)))
@@ -76,7 +76,7 @@ def paddings(shown: Shown) -> Iterator[str]:
 
 
 def _conflicts(x: int, pitch: int, y: int) -> str:
-    """``1 + 32``: how many-way a warp conflicts that writes ``x`` floats of each row, and one that reads ``y`` rows.
+    """``1 + 32``: how many-way a warp's write of ``x`` floats per row conflicts, and its read of ``y`` rows.
 
     Rows of the tile are ``pitch`` floats apart.
     """
@@ -99,7 +99,7 @@ def _gbs(result: CaseResult | None) -> str:
 
 
 def loads(shown: Shown) -> Iterator[str]:
-    """Elements that a block and a thread load for a multiply-add, by stage and tile, beside the best rate with it."""
+    """Elements that a block and a thread load per multiply-add, by stage and tile, beside the best rate with it."""
     timed = shown.timed.get("sgemm", ())
     headings = ("stage", "tile of a block", "of a thread", "a block loads", "a thread loads", "sides", "best TFLOP/s")
     yield table_line(headings)
@@ -131,11 +131,11 @@ LESSON_GFLOPS = {
     "double_buffer": (3369.8, 8038.8, 19853.7, 31643.0),
     "cublas": (2455.6, 7348.5, 18581.3, 41743.2),
 }
-"""Printed by the published lesson for an RTX 4090, CUDA 12.1 and managed memory, with a GFLOP of 1024^3 operations."""
+"""Printed by the SGEMM lesson for an RTX 4090, CUDA 12.1 and managed memory, with a GFLOP of 1024^3 operations."""
 
 
 def lesson(shown: Shown) -> Iterator[str]:
-    """GFLOP/s of the published lesson, of 10^9, beside the run's, by stage and side."""
+    """GFLOP/s of the SGEMM lesson, converted to 10^9, beside the run's, by stage and side."""
     ours = {(case.stage.name, case.size): result.tflops for case, result in shown.timed.get("sgemm", ())}
     yield table_line(("stage", *(f"{side}: {whose}" for side in LESSON_SIDES for whose in ("lesson", "here"))))
     yield table_line(("---", *["--:"] * (2 * len(LESSON_SIDES))))
