@@ -1,13 +1,14 @@
 """The kinds of picture as plain data, which is compared with older data without drawing, and how each is drawn.
 
-The same data give the same bytes. Each picture has its own background, so it reads alike on light and on dark pages;
-the colours (Okabe and Ito's; viridis for what has an order) stay apart for colour-blind readers.
+The same data give the same bytes. Each picture has its own background, dark where the reader prefers dark pages; the
+colours (Okabe and Ito's; viridis for what has an order) are distinct for colour-blind readers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -87,11 +88,24 @@ class Groups:
     reference: tuple[str, tuple[float | None, ...]]
 
 
-Chart = Curves | Bars | Groups
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A heat map of rates in ``unit`` at one size, by stage and block shape; None where there is no figure."""
+
+    title: str
+    unit: str
+    size: str
+    shapes: tuple[str, ...]
+    stages: tuple[tuple[str, tuple[float | None, ...]], ...]
+
+
+Chart = Curves | Bars | Groups | Blocks
 
 
 def is_empty(picture: Chart) -> bool:
     """Whether the run has nothing to show in it."""
+    if isinstance(picture, Blocks):
+        return len(picture.shapes) < 2 or not picture.stages
     if isinstance(picture, Curves):
         return not any(curve.points for curve in picture.curves if not curve.predicted)
     return not (picture.bars if isinstance(picture, Bars) else picture.sizes)
@@ -129,14 +143,46 @@ LEAST_ROOM = 0.15
 """The share of the longest bar from which a bar has room for its figure."""
 
 
+DARK = {BACKGROUND: "#0d1117", INK: "#e6edf3", GRID: "#30363d"}
+"""Of these colours on a dark page."""
+
+
 def svg(picture: Chart) -> str:
-    """The picture as SVG, the same bytes for the same data."""
-    metadata = {"Date": None, "Creator": "Peakgate", "Description": digest(picture)}
-    drawn = rendered(picture, "svg", metadata=metadata).decode()
-    return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
+    """The picture as SVG, the same bytes for the same data; in dark colours where the reader prefers dark pages."""
+    if isinstance(picture, Blocks):
+        drawn = _drawn_blocks(picture)
+    else:
+        metadata = {"Date": None, "Creator": "Peakgate", "Description": digest(picture)}
+        drawn = rendered(picture, "svg", metadata=metadata).decode()
+    dark = "".join(
+        f'[style*="{part}: {light}"]{{{part}:{colour}!important}}'
+        for light, colour in DARK.items()
+        for part in ("fill", "stroke")
+    )
+    ink = f"svg{{color:{INK}}}@media(prefers-color-scheme:dark){{svg{{color:{DARK[INK]}}}{dark}}}"
+    head, root, body = re.split(r"(<svg[^>]*>)", drawn, maxsplit=1)
+    lines = f"{head}{root}\n<style>{ink}</style>{body}".splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def rendered(picture: Chart, form: str, **options: Any) -> bytes:
+def _drawn_blocks(picture: Blocks) -> str:
+    """As ``peakgate show`` draws it, on a background and in a font of its own."""
+    import pandas as pd  # noqa: PLC0415  # takes a second that only drawing needs
+
+    from peakgate.render import pictures  # noqa: PLC0415
+
+    names, rates = zip(*picture.stages, strict=True)
+    drawn = pictures.blocks(
+        picture.title, picture.unit, pd.DataFrame(rates, names, picture.shapes, float), picture.size
+    )
+    assert drawn is not None
+    head, root, body = re.split(r"(<svg[^>]*>)", drawn.svg, maxsplit=1)
+    font = "<style>text{font-family:system-ui,sans-serif!important}</style>"
+    back = f'<rect width="100%" height="100%" style="fill: {BACKGROUND}"/>'
+    return f"{head}{root}\n<!-- {digest(picture)} -->{font}{back}{body}"
+
+
+def rendered(picture: Curves | Bars | Groups, form: str, **options: Any) -> bytes:
     """The picture in a form that matplotlib writes, ``options`` being those of its ``savefig``."""
     from matplotlib import style  # noqa: PLC0415  # takes a second that only drawing needs
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -208,7 +254,7 @@ def _draw_bars(figure: Figure, picture: Bars) -> None:
                 textcoords="offset points",
                 ha="left" if outside else "right",
                 va="center",
-                color=INK if outside else BACKGROUND,
+                color=INK if outside else "white",
                 fontsize=9,
             )
         if bar.better:

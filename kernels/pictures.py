@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from kernels.ladder.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
+from kernels.ladder.tables import FURTHER, LadderPicture, Shown, TimedCase, figure, machine, rate, shape
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.render import families
 from peakgate.render.files import table_line
+from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import CaseResult, Run
 from peakgate.spec.case import Case
 from peakgate.spec.catalogue import module_at
 
 from . import charts, lessons
-from .charts import Bar, Bars, Chart, Curve, Curves, Groups
+from .charts import Bar, Bars, Blocks, Chart, Curve, Curves, Groups
 
 access = module_at(Path(__file__).parent / "access" / "family.py")
 
@@ -29,10 +31,15 @@ FLOAT_AND_DOUBLE = (("float32", "float", 4), ("float64", "double", 8))
 
 def pictures(shown: Shown) -> dict[str, LadderPicture]:
     """Every picture by its name, which begins with its family's; a PeakgateError names one the run cannot fill."""
-    return {
-        name: LadderPicture(chart.title, charts.digest(chart), partial(charts.svg, chart))
-        for name, chart in drawn(shown).items()
-    }
+    found = {}
+    for name, chart in drawn(shown).items():
+        block, title = name.partition("_")[0], chart.title
+        if isinstance(chart, Blocks):
+            usual = "; – is the usual block of a stage" if "" in chart.shapes else ""
+            block += FURTHER
+            title = f"{chart.unit} of each stage with each block ({chart.size}), the darker the faster{usual}"
+        found[name] = LadderPicture(title, charts.digest(chart), partial(charts.svg, chart), block)
+    return found
 
 
 def drawn(shown: Shown) -> dict[str, Chart]:
@@ -54,10 +61,28 @@ def drawn(shown: Shown) -> dict[str, Chart]:
     for name, (family, title, stage) in FURTHER_HEADLINES.items():
         further = _headlines(shown, family, title, stage) if family in shown.timed else None
         found |= {name: further} if further and further.bars else {}
+    found |= {f"{chart.title}_blocks": chart for chart in _blocks(shown) if not charts.is_empty(chart)}
     for name, chart in found.items():
         if charts.is_empty(chart):
             raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run", Code.PAGE)
     return found
+
+
+def _blocks(shown: Shown) -> Iterator[Blocks]:
+    """The rates of each family by stage and block; of many stages only those that have several blocks."""
+    runs = to_frame([shown.run])
+    for family in shown.timed:
+        for rated in families.rated(runs, family):
+            rate, unit = next(iter(rated.figures.items()))
+            if rated.blocks is None or rate == "time_us":
+                continue
+            rates = rated.blocks[[rate]].droplevel(0, axis=1)
+            if len(rates) > families.MOST_ROWS_DRAWN:
+                rates = rates[rates.notna().sum(axis=1) > 1].dropna(axis=1, how="all")
+            names = [name if isinstance(name, str) else " ".join(filter(None, name)) for name in rates.index]
+            cells = rates.astype(object).where(rates.notna(), None).to_numpy().tolist()
+            stages = tuple(zip(names, map(tuple, cells), strict=True))
+            yield Blocks(family, unit, rated.blocks.attrs["size"], tuple(rates.columns), stages)
 
 
 def _access_stride(measured: Sequence[TimedCase], note: str) -> Curves:
@@ -123,7 +148,7 @@ def _occupancy(measured: Sequence[TimedCase], note: str, roof: tuple[str, float]
     return Curves(
         title="Bandwidth against occupancy: bytes in flight decide",
         note=note,
-        x_label="theoretical occupancy (% of the warps a SM can hold)",
+        x_label="theoretical occupancy (% of the warps that an SM can hold)",
         y_label="bandwidth (GB/s)",
         curves=tuple(curves),
         x_ticks=tuple(eighth / 8 for eighth in range(9)),
@@ -279,7 +304,7 @@ def _against_the_library(shown: Shown, family: BySize, size: str) -> Bars:
         bars=tuple(Bar(stage, value) for stage, value in reached if value is not None),
         roof=None if theirs is None else (f"{library} ({theirs:,.0f} TFLOP/s)", theirs),
         narrow=True,
-        label="stages of the ladder",
+        label="stages",
     )
 
 

@@ -31,16 +31,19 @@ def block(shown: tables.Shown, folder: Path, name: str, *, output: Run | None = 
     if name == tables.BENCH_BLOCK:
         run = output or shown.run
         return "\n".join([*tables.terminal(run), "", tables.naming(run, folder)])
+    lines = [tables.naming(shown.run, folder), ""]
+    images = {
+        picture.title: f"![{picture.title}]({link(path, folder)})\n"
+        for path, picture in pictures(shown).items()
+        if picture.block == name
+    }
     if name.endswith(tables.FURTHER):
-        further = tables.further(shown, name.removesuffix(tables.FURTHER))
-        return "\n".join([tables.naming(shown.run, folder), "", *further])
-    own = own_tables().get(name)
-    table = own(shown) if own else tables.stages(shown.entries[name], folder)
-    lines = [tables.naming(shown.run, folder), "", *table]
-    for path, picture in pictures(shown).items():
-        if path.stem.partition("_")[0] == name:
-            lines += ["", f"![{picture.title}]({link(path, folder)})"]
-    return "\n".join(lines)
+        lines += [f"{title}:\n\n{image}" for title, image in images.items()]
+        lines += tables.further(shown, name.removesuffix(tables.FURTHER))
+    else:
+        own = own_tables().get(name)
+        lines += [*(own(shown) if own else tables.stages(shown.entries[name], folder)), "", *images.values()]
+    return "\n".join(lines).rstrip()
 
 
 FILE, FOLDER = "pictures.py", tables.KERNELS_FOLDER / "pictures"

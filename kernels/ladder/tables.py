@@ -105,7 +105,7 @@ STAGE_HEADINGS = (
 def stages(entries: Iterable[StageEntry], folder: Path) -> Iterator[str]:
     """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder.
 
-    Its occupancy is theoretical: warps that its registers and shared memory let a SM hold, of those it could hold.
+    Its occupancy is theoretical: warps that its registers and shared memory let an SM hold, of those it could hold.
     """
     yield table_line(STAGE_HEADINGS)
     yield table_line(("---", "---", "---", "--:", "--:", "--:", "--:", "---"))
@@ -209,11 +209,15 @@ BENCH_BLOCK = "bench"
 
 @dataclass(frozen=True, slots=True)
 class LadderPicture:
-    """A picture that a project draws: its title, a text that its SVG has while it shows these data, and the SVG."""
+    """A picture that a project draws: its title, a text that its SVG has while it shows these data, and the SVG.
+
+    ``block`` names the block of a document that shows it.
+    """
 
     title: str
     digest: str
     svg: Callable[[], str]
+    block: str
 
 
 def read_documents() -> dict[Path, str]:

@@ -39,7 +39,16 @@ GROUPS = charts.Groups(
     stages=(("naive", (0.3, 1.3, 2.0, None, None, None)), ("tiled", (0.1, 0.5, 4.0, 9.0, 20.0, 27.0))),
     reference=("cuBLAS", (0.5, 2.9, None, 34.0, 50.0, 51.0)),
 )
-each_picture = pytest.mark.parametrize("picture", [CURVES, BARS, GROUPS], ids=["curves", "bars", "groups"])
+BLOCKS = charts.Blocks(
+    title="transpose",
+    unit="GB/s",
+    size="16384",
+    shapes=("16x16", "32x8"),
+    stages=(("smem", (1965.0, 1771.0)), ("smem_pad", (2057.0, None))),
+)
+each_picture = pytest.mark.parametrize(
+    "picture", [CURVES, BARS, GROUPS, BLOCKS], ids=["curves", "bars", "groups", "blocks"]
+)
 
 
 @each_picture
@@ -57,11 +66,23 @@ def test_a_picture_is_whole_xml_with_its_own_background_and_no_date(picture: Any
 
 @each_picture
 def test_a_picture_knows_its_data_from_others(picture: Any) -> None:
-    other = replace(picture, note="NVIDIA L4")
+    other = replace(picture, title="Another")
     drawn = charts.svg(picture)
     assert charts.digest(picture) in drawn
     assert charts.digest(other) not in drawn
     assert charts.digest(picture) != charts.digest(other)
+
+
+@each_picture
+def test_a_picture_is_dark_where_its_reader_prefers_that(picture: Any) -> None:
+    dark = charts.svg(picture).partition("@media(prefers-color-scheme:dark)")[2].partition("</style>")[0]
+    assert all(f'{light}"]{{fill:{colour}!important}}' in dark for light, colour in charts.DARK.items())
+
+
+def test_a_heat_map_has_a_figure_in_each_cell_that_was_measured() -> None:
+    drawn = "".join(ElementTree.fromstring(charts.svg(BLOCKS)).itertext()).split()
+    assert {"smem", "smem_pad", "16x16", "32x8", "1965", "1771", "2057"} <= set(drawn)
+    assert "nan" not in drawn
 
 
 def test_a_picture_is_drawn_in_other_forms_too() -> None:
@@ -72,7 +93,9 @@ def test_a_picture_without_measured_data_is_empty() -> None:
     assert charts.is_empty(replace(CURVES, curves=CURVES.curves[1:]))
     assert charts.is_empty(replace(BARS, bars=()))
     assert charts.is_empty(replace(GROUPS, sizes=()))
-    assert not any(charts.is_empty(picture) for picture in (CURVES, BARS, GROUPS))
+    assert charts.is_empty(replace(BLOCKS, stages=()))
+    assert charts.is_empty(replace(BLOCKS, shapes=BLOCKS.shapes[:1]))
+    assert not any(charts.is_empty(picture) for picture in (CURVES, BARS, GROUPS, BLOCKS))
 
 
 def test_measured_points_are_not_joined_where_nothing_lies_between_them() -> None:

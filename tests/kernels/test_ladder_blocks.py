@@ -138,6 +138,23 @@ def test_offsets_are_held_against_offset_0_of_the_same_type(repository: Path) ->
     assert dict(picture.curves[0].points) == {0: 1.0, 1: 0.9, 16: 0.8}
 
 
+def test_block_shapes_are_a_heat_map_above_the_familys_further_tables(repository: Path) -> None:
+    reported = {"transpose.smem_pad-16384-32x8": {"gbs": 3516.2}, "transpose.smem_pad-16384-16x16": {"gbs": 2060.4}}
+    run = shown(whole_run(reported, tier=Tier.FULL), repository)
+    picture = drawn(run)["transpose_blocks"]
+    rates = dict(zip(picture.shapes, dict(picture.stages)["smem_pad"], strict=True))
+    assert (picture.unit, picture.size, rates["32x8"], rates["256x1"]) == ("GB/s", "16384", 3516.2, None)
+    text = block(run, TRANSPOSE_NOTE.parent, "transpose-tables")
+    assert 0 < text.index("(../pictures/transpose_blocks.svg)") < text.index("<details>")
+    assert "transpose_blocks" not in block(run, TRANSPOSE_NOTE.parent, "transpose")
+
+
+def test_of_many_stages_a_heat_map_has_those_of_several_blocks(repository: Path) -> None:
+    picture = drawn(shown(whole_run(tier=Tier.FULL), repository))["access_blocks"]
+    assert all(sum(rate is not None for rate in rates) > 1 for _, rates in picture.stages)
+    assert "sgemm_blocks" not in drawn(shown(whole_run(), repository))
+
+
 TIMES = {
     "transpose.smem_pad-8192-32x8": 153.0,
     "transpose.smem_pad-8192-16x16": 261.0,

@@ -34,7 +34,7 @@ def everything() -> dict[str, bytes]:
 
 def test_what_was_written_is_found_right_and_not_written_again(capsys: Captured) -> None:
     assert ladder([GATE, "--write"]) == 0
-    assert capsys.readouterr().out.count("written: ") == 2 + 13
+    assert capsys.readouterr().out.count("written: ") == 2 + 15
     written = everything()
     assert ladder([GATE]) == 0
     assert ladder([GATE, "--write"]) == 0
