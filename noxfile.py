@@ -23,6 +23,8 @@ WORKFLOWS = Path(".github", "workflows")
 ISSUE_FORMS = [path for path in sorted(Path(".github", "ISSUE_TEMPLATE").glob("*.yml")) if path.stem != "config"]
 STEPS: dict[Path, list[str]] = {}
 """What was installed in each environment since nox began, as ``once`` records it."""
+PROGRAMS: list[str] = []
+"""The folder of programs of the environment that ``reports`` makes."""
 LENIENT = "".join(
     f"{name} = false\n"
     for name in ("disallow_untyped_defs", "disallow_incomplete_defs", "disallow_untyped_calls", "check_untyped_defs")
@@ -84,100 +86,101 @@ def install_for_device(session: nox.Session, *files: str, needs: tuple[str, ...]
         requirements(session, *needed.split())
 
 
-def peakgate(session: nox.Session, verb: str) -> None:
-    """Run a verb in this tree."""
-    session.run("peakgate", verb, *session.posargs)
-
-
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Prove, time and gate every kernel on the device at hand; arguments go to `peakgate bench` and pytest."""
+    """Prove, time and judge every kernel on the device at hand; arguments go to `peakgate bench` and pytest."""
     install_for_device(session, "bench")  # a third of what reports need: a newcomer waits for it
-    peakgate(session, "bench")
-
-
-@nox.session
-def compare(session: nox.Session) -> None:
-    """Compare two runs: -- BASE NEW, each a file, a folder, a commit, `latest` or `driver:VERSION`."""
-    install(session, "reports")
-    peakgate(session, "compare")
-
-
-@nox.session
-def show(session: nox.Session) -> None:
-    """Write a page of one run, or the pages of all: -- RUN | --all."""
-    install(session, "reports")
-    peakgate(session, "show")
-
-
-@nox.session
-def gate(session: nox.Session) -> None:
-    """Judge a change with a tool that it cannot edit: -- BASE HEAD --repository DIR."""
-    install_for_device(session, "reports")
-    session.run("python", "-I", "-m", "peakgate", "gate", *session.posargs)
-
-
-@nox.session
-def ab(session: nox.Session) -> None:
-    """Measure two commits alternately on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
-    install_for_device(session, "reports")
-    peakgate(session, "ab")
-
-
-@nox.session
-def floors(session: nox.Session) -> None:
-    """Propose floors from saved runs as a diff, or keep runs as references: -- RUN... [--write | --keep]."""
-    install(session, "reports")
-    peakgate(session, "floors")
-
-
-@nox.session
-def ladder(session: nox.Session) -> None:
-    """Check that the tables and pictures of kernels/ show the run they name: -- [RUN] [--write]."""
-    install(session, "reports")
-    session.run("python", "-m", "kernels.ladder", *session.posargs)
-
-
-@nox.session
-def history(session: nox.Session) -> None:
-    """Report what got slower over the saved runs, and between which commits: -- [--gpu SLUG] [--runs DIR]."""
-    install(session, "reports")
-    peakgate(session, "history")
-
-
-@nox.session
-def selftest(session: nox.Session) -> None:
-    """Measure unchanged code ten times and report what this runner can resolve: -- [--sessions N] [--save]."""
-    install_for_device(session, "reports")
-    peakgate(session, "selftest")
-
-
-@nox.session
-def protect(session: nox.Session) -> None:
-    """Fail a change that could buy a pass, a lowered floor say, without an acknowledgement: -- --base REF."""
-    install(session, "reports")
-    peakgate(session, "protect")
-
-
-@nox.session
-def check(session: nox.Session) -> None:
-    """Run every kernel in the checked emulator: -- [-k TEXT] [FAMILY.py]."""
-    install_for_device(session, "reports")
-    peakgate(session, "check")
+    session.run("peakgate", "bench", *session.posargs)
 
 
 @nox.session(default=False)
+def reports(session: nox.Session) -> None:
+    """Make the environment, .nox/reports, that every session which reads or compares runs shares."""
+    install_for_device(session, "reports")
+    PROGRAMS[:] = session.bin_paths or []
+
+
+in_reports = nox.session(venv_backend="none", requires=["reports"])
+"""A session in the environment that ``reports`` makes, or with ``nox --no-venv`` in that of nox's caller."""
+
+
+def run_in_reports(session: nox.Session, *command: str) -> None:
+    """Run a command with the session's arguments in the environment that ``reports`` made."""
+    path = os.pathsep.join([*PROGRAMS, os.environ["PATH"]])
+    session.run(shutil.which(command[0], path=path) or command[0], *command[1:], *session.posargs, env={"PATH": path})
+
+
+@in_reports
+def compare(session: nox.Session) -> None:
+    """Compare two runs: -- BASE NEW, each a file, a folder, a commit, `latest` or `driver:VERSION`."""
+    run_in_reports(session, "peakgate", "compare")
+
+
+@in_reports
+def show(session: nox.Session) -> None:
+    """Write a page of one run, or the pages of all: -- RUN | --all."""
+    run_in_reports(session, "peakgate", "show")
+
+
+@in_reports
+def gate(session: nox.Session) -> None:
+    """Judge a change with a tool that it cannot edit: -- BASE HEAD --repository DIR."""
+    run_in_reports(session, "python", "-I", "-m", "peakgate", "gate")
+
+
+@in_reports
+def ab(session: nox.Session) -> None:
+    """Measure two commits alternately on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
+    run_in_reports(session, "peakgate", "ab")
+
+
+@in_reports
+def floors(session: nox.Session) -> None:
+    """Propose floors from saved runs as a diff, or keep runs as references: -- RUN... [--write | --keep]."""
+    run_in_reports(session, "peakgate", "floors")
+
+
+@in_reports
+def ladder(session: nox.Session) -> None:
+    """Check that the tables and pictures of kernels/ show the run they name: -- [RUN] [--write]."""
+    run_in_reports(session, "python", "-m", "kernels.ladder")
+
+
+@in_reports
+def history(session: nox.Session) -> None:
+    """Report what got slower over the saved runs, and between which commits: -- [--gpu SLUG] [--runs DIR]."""
+    run_in_reports(session, "peakgate", "history")
+
+
+@in_reports
+def selftest(session: nox.Session) -> None:
+    """Measure unchanged code ten times and report what this runner can resolve: -- [--sessions N] [--save]."""
+    run_in_reports(session, "peakgate", "selftest")
+
+
+@in_reports
+def protect(session: nox.Session) -> None:
+    """Fail a change that could buy a pass, a lowered floor say, without an acknowledgement: -- --base REF."""
+    run_in_reports(session, "peakgate", "protect")
+
+
+@in_reports
+def check(session: nox.Session) -> None:
+    """Run every kernel in the checked emulator: -- [-k TEXT] [FAMILY.py]."""
+    run_in_reports(session, "peakgate", "check")
+
+
+@in_reports
 def calibrate(session: nox.Session) -> None:
     """Run the emulator's suite of kernels with known defects: -- [-k TEXT] [--write]. A minute."""
-    install_for_device(session, "reports")
-    session.run("python", "-m", "lab.calibrated.emulated", *session.posargs)
+    run_in_reports(session, "python", "-m", "lab.calibrated.emulated")
 
 
 @nox.session
 def inspect(session: nox.Session) -> None:
     """Examine every kernel without timing it: -- resources [--update] | mutants [-k TEXT] | sanitize [--tool NAME]."""
-    install_for_device(session, "reports", needs=("--nvrtc",))
-    peakgate(session, "inspect")
+    install_for_device(session, "reports", needs=("--nvrtc",))  # NVRTC, which no other session needs without a GPU
+    session.run("peakgate", "inspect", *session.posargs)
 
 
 @nox.session
@@ -241,18 +244,16 @@ def mutation(session: nox.Session) -> None:
     session.run("python", "-m", "lab.mutation.mutation", *session.posargs)
 
 
-@nox.session(default=False)
+@in_reports
 def kill(session: nox.Session) -> None:
     """Kill runs at 200 random moments and 100 times while a file is written: -- [--trials N] [FILE]."""
-    install_for_device(session, "reports")
-    session.run("python", "-m", "lab.faults.kill", *session.posargs)
+    run_in_reports(session, "python", "-m", "lab.faults.kill")
 
 
-@nox.session(default=False)
+@in_reports
 def disks(session: nox.Session) -> None:
     """Measure on full, filling and read-only disks, mounted for this alone: -- [FILE]. Some minutes."""
-    install_for_device(session, "reports")
-    session.run("python", "-m", "lab.faults.disks", *session.posargs)
+    run_in_reports(session, "python", "-m", "lab.faults.disks")
 
 
 LOCKS = {
