@@ -214,12 +214,13 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation site in docs/site/html; a link that leads nowhere fails."""
+    """Build the documentation site in docs/site/html, and a manual page; a link that leads nowhere fails."""
     install(session, "docs")
     # Anew, for Sphinx does not see a change of the code that pages are written from.
     shutil.rmtree("docs/site/html", ignore_errors=True)
-    how = ("-q", "--fresh-env", "--fail-on-warning", "--keep-going", "-d", ".cache/docs", "-c", "docs/site")
-    session.run("python", "-m", "sphinx", *how, ".", "docs/site/html", *session.posargs)
+    how = ("-q", "--fail-on-warning", "--keep-going", "-d", ".cache/docs", "-c", "docs/site")
+    session.run("python", "-m", "sphinx", "--fresh-env", *how, ".", "docs/site/html", *session.posargs)
+    session.run("python", "-m", "sphinx", "-b", "man", *how, ".", "docs/site/man")
 
 
 @nox.session(default=False)

@@ -41,6 +41,8 @@ python_maximum_signature_line_length = 88
 add_module_names = False
 toc_object_entries = False
 
+man_pages = [("docs/reference/commands", "peakgate", "measure GPU kernels, prove them right, judge changes", author, 1)]
+
 html_theme = "furo"
 html_favicon = "static/icon.svg"
 html_title = f"Peakgate {release}"

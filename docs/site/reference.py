@@ -45,7 +45,7 @@ def commands() -> str:
 def _command(verb: str) -> str:
     usage, *_ = _help(verb, columns=90).split("\n\n")
     _, *blocks = _help(verb, columns=100_000).strip().split("\n\n")
-    lists = [block for block in blocks if block.startswith(("positional arguments:", "options:"))]
+    lists = [block for block in blocks if block.startswith(("positional arguments:", "options:", "advanced options:"))]
     before, *after = [_prose(block) for block in blocks if block not in lists]
     options = [option for block in lists for option in _options(block.splitlines()[1:])]
     if not options:

@@ -35,7 +35,6 @@ from lab.records import checked_out
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE / "project"
-LAUNCH_LIMIT_S = 5
 NO_FASTER = 1.02
 """A twin's time over its cheat's, up to which the cheat has gained nothing: more than the scatter between processes."""
 
@@ -120,7 +119,7 @@ def bench(device: str, only: str | None, limit_s: float | None = None) -> dict[s
         for step in steps:
             subprocess.run(["git", *step], cwd=root, check=True)
         command = [sys.executable, "-m", "peakgate", "bench", "--device", device, "--benchmark-json", "run.json"]
-        command += ["--launch-limit", str(LAUNCH_LIMIT_S), *(["-k", only] if only else [])]
+        command += ["-k", only] if only else []
         cache = {"PEAKGATE_CACHE": os.environ.get("PEAKGATE_CACHE", str(Path(folder, "cache")))}
         with subprocess.Popen(
             command,

@@ -80,10 +80,10 @@ def slowed(out: Path, device: str, chosen: Sequence[str], options: Sequence[str]
     with tempfile.TemporaryDirectory() as scratch:
         wanted = Path(scratch, "cases.txt")
         write_whole(wanted, "".join(f"{case}\n" for case in sorted(set().union(*touched.values()))))
-        session(out, "mutants/honest", device, own.root, f"--cases={wanted}", *options)
+        session(out, "mutants/honest", device, own.root, f"--peakgate-cases={wanted}", *options)
         copy = campaign.copied(own, Path(scratch, "project"))
         mutants.apply(copy, listed, own)
-        session(out, "mutants/slowed", device, copy, f"--cases={wanted}")  # of no commit
+        session(out, "mutants/slowed", device, copy, f"--peakgate-cases={wanted}")  # of no commit
 
 
 def main() -> int:
@@ -98,7 +98,7 @@ def main() -> int:
     options = parser.parse_args()
     out, devices = options.out.absolute(), options.device or ["gpu:0"]
     os.environ.setdefault("PEAKGATE_CACHE", str(config.required().root / ".cache"))
-    named = [f"--commit={options.commit}"] if options.commit else []
+    named = [f"--peakgate-commit={options.commit}"] if options.commit else []
     try:
         if options.mutants:
             slowed(out, devices[0], options.mutant, named)

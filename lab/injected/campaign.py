@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lab.injected import mutants
@@ -26,6 +27,7 @@ from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import write_whole
 from peakgate.base.verdict import ExitCode
 from peakgate.case import Scale, Tier
+from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.spec import catalogue
 
 PROJECT = Path(__file__).with_name("project")
@@ -34,8 +36,7 @@ TIMING, VERDICTS = "timing.json", "ab.json"
 DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 """How an ``ab`` exits that was measured to its end."""
 
-ALL_PAIRS = ("--all-pairs", "--confirm-pairs", "2", "--pairs")
-EXTRA = {Experiment.SAME_PAIRS: (*ALL_PAIRS, "50"), Experiment.PAIRS: (*ALL_PAIRS, "60")}
+PAIRS = {Experiment.SAME_PAIRS: "50,2", Experiment.PAIRS: "60,2"}
 """Gates are resampled from these: every pair has every case, and a gate takes up to 50."""
 
 
@@ -54,9 +55,10 @@ def measure(experiment: Experiment, out: Path, extra: Sequence[str] = ()) -> int
             (head / steps.MARK).touch()
         mutants.apply(head, listed, own)
 
-    arguments = ("--measure-unchanged", *EXTRA.get(experiment, ()), *extra)
+    asked = {"all_pairs": experiment in PAIRS}
+    arguments = ("--measure-unchanged", *(["--pairs", PAIRS[experiment]] if experiment in PAIRS else []), *extra)
     project = config.find(PROJECT) or own if copies else own
-    code, seconds = compared(project, change, out, arguments)
+    code, seconds = compared(project, change, out, arguments, asked)
     if code in DECIDED:
         timing = {"experiment": experiment, "exit_code": code, "seconds": round(seconds, 1)}
         if listed:
@@ -68,15 +70,19 @@ def measure(experiment: Experiment, out: Path, extra: Sequence[str] = ()) -> int
 
 
 def compared(
-    project: Project, change: Callable[[Path], object], out: Path, arguments: Sequence[str]
+    project: Project, change: Callable[[Path], object], out: Path, arguments: Sequence[str], asked: Mapping[str, int]
 ) -> tuple[int, float]:
-    """Run ``ab`` of two copies of a project, of which ``change`` edits the head; its exit code and wall time."""
+    """Run ``ab`` of two copies of a project, of which ``change`` edits the head; its exit code and wall time.
+
+    ``asked`` are fields of ``compare.ab.command.Asked``.
+    """
     with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
         base, head = (copied(project, Path(scratch, side)) for side in ("base", "head"))
         change(head)
-        command = [sys.executable, "-m", "peakgate", "ab", "--base-dir", str(base), "--head-dir", str(head)]
+        command = [sys.executable, "-m", "peakgate", "ab", str(base), str(head), "--out", str(out), *arguments]
+        environment = os.environ | {AB_VARIABLE: json.dumps(asked)}
         start = time.monotonic()
-        done = subprocess.run([*command, "--out", str(out), *arguments], cwd=config.required().root, check=False)
+        done = subprocess.run(command, cwd=config.required().root, env=environment, check=False)
         return done.returncode, time.monotonic() - start
 
 

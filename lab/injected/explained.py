@@ -90,9 +90,9 @@ def _read(entry: Mapping[str, Any]) -> KnownSide:
 
 def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases: Sequence[str]) -> None:
     """Run ``ab --explain`` on an unchanged copy of the project and one with the mutants, which it has to flag."""
-    arguments = ["--explain", "--sentinels", "0", "--pairs", "4", "--confirm-pairs", "4"]
+    arguments = ["--explain", "--pairs", "4,4"]
     arguments += [word for case in cases for word in ("-k", case)]
-    code, _ = measured(project, lambda head: mutants.apply(head, listed, project), out, arguments)
+    code, _ = measured(project, lambda head: mutants.apply(head, listed, project), out, arguments, {"sentinels": 0})
     if code != ExitCode.REGRESSION:
         raise PeakgateError(f"ab exited {code}, expected {int(ExitCode.REGRESSION)}; see its message above")
 

@@ -17,6 +17,7 @@ from typing import Any
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError, defect, described, refused
 from peakgate.base.formatting import nearest
+from peakgate.base.options import COMPLETING, VerbParser
 from peakgate.base.processes import collect_rarely, one_blas_thread, sigterm_interrupts, variables
 from peakgate.base.report import JSON_OPTION, head
 from peakgate.base.safe_text import as_json, one_line
@@ -84,8 +85,22 @@ _EPILOG = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 70
 
 def command() -> int:
     """Run the verb of this process's command line."""
+    if COMPLETING in os.environ:
+        _complete(os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])])
     collect_rarely()
     return main()
+
+
+def _complete(line: str) -> None:
+    """Print what may follow the line at the shell's cursor, by the parser of its verb, and end the process."""
+    words = line.split() if line.endswith(" ") else line.split()[:-1]
+    subjects = words[2:3] if words[1:2] == ["inspect"] else []
+    if words[1:2] and words[1] in VERBS:
+        os.environ[COMPLETING] = str(2 + len(subjects))
+        _run(words[1], subjects)
+    parser = VerbParser()
+    parser.add_argument("verb", choices=VERBS)
+    parser.parse_args([])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

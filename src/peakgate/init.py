@@ -37,7 +37,7 @@ WORKFLOWS = {
     },
     "gitlab": {"peakgate.gitlab-ci.yml": "gitlab.yml", **PINS},
 }
-"""By option the files that it writes, and the template of each."""
+"""By CI system the files that are written, and the template of each."""
 REMOTE = re.compile(r"^(?:[a-z+]+://)?(?:[\w.-]+@)?[\w.-]+(?::\d+)?[:/](?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 PINNED = re.compile(r"""git\+(?!file:)[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
 """Requirement that a workflow may install: a commit by its full hash, or a file by its digest."""
@@ -62,36 +62,34 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Write the missing files, print which, and the next step."""
     parser = VerbParser(
         prog="peakgate init",
-        description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and as examples "
-        "one kernel with its family.py and benchmark tests of it and of a callable, where there are none yet. Nothing "
-        "is overwritten.",
+        description="Make the working directory a project: [tool.peakgate] in its pyproject.toml and, where there are "
+        "none yet, examples: a kernel with its family.py, and benchmark tests of it and of a callable. Nothing is "
+        "overwritten.",
     )
-    for name, files in WORKFLOWS.items():
-        parser.add_argument(
-            f"--{name}", action="store_true", help=f"also write the gate of a change, and its pins: {', '.join(files)}"
-        )
+    parser.add_argument(
+        "--ci", choices=WORKFLOWS, help="also write the workflows that judge a change, and the packages that they pin"
+    )
     parser.add_argument(
         "--peakgate",
         metavar="ADDRESS",
-        help="what the workflow installs: git+URL@COMMIT or URL#sha256=HASH (default: where this one came from)",
+        help="what the workflows install: git+URL@COMMIT or URL#sha256=HASH (default: where this Peakgate came from)",
     )
     options = parser.parse_args(arguments)
-    wanted = [name for name in WORKFLOWS if getattr(options, name)]
-    address = _pinned(options.peakgate) if wanted else ""
+    address = _pinned(options.peakgate) if options.ci else ""
     root = Path.cwd()
     above = config.find(root)
     if above is not None and above.root != root:
         raise PeakgateError(
             f"{root}: is inside the project {above.root}; run `peakgate init` in a separate repository", Code.PROJECT
         )
-    values = {"@PEAKGATE@": address, "@BRANCH@": _branch(root) if wanted else ""}
-    if "github" in wanted:
+    values = {"@PEAKGATE@": address, "@BRANCH@": _branch(root) if options.ci else ""}
+    if options.ci == "github":
         values["@REPOSITORY@"] = _repository(root)
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
-    written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], values)]
+    written += _workflow(root, WORKFLOWS[options.ci], values) if options.ci else []
     for path in written:
         say(f"written: {path}")
-    for number, step in enumerate((step for name in wanted for step in LEFT_TO_DO[name]), 1):
+    for number, step in enumerate(LEFT_TO_DO[options.ci] if options.ci else (), 1):
         say(f"to do {number}: {step.format(branch=values['@BRANCH@'])}")
     done = "" if written else "nothing to write: this is a project already; "
     say(f"{done}next: peakgate bench, or peakgate help tutorial")
@@ -162,7 +160,7 @@ def _repository(root: Path) -> str:
         if found := REMOTE.search(git.ask(root, "remote", "get-url", "origin").decode().strip()):
             return found["repository"]
     raise PeakgateError(
-        "--github: the remote origin names no repository, which the workflow calls itself by; first run "
+        "--ci github: the remote origin names no repository, which the workflow calls itself by; first run "
         "git remote add origin git@github.com:OWNER/REPOSITORY",
         Code.OPTION,
     )
@@ -173,7 +171,7 @@ def _pinned(address: str | None) -> str:
     found = address if address is not None else _origin()
     if found is None:
         raise PeakgateError(
-            "--github, --gitlab: this peakgate was not installed from a commit or a hashed file; name what a workflow "
+            "--ci: this peakgate was not installed from a commit or a hashed file; name what a workflow "
             "installs: --peakgate git+URL@COMMIT or URL#sha256=HASH",
             Code.OPTION,
         )

@@ -446,14 +446,14 @@ def test_a_run_without_a_gpu_that_times_nothing_is_whole(benchmarks, bench):
 def test_cases_are_selected_by_id_from_a_file_and_by_k(benchmarks, bench):
     folder = benchmarks(TESTS)
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
-    for chosen in (["--cases=ids"], ["-k", "bench_ops.bench_double-16"]):
+    for chosen in (["--peakgate-cases=ids"], ["-k", "bench_ops.bench_double-16"]):
         bench(folder, SAVED, *chosen)
         (measured,) = json.loads((folder / "run.json").read_text())["benchmarks"]
         assert measured["extra_info"]["case"].endswith(("-8", "-16")[chosen[0] == "-k"])
     saved = json.loads((folder / "run.json").read_text())
     assert saved["peakgate"]["whole"] is False
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-9\n")
-    done = bench(folder, SAVED, "--cases=ids")
+    done = bench(folder, SAVED, "--peakgate-cases=ids")
     assert done.returncode == 2
     assert f"[{Code.SELECTION}]" in done.stdout + done.stderr
 

@@ -88,7 +88,7 @@ def test_a_machine_without_a_gpu_is_reported_before_anything_is_built(
     base = FakeSide().write(tmp_path / "base", "base", tmp_path / "runs.log")
     with (base / "peakgate.toml").open("a") as settings:
         settings.write('\nbuild = "touch built"\n')
-    assert main(["ab", "--base-dir", str(base), "--head-dir", str(base), "--out", str(tmp_path / "out")]) == 2
+    assert main(["ab", str(base), str(base), "--out", str(tmp_path / "out")]) == 2
     assert refusal(capsys) is Code.NO_GPU
     assert not (base / "built").exists()
 
@@ -108,7 +108,7 @@ def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: P
     log = tmp_path / "runs.log"
     base = FakeSide().write(tmp_path / "base", "base", log)
     head = FakeSide(CHANGED, launches={PAD: "otherwise"}, interrupt_at=5).write(tmp_path / "head", "head", log)
-    options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "4"]
+    options = [str(base), str(head), "--out", str(tmp_path / "out"), "--pairs", "4"]
     measuring = (
         "import sys; from peakgate.cli import main; from peakgate.compare.ab import command, process; "
         "command.device_uuid = lambda device: 'GPU-0'; "

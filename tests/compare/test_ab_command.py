@@ -30,7 +30,7 @@ def test_two_commits_are_measured_in_worktrees_that_are_gone_afterwards(
     first = commit(FakeSide().write(repository, "first", log), "first")
     second = commit(FakeSide(CHANGED, slower(PAD, 1.3)).write(repository, "second", log), "second")
     monkeypatch.chdir(repository)
-    options = ["--out", str(tmp_path / "out"), "--pairs", "2", "--confirm-pairs", "4", "--device", "gpu:0,1"]
+    options = ["--out", str(tmp_path / "out"), "--pairs", "2,4", "--device", "gpu:0,1"]
     assert main(["ab", first[:8], second, *options]) == 1
     assert {name for name, *_ in ran(tmp_path)} == {"first", "second"}
     assert git(repository, "worktree", "list").count("\n") == 0
@@ -67,7 +67,7 @@ def test_a_commit_that_does_not_exist_is_named(
         (["a", "--device", "gpu:0,"], Code.OPTION),
         (["a", "--plan", "--capability", "x"], Code.OPTION),
         (["a", "--plan", "--capability", "5.2"], Code.OPTION),
-        (["--base-dir", "nowhere", "--head-dir", "nowhere"], Code.PROJECT),
+        (["./nowhere", "./nowhere"], Code.PROJECT),
     ],
 )
 def test_sides_that_make_no_sense_exit_2(arguments: list[str], code: Code, capsys: Captured) -> None:
@@ -75,7 +75,7 @@ def test_sides_that_make_no_sense_exit_2(arguments: list[str], code: Code, capsy
     assert refusal(capsys) is code
 
 
-@pytest.mark.parametrize("option", [["--pairs", "1"], ["--budget", "0"], ["--budget", "nan"], ["--sentinels", "-1"]])
+@pytest.mark.parametrize("option", [["--pairs", "1"], ["--budget", "0"], ["--budget", "nan"], ["--pairs", "2,1"]])
 def test_numbers_that_make_no_sense_exit_2(option: list[str], capsys: Captured) -> None:
     assert main(["ab", "HEAD", *option]) == 2
     assert refusal(capsys) is Code.OPTION

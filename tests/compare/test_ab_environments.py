@@ -96,7 +96,7 @@ def test_the_pages_command_measures_a_commit_where_its_code_differs(
         found = wheels(tmp_path / name, version)
         (tree / f"{name}.lock").write_text(f"--no-index\n--find-links {found}\ntiny=={version}\n")
     command = next(line for line in page("library-upgrade").splitlines() if line.startswith("peakgate ab --base-env"))
-    arguments = [*command.split()[1:], f"--out={tmp_path / 'out'}", "--pairs=4", "--confirm-pairs=4"]
+    arguments = [*command.split()[1:], f"--out={tmp_path / 'out'}", "--pairs=4,4"]
     assert main(arguments) == 0
     assert row(tmp_path, PAD)["verdict"] == "SAME"
     notes = reported(tmp_path)["notes"]

@@ -98,7 +98,7 @@ def test_a_slower_kernel_is_found_where_sides_have_processes_of_their_own(tmp_pa
 
 
 def test_unchanged_machine_code_is_not_measured_but_for_the_sentinels(tmp_path: Path) -> None:
-    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--sentinels", "3") == 0
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), sentinels=3) == 0
     assert all(len(cases) == 4 and PAD in cases for _, _, *cases in ran(tmp_path))
     verdict = reported(tmp_path)
     unmeasured = [row for row in verdict["rows"] if "not measured" in row["reason"]]
@@ -108,7 +108,7 @@ def test_unchanged_machine_code_is_not_measured_but_for_the_sentinels(tmp_path: 
 
 def test_suspects_alone_are_confirmed_beside_the_sentinels(tmp_path: Path) -> None:
     changed = dict.fromkeys(LADDER, "changed")
-    assert ab(tmp_path, FakeSide(), FakeSide(changed, slower(PAD, 0.8)), "--sentinels", "0") == 0
+    assert ab(tmp_path, FakeSide(), FakeSide(changed, slower(PAD, 0.8)), sentinels=0) == 0
     assert row(tmp_path, PAD)["verdict"] == "FASTER"
     confirming = [cases for _, _, *cases in ran(tmp_path)][3:]
     assert confirming
@@ -152,7 +152,7 @@ def test_new_missing_wrong_and_unbuildable_cases_are_reported(tmp_path: Path) ->
 def test_what_builds_on_neither_side_is_undecided_and_proven_no_second_time(tmp_path: Path) -> None:
     codes: dict[str, str | None] = {**dict.fromkeys(LADDER, "same"), SMEM: None}
     refused = {SMEM: ("INCONCLUSIVE", "does not build: smem.cu:7")}
-    assert ab(tmp_path, FakeSide(codes, refused=refused), FakeSide(codes, refused=refused), "--sentinels", "0") == 3
+    assert ab(tmp_path, FakeSide(codes, refused=refused), FakeSide(codes, refused=refused), sentinels=0) == 3
     assert row(tmp_path, SMEM)["verdict"] == "INCONCLUSIVE"
     assert [cases for _, _, *cases in ran(tmp_path)] == [[SMEM]]
 
@@ -176,7 +176,7 @@ def test_a_family_that_only_head_describes_is_new_and_one_that_only_base_describ
 
 
 def test_where_nothing_changed_and_nothing_is_watched_nothing_is_measured(tmp_path: Path) -> None:
-    assert ab(tmp_path, FakeSide(), FakeSide(), "--sentinels", "0") == 0
+    assert ab(tmp_path, FakeSide(), FakeSide(), sentinels=0) == 0
     assert not (tmp_path / "runs.log").exists()
     assert reported(tmp_path)["counts"] == {"SAME": len(LADDER)}
 
@@ -200,7 +200,7 @@ def test_a_kernel_found_wrong_in_a_repeat_is_wrong(tmp_path: Path, launch: str) 
     (head / HARNESS / "__main__.py").write_text(flaky)
     for known in (head / "script.json", tmp_path / "head.side"):
         known.write_text(json.dumps(json.loads(known.read_text()) | {"refused": refused}))
-    options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "2"]
+    options = [str(base), str(head), "--out", str(tmp_path / "out"), "--pairs", "2"]
     assert main(["ab", *options]) == 1
     assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == refused[PAD]
 
@@ -217,6 +217,6 @@ def test_a_kernel_that_base_does_not_time_and_that_is_wrong_in_head_is_wrong(tmp
         for known in (side / "script.json", tmp_path / f"{name}.side"):
             known.write_text(json.dumps(json.loads(known.read_text()) | {"refused": {PAD: refused[name]}}))
         folders[name] = str(side)
-    options = ["--base-dir", folders["base"], "--head-dir", folders["head"], "--out", str(tmp_path / "out")]
+    options = [folders["base"], folders["head"], "--out", str(tmp_path / "out")]
     assert main(["ab", *options, "--pairs", "2"]) == 1
     assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == refused["head"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from peakgate.cli import main
 from peakgate.compare.ab import experiment, process
 from peakgate.compare.ab.folders import SideEnvironment, SideFolder
 from peakgate.compare.ab.process import SideProcesses, side_environment
-from peakgate.run.ab_process import LOOK_FILES
+from peakgate.run.ab_process import AB_VARIABLE, LOOK_FILES
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale
 
@@ -58,7 +57,7 @@ def named(out: Path) -> dict[str, set[Tree]]:
 
 
 def ab(tmp_path: Path, *options: str) -> int:
-    return main(["ab", *options, "--out", str(tmp_path / "out"), "--pairs", "4", "--confirm-pairs", "4"])
+    return main(["ab", *options, "--out", str(tmp_path / "out"), "--pairs", "4,4"])
 
 
 @pytest.fixture(autouse=True)
@@ -73,16 +72,17 @@ HEADS = {
 
 
 @pytest.mark.parametrize(
-    ("head", "more"),
-    [("one process samples both", ()), ("a process per side", ()), ("a process per side", ("--judged-by-base",))],
+    ("head", "by_base"),
+    [("one process samples both", False), ("a process per side", False), ("a process per side", True)],
 )
 def test_two_commits_are_named_each_by_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, more: Sequence[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, *, by_base: bool
 ) -> None:
     before, after = repository(tmp_path / "tree", HEADS[head], tmp_path / "runs.log")
     monkeypatch.chdir(tmp_path / "tree")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "tree"))  # a side that another judges has no modules of its own
-    ab(tmp_path, before, after, *more)
+    monkeypatch.setenv(AB_VARIABLE, json.dumps({"judged_by_base": by_base}))
+    ab(tmp_path, before, after)
     assert named(tmp_path / "out") == {"base": {(before, False)}, "head": {(after, False)}}
     report = (tmp_path / "out" / "ab.md").read_text()
     assert before[:12] in report
@@ -93,7 +93,7 @@ def test_folders_are_named_by_their_commits_and_a_changed_one_as_changed(tmp_pat
     before, after = repository(tmp_path / "tree", HEADS["one process samples both"], tmp_path / "runs.log")
     base, other = (clone(tmp_path / "tree", tmp_path / name, at) for name, at in (("b", before), ("h", after)))
     (other / "peakgate.toml").write_text('pythonpath = ["."]\n# changed\n')
-    ab(tmp_path, "--base-dir", str(base), "--head-dir", str(other))
+    ab(tmp_path, str(base), str(other))
     assert named(tmp_path / "out") == {"base": {(before, False)}, "head": {(after, True)}}
     assert f"{after[:12]} with uncommitted changes" in (tmp_path / "out" / "ab.md").read_text()
 
@@ -111,7 +111,7 @@ def test_a_working_tree_with_changes_is_named_as_changed(tmp_path: Path, monkeyp
 def test_folders_of_no_repository_have_no_commit(tmp_path: Path) -> None:
     log = tmp_path / "runs.log"
     base, head = FakeSide().write(tmp_path / "b", "base", log), FakeSide(CHANGED).write(tmp_path / "h", "head", log)
-    ab(tmp_path, "--base-dir", str(base), "--head-dir", str(head))
+    ab(tmp_path, str(base), str(head))
     assert named(tmp_path / "out") == {side: {(UNVERSIONED, False)} for side in ("base", "head")}
 
 
@@ -154,7 +154,7 @@ def test_no_phase_of_an_experiment_is_idle_for_less_than_nothing(tmp_path: Path)
     log = tmp_path / "runs.log"
     base, head = FakeSide(), FakeSide(dict.fromkeys(LADDER, "changed"), slower(PAD, 1.3), noise=0.02)
     folders = base.write(tmp_path / "b", "base", log), head.write(tmp_path / "h", "head", log)
-    ab(tmp_path, "--base-dir", str(folders[0]), "--head-dir", str(folders[1]))
+    ab(tmp_path, str(folders[0]), str(folders[1]))
     phases = reported(tmp_path)["wall_s"]
     assert {name for name, row in phases.items() if "idle" in row} == {"proof", "screen", "confirm"}
     assert all(0 <= row["idle"] <= row["wall"] for row in phases.values() if "idle" in row)
@@ -185,7 +185,12 @@ def test_a_process_that_samples_two_trees_names_each_in_its_files(
     about = {"fingerprints": {copies[0].id: ""}, "folder": str(tmp_path / "other"), "looks": True}
     asked.write_text(json.dumps(about))
     (tmp_path / "cases").write_text(copies[0].id)
-    arguments = ["--device=cpu", f"--cases={tmp_path / 'cases'}", f"--other-builds={asked}", "--tier=full"]
+    arguments = [
+        "--device=cpu",
+        f"--peakgate-cases={tmp_path / 'cases'}",
+        f"--peakgate-other-builds={asked}",
+        "--tier=full",
+    ]
     arguments += [f"--benchmark-json={file}", f"--benchmark-storage=file://{tmp_path / 'saved'}", f"--out={out}"]
     environment = side_environment(ROOT) | {"PYTHONPATH": str(tmp_path)}
     with SideProcesses("base", ROOT, environment, tmp_path / "base.log") as side:

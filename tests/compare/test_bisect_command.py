@@ -39,9 +39,8 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *sides: FakeSide) -
     return commits
 
 
-def bisect(tmp_path: Path, good: str, bad: str, *options: str) -> int:
-    few = ["--pairs", "2", "--confirm-pairs", "2", "--case", PAD]
-    return main(["bisect", good, bad, "--out", str(tmp_path / "out"), *few, *options])
+def bisect(tmp_path: Path, *arguments: str) -> int:
+    return main(["bisect", "--out", str(tmp_path / "out"), "--pairs", "2,2", "--case", PAD, *arguments])
 
 
 def answer(tmp_path: Path) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def test_an_interrupted_bisect_goes_on_and_names_the_commit(
 ) -> None:
     good = side("a", interrupt_at=7)  # while a commit between is compared with it
     commits = history(tmp_path, monkeypatch, good, side("b"), side("a"), side("c", 1.2), side("d", 1.2), side(None))
-    command = ["bisect", commits[0], commits[-2], "--out", str(tmp_path / "out"), "--pairs=2", "--confirm-pairs=2"]
+    command = ["bisect", commits[0], commits[-2], "--out", str(tmp_path / "out"), "--pairs=2,2"]
     assert main(command) == 130
     printed = capsys.readouterr()
     assert "--resume" in printed.err
@@ -138,9 +137,9 @@ def test_the_version_of_a_package_that_made_a_case_slower_is_named(
         wheels(found / version, version)
     monkeypatch.setenv("UV_FIND_LINKS", ",".join(str(each) for each in found.iterdir()))
     monkeypatch.setenv("UV_NO_INDEX", "1")
-    between = ["--package", "tiny", "--between", "2.0"]
-    assert bisect(tmp_path, "1.0", "3.0", *between) == 1
+    package = ["--package", "tiny"]
+    assert bisect(tmp_path, "1.0", "2.0", "3.0", *package) == 1
     assert answer(tmp_path)["suspects"] == ["3.0"]
-    assert bisect(tmp_path, "1.0", "9.0", *between) == 2
+    assert bisect(tmp_path, "1.0", "2.0", "9.0", *package) == 2
     assert refusal(capsys) is Code.ENVIRONMENT
     assert main(["bisect", "1.0", "3.0", "--package", "tiny"]) == 2

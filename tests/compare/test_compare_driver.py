@@ -64,7 +64,7 @@ class Runner:
             save(folder / "runs", f"synthetic-after-{number}", session(SESSIONS + number, NEW, factor, **gpu))
 
     def compare(self, new: str = NEW) -> int:
-        where = ("--runs", str(self.folder / "runs"), "--out", str(self.folder / "out"), "--no-html")
+        where = ("--runs", str(self.folder / "runs"), "--out", str(self.folder / "out"))
         return main(["compare", f"driver:{OLD}", f"driver:{new}", *where])
 
     @property

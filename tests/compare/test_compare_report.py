@@ -51,9 +51,9 @@ def test_compare_prints_and_writes_its_report(capsys: Captured, golden: Golden) 
 
 
 def test_unchanged_cases_are_listed_on_request(capsys: Captured) -> None:
-    assert main(["compare", *sides(LADDER, LADDER), "--no-files"]) == 0
+    assert main(["compare", *sides(LADDER, LADDER)]) == 0
     assert PAD not in capsys.readouterr().out
-    assert main(["compare", *sides(LADDER, LADDER), "--no-files", "--all"]) == 0
+    assert main(["compare", *sides(LADDER, LADDER), "--all"]) == 0
     assert PAD in capsys.readouterr().out
 
 
@@ -95,11 +95,6 @@ def test_compare_appends_to_the_job_summary_where_there_is_one(tmp_path: Path, m
     assert main(["compare", *sides(LADDER, slower(PAD, 1.22)), "--out", "out"]) == 1
     assert PAD in (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert {path.name for path in Path("out").iterdir()} == {f"compare.{name}" for name in files.FORMATS}
-
-
-def test_no_html_leaves_the_page_out() -> None:
-    assert main(["compare", *sides(LADDER, LADDER), "--no-html", "--out", "out"]) == 0
-    assert {path.name for path in Path("out").iterdir()} == {f"compare.{name}" for name in files.FORMATS[:-1]}
 
 
 @pytest.mark.parametrize(

@@ -168,10 +168,10 @@ def test_the_printed_diff_is_one_that_patch_tools_take(tmp_path: Path, capsys: C
 
 
 def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsys: Captured) -> None:
-    path = tmp_path / "own" / "nvidia-h200" / "floors.toml"
+    path = tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
     path.parent.mkdir(parents=True)
     path.write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = 0.9\n')
-    arguments = ["floors", str(tmp_path / "runs"), "--baselines", "own", "--write"]
+    arguments = ["floors", str(tmp_path / "runs"), "--write"]
     saved_sessions(tmp_path)
     assert main(arguments) == 0
     printed = capsys.readouterr().out

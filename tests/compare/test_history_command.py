@@ -120,7 +120,7 @@ def test_an_accepted_regression_of_no_case_is_named_with_the_nearest(tmp_path: P
     accepted.parent.mkdir(parents=True)
     entry = f'[[regression]]\ncase = "{PAD}x"\npercent = 2.0\nreason = "a check"\ndate = 2026-11-02\n'
     accepted.write_text(f"schema = 1\n{entry}")
-    assert main(["history", "--runs", "runs", "--out", "out", "--baselines", "baselines"]) == 0
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 0
     assert re.findall(rf"{PAD}x?\b", capsys.readouterr().out)[-2:] == [f"{PAD}x", PAD]
 
 
@@ -187,5 +187,6 @@ def test_mistakes_exit_2_with_one_line(tmp_path: Path, capsys: Captured, argumen
 def test_commits_lead_to_their_pages_where_the_repository_is_hosted(tmp_path: Path) -> None:
     archive(tmp_path / "runs", factor=1.05)
     address = "https://forge.example/commit/{}"
-    assert main(["history", "--runs", "runs", "--out", "out", "--commit-url", address]) == 1
+    Path("peakgate.toml").write_text(f'commit_url = "{address}"')
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 1
     assert f'<a href="{address.format("0f" * 20)}">' in Path("out/history.html").read_text(encoding="utf-8")

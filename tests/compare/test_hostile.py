@@ -145,7 +145,7 @@ def test_ab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -
         (folder / "run.json").write_text(json.dumps(content))
         described = tmp_path / f"{known}.side"
         described.write_text(json.dumps(json.loads(described.read_text()) | {"run": content}))
-    arguments = ["--base-dir", str(folders[0]), "--head-dir", str(folders[1]), "--out", "out"]
-    assert main(["ab", *arguments, "--pairs", "4", "--confirm-pairs", "4"]) == 1
+    arguments = [str(folders[0]), str(folders[1]), "--out", "out"]
+    assert main(["ab", *arguments, "--pairs", "4,4"]) == 1
     captured = capsys.readouterr()
     check(captured.out + captured.err, names, {".md": 2, ".csv": 1, ".json": 1, ".xml": 1, ".html": 1})

@@ -157,12 +157,12 @@ def test_a_later_comparison_quotes_the_selftest_in_one_note(
     assert main(["selftest", "aa", "--save"]) == 0
     run = save(tmp_path, "run", document(driver="590.1"))
     capsys.readouterr()
-    assert main(["compare", str(run), str(run), "--no-files"]) == 0
+    assert main(["compare", str(run), str(run)]) == 0
     notes = [line for line in capsys.readouterr().out.splitlines() if "selftest" in line]
     assert len(notes) == 1
     assert "another driver" in notes[0]
     other = save(tmp_path, "other", document(slug="nvidia-l4"))
-    assert main(["compare", str(other), str(other), "--no-files"]) == 0
+    assert main(["compare", str(other), str(other)]) == 0
     assert "selftest" not in capsys.readouterr().out
 
 
@@ -172,7 +172,7 @@ def test_a_broken_selftest_record_is_named(tmp_path: Path, capsys: Captured, tex
     path.parent.mkdir(parents=True)
     path.write_text(text)
     run = save(tmp_path, "run", document())
-    assert main(["compare", str(run), str(run), "--no-files"]) == 2
+    assert main(["compare", str(run), str(run)]) == 2
     reported = capsys.readouterr().err
     assert len(reported.splitlines()) == 1
     assert "selftest.json: " in reported
@@ -184,7 +184,7 @@ def test_a_record_of_another_schema_is_named(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / ".peakgate" / "out" / "selftest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 9}))
     run = save(tmp_path, "run", document())
-    assert main(["compare", str(run), str(run), "--no-files"]) == 2
+    assert main(["compare", str(run), str(run)]) == 2
     assert "schema is 9" in capsys.readouterr().err
 
 

@@ -26,9 +26,9 @@ HOLDS_THE_LOCK = (
 )
 
 
-def run(folder, *arguments):
+def run(folder, *arguments, settings=""):
     start = time.monotonic()
-    done = runs.run(folder, *arguments, device="gpu")
+    done = runs.run(folder, *arguments, device="gpu", settings=settings)
     sys.stdout.write(f"\n$ peakgate bench {' '.join(arguments)}\n{done.stdout}{done.stderr}")
     sys.stdout.write(f"exit code {done.returncode} after {time.monotonic() - start:.1f} s\n")
     return done, time.monotonic() - start
@@ -94,20 +94,20 @@ def test_the_run_file_is_whole_and_the_run_takes_seconds(hostile):
 
 
 def test_the_gpu_is_free_again_after_the_hostile_run(hostile, tmp_path):
-    done, _ = run(tmp_path, "-k", "a_copy or z_copy", "--no-wait")
+    done, _ = run(tmp_path, "-k", "a_copy or z_copy", "--wait", "0")
     assert done.returncode == 0
 
 
 def test_a_second_run_on_the_gpu_exits_3_and_says_who_has_it(tmp_path):
     holder = beside(HOLDS_THE_LOCK)
     try:
-        done, _ = run(tmp_path, "-k", "a_copy", "--no-wait")
+        done, _ = run(tmp_path, "-k", "a_copy", "--wait", "0")
     finally:
         holder.communicate("\n")
     assert done.returncode == 3
     assert f"[{Code.BUSY}]" in done.stderr
     assert f"pid {holder.pid} " in done.stderr
-    assert run(tmp_path, "-k", "a_copy", "--no-wait")[0].returncode == 0
+    assert run(tmp_path, "-k", "a_copy", "--wait", "0")[0].returncode == 0
 
 
 def test_a_foreign_process_on_the_gpu_leaves_cases_undecided(tmp_path):
@@ -129,8 +129,9 @@ def test_a_case_below_its_floor_is_judged_by_three_processes(tmp_path):
     floors.parent.mkdir(parents=True)
     floor = min(1.1 * copy["peak_fraction"], 1.0)
     floors.write_text(f'schema = 1\ngpu = "{slug}"\n[floors]\n"{copy["case"]}" = {floor}\n')
-    given = (f"--baselines={tmp_path / 'baselines'}", f"--benchmark-json={tmp_path / 'run.json'}")
-    done, _ = run(tmp_path / "again", "-k", "a_copy or z_copy", *given)
+    settings = f'baselines = "{tmp_path / "baselines"}"'
+    given = ("-k", "a_copy or z_copy", f"--benchmark-json={tmp_path / 'run.json'}")
+    done, _ = run(tmp_path / "again", *given, settings=settings)
     assert done.returncode == 1
     verdicts = judged(tmp_path / "again")
     assert verdicts["a_copy"][0] == "BELOW_FLOOR"

@@ -10,9 +10,11 @@ import pytest
 from ab_fake import HARNESS, FakeSide
 from synthetic_runs import LADDER
 
+from peakgate.base.processes import variables
 from peakgate.cli import main
 from peakgate.compare import report
 from peakgate.compare.ab import command, plan, process
+from peakgate.run.ab_process import AB_VARIABLE
 
 PAD = "transpose.smem_pad-8192-32x8"
 CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
@@ -31,16 +33,13 @@ def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "cwd")
 
 
-def ab(tmp_path: Path, base: FakeSide, head: FakeSide, *options: str) -> int:
-    """Run ``ab`` on two folders with few pairs."""
+def ab(tmp_path: Path, base: FakeSide, head: FakeSide, *options: str, **asked: int) -> int:
+    """Run ``ab`` on two folders with few pairs; ``asked`` are fields of its ``Asked``."""
     log = tmp_path / "runs.log"
     folders = [side.write(tmp_path / name, name, log) for name, side in (("base", base), ("head", head))]
-    return main(
-        [
-            *("ab", "--base-dir", str(folders[0]), "--head-dir", str(folders[1]), "--out", str(tmp_path / "out")),
-            *("--pairs", "4", "--confirm-pairs", "4", *options),
-        ]
-    )
+    arguments = ["ab", *map(str, folders), "--out", str(tmp_path / "out"), "--pairs", "4,4", *options]
+    with variables(**{AB_VARIABLE: json.dumps(asked)}):
+        return main(arguments)
 
 
 def ran(tmp_path: Path) -> list[list[str]]:

@@ -54,8 +54,8 @@ options = dict(argument.split("=", 1) for argument in sys.argv[1:] if "=" in arg
 repeat = os.environ["PEAKGATE_AB"] == "pair"
 document = json.loads(pathlib.Path("run.json").read_text())
 wanted = [benchmark["extra_info"]["case"] for benchmark in document["benchmarks"]]
-if "--cases" in options:
-    wanted = pathlib.Path(options["--cases"]).read_text().split()
+if "--peakgate-cases" in options:
+    wanted = pathlib.Path(options["--peakgate-cases"]).read_text().split()
 
 
 def asked_for(wanted):
@@ -103,8 +103,8 @@ kept = document["benchmarks"]
 out = pathlib.Path(options["--out"])
 out.mkdir(parents=True)
 verdict = {"cases": untimed}
-if "--other-builds" in options:
-    others = pathlib.Path(options["--other-builds"])
+if "--peakgate-other-builds" in options:
+    others = pathlib.Path(options["--peakgate-other-builds"])
     asked = json.loads(others.read_text())
     codes = asked["fingerprints"]
     sides = [json.loads(path.read_text()) for path in sorted(log.parent.glob("*.side"))]

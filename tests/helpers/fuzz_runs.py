@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import chdir
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,8 +65,8 @@ def compared(folder: Path, data: bytes) -> int:
     new.write_bytes(data)
     if not base.exists():
         base.write_text(json.dumps(honest_base()))
-    verb("compare", new, base, "--no-files", "--out", folder)
-    found = verb("compare", base, new, "--no-files", "--out", folder)
+    verb("compare", new, base, "--out", folder)
+    found = verb("compare", base, new, "--out", folder)
     if found.code == ExitCode.OK and (worse := false_pass(json.loads(data.decode("utf-8-sig")), found.out)):
         raise Finding(f"passes although {worse}")
     return found.code
@@ -105,8 +106,9 @@ def shown(folder: Path, data: bytes) -> int:
 def kept(folder: Path, data: bytes) -> int:
     """What is kept stays below the folder of baselines."""
     (folder / "new.json").write_bytes(data)
-    found = verb("floors", "--keep", folder / "new.json", "--baselines", folder / "kept")
-    for path in (folder / "kept").rglob("*.json") if (folder / "kept").exists() else ():
+    with chdir(folder):
+        found = verb("floors", "--keep", folder / "new.json")
+    for path in (folder / "baselines").rglob("*.json.gz") if (folder / "baselines").exists() else ():
         runfile.load_run(path)
         path.unlink()
     return found.code
@@ -126,7 +128,8 @@ def in_history(folder: Path, data: bytes) -> int:
 def floors_proposed(folder: Path, data: bytes) -> int:
     (folder / "new.json").write_bytes(data)
     (folder / "other.json").write_text(json.dumps(document(TIMES_US, day=1)))
-    return verb("floors", folder / "new.json", folder / "other.json", "--baselines", folder / "none").code
+    with chdir(folder):
+        return verb("floors", folder / "new.json", folder / "other.json").code
 
 
 def nvbench(random: Random) -> bytes:
@@ -149,7 +152,8 @@ def imported(folder: Path, data: bytes) -> int:
     """What is written is a run file that its own reader takes, below the folder that was named."""
     path, out = folder / "theirs.json", folder / "imported"
     path.write_bytes(data)
-    found = verb("import", path, "--gpu", "NVIDIA H200", "--out", out, "--baselines", folder / "none")
+    with chdir(folder):
+        found = verb("import", path, "--gpu", "NVIDIA H200", "--out", out)
     for written in out.rglob("*") if out.exists() else ():
         if found.code != ExitCode.BAD_INPUT:
             runfile.load_run(written)

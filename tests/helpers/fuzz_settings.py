@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import chdir
 from datetime import date
 from pathlib import Path
 from random import Random
@@ -53,7 +54,8 @@ def floors_revised(folder: Path, data: bytes) -> int:
         for day in range(1, 6):
             (runs / f"{day}.json").write_text(json.dumps(document(TIMES_US, day=day)))
     path.write_bytes(data)
-    found = verb("floors", runs, "--baselines", folder / "baselines", "--write")
+    with chdir(folder):
+        found = verb("floors", runs, "--write")
     if found.code == ExitCode.OK:
         load_floors(path, gpu="nvidia-h200")
     return found.code

@@ -26,13 +26,22 @@ def command(folder: Path, *arguments: str, device: str = "cpu") -> list[str]:
 
 
 def run(
-    folder: Path, *arguments: str, project: Path = HOSTILE, device: str = "cpu", **options: Any
+    folder: Path, *arguments: str, project: Path = HOSTILE, device: str = "cpu", settings: str = "", **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """A run of a project to its end."""
+    """A run of a project to its end, by other ``settings`` than the project's where they are given."""
     line = command(folder, *arguments, device=device)
     return subprocess.run(  # noqa: PLW1510
-        line, cwd=project, env=ENVIRONMENT, capture_output=True, text=True, timeout=600, **options
+        line, cwd=project, env=by(settings, folder), capture_output=True, text=True, timeout=600, **options
     )
+
+
+def by(settings: str, folder: Path) -> dict[str, str]:
+    """The environment of a run by these settings, whose file is beside a folder."""
+    if not settings:
+        return ENVIRONMENT
+    file = folder.with_name(f"{folder.name}-settings.toml")
+    file.write_text(settings, encoding="utf-8")
+    return ENVIRONMENT | {"PEAKGATE_SETTINGS": str(file)}
 
 
 def judged(folder: Path) -> dict[str, tuple[str, str]]:

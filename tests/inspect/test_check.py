@@ -177,7 +177,7 @@ def test_arguments_that_make_no_sense_exit_2(arguments):
         check_verb.main("check", arguments)
 
 
-@pytest.mark.parametrize("option", ["family.py", "--isolate", "--html=x", "--search=1", "--nonfinite", "--json"])
+@pytest.mark.parametrize("option", ["family.py", "--isolate", "--html=x", "--search=1", "--schedules=3", "--json"])
 def test_mutants_takes_and_lists_no_option_of_check_alone(option, capsys):
     with refuses(Code.OPTION):
         mutants.main("inspect mutants", [option])

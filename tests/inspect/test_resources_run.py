@@ -48,9 +48,7 @@ def found(folder):
 
 
 def run(*arguments):
-    return command.main(
-        "inspect resources", ["--baseline", "resources.json", "--out", "out", "--jobs", "1", *arguments]
-    )
+    return command.main("inspect resources", ["--out", "out", "--jobs", "1", *arguments])
 
 
 def test_a_survey_takes_what_the_compiler_gives_on_every_architecture_a_stage_runs_on(source):

@@ -12,6 +12,7 @@ import pytest
 from lab.injected import campaign
 from lab.injected.campaign import PROJECT, steps
 from peakgate.case import Case, Scalar, Scale
+from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.spec import catalogue
 
 Captured = pytest.CaptureFixture[str]
@@ -29,12 +30,14 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What each ``ab`` that was started saw."""
     seen: list[dict[str, Any]] = []
 
-    def run(command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
-        base, head, out = (Path(option(command, name)) for name in ("--base-dir", "--head-dir", "--out"))
+    def run(command: list[str], *, env: dict[str, str], **_options: object) -> subprocess.CompletedProcess[str]:
+        base, head, out = map(Path, (*command[4:6], option(command, "--out")))
         texts = [(side / PADDED).read_text("utf-8") if (side / PADDED).exists() else "" for side in (base, head)]
         marks = [(side / steps.MARK).exists() for side in (base, head)]
         families = [path.parent.name for path in base.glob("kernels/*/family.py")]
-        seen.append({"command": command, "texts": texts, "marks": marks, "families": families})
+        seen.append(
+            {"command": command, "texts": texts, "marks": marks, "families": families, "asked": env[AB_VARIABLE]}
+        )
         out.mkdir(parents=True)
         (out / "ab.json").write_text(json.dumps({"exit_code": 1, "rows": [ROW]}))
         return subprocess.CompletedProcess(command, 1)
@@ -55,7 +58,8 @@ def test_pairs_measures_the_same_copies_many_times(sides: list[dict[str, Any]], 
     assert campaign.main([str(tmp_path), "pairs"]) == 0
     command = sides[0]["command"]
     assert sides[0]["marks"] == [False, True]
-    assert [option(command, name) for name in ("--pairs", "--confirm-pairs")] == ["60", "2"]
+    assert option(command, "--pairs") == "60,2"
+    assert json.loads(sides[0]["asked"]) == {"all_pairs": True}
 
 
 def test_mutants_change_heads_kernels_alone(sides: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ def test_an_ab_that_did_not_get_to_its_end_ends_the_campaign(
 ) -> None:
     started = []
 
-    def run(command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
+    def run(command: list[str], *, env: dict[str, str], **_options: object) -> subprocess.CompletedProcess[str]:
         started.append(command)
         return subprocess.CompletedProcess(command, code)
 

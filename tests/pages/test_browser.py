@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -120,9 +121,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"run{day:02d}",
             document(noisy, day=day, commit=f"{day:02x}" * 20, driver="580" if day < 6 else "590"),
         )
-    assert (
-        main(["show", "--all", "--runs", str(folder / "runs"), "--out", str(folder), "--baselines", str(folder)]) == 0
-    )
+    with contextlib.chdir(folder):
+        assert main(["show", "--all", "--runs", "runs", "--out", str(folder)]) == 0
     return folder / "site" / "index.html"
 
 

@@ -119,8 +119,11 @@ def test_a_commit_leads_to_its_page_where_the_repository_is_hosted(
     site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address = "https://forge.example/team/project/commit/{}"
-    assert main(["show", "--all", "--runs", "runs", "--out", "out", "--commit-url", address]) == 0
+    settings = tmp_path / "peakgate.toml"
+    settings.write_text(f'commit_url = "{address}"')
+    assert main(["show", "--all", "--runs", "runs", "--out", "out"]) == 0
     texts = page_texts(tmp_path / "out" / "site")
     (commit,) = {path for path in texts if path.parent.name == "changes" and "nvidia-h200" in path.parts}
     assert f'<a href="{address.format(commit.stem)}">' in texts[commit]
-    assert main(["show", "--all", "--runs", "runs", "--commit-url", "javascript:alert(1)//{}"]) == 2
+    settings.write_text('commit_url = "javascript:alert(1)//{}"')
+    assert main(["show", "--all", "--runs", "runs"]) == 2

@@ -1,5 +1,7 @@
 """The command ``peakgate`` as a user types it."""
 
+import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +17,45 @@ def test_without_a_verb_every_verb_is_listed(capsys):
     assert cli.main([]) == 0
     said = capsys.readouterr().out
     assert all(f"\n  {verb} " in said for verb in cli.VERBS)
+
+
+FIRST_SCREEN, TOGETHER = 15, 110
+"""At most so many options of a verb stand before its advanced ones, and so many have all verbs."""
+
+
+def options_of(verb, capsys):
+    """The options that a verb's --help lists, those of the first screen and the advanced ones."""
+    with pytest.raises(SystemExit):
+        cli.main([*verb.split(), "--help"])
+    first, _, advanced = capsys.readouterr().out.partition("\nadvanced options:\n")
+    return tuple(set(re.findall(r"^  (--?[a-z][\w-]*)", text, re.MULTILINE)) - {"-h"} for text in (first, advanced))
+
+
+def test_the_verbs_are_few_and_so_are_their_options(capsys):
+    assert len(cli.VERBS) == 16
+    inspected = [set().union(*options_of(f"inspect {subject}", capsys)) for subject in SUBJECTS]
+    every = {verb: options_of(verb, capsys) for verb in cli.VERBS} | {"inspect": (set().union(*inspected), set())}
+    assert all(len(first) <= FIRST_SCREEN for first, _ in every.values())
+    assert sum(len(first) + len(advanced) for first, advanced in every.values()) <= TOGETHER
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("peakgate be", {"bench"}),
+        ("peakgate bench --det", {"--determinism"}),
+        ("peakgate inspect ", {*SUBJECTS, "-h", "--help"}),
+        ("peakgate inspect resources --ti", {"--tier"}),
+        ("peakgate init --ci git", {"github", "gitlab"}),
+    ],
+)
+def test_a_shell_that_asks_is_told_what_may_follow(line, offered, tmp_path):
+    pytest.importorskip("argcomplete", reason="argcomplete is not installed")
+    about = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
+    about |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "offered"), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+    command = [sys.executable, "-P", "-m", "peakgate"]
+    subprocess.run(command, env=os.environ | about, capture_output=True, check=False)
+    assert set((tmp_path / "offered").read_text().split()) == offered
 
 
 def test_the_version_is_that_of_the_distribution(capsys):

@@ -37,8 +37,8 @@ def test_a_run_against_itself_passes_and_writes_every_face(tmp_path: Path, capsy
 
 def test_a_run_of_another_gpu_exits_3_unless_asked(tmp_path: Path) -> None:
     base, new = save(tmp_path, "base", document()), save(tmp_path, "new", document(slug="nvidia-l4"))
-    assert main(["compare", str(base), str(new), "--no-files"]) == 3
-    assert main(["compare", str(base), str(new), "--no-files", "--across-gpus"]) == 0
+    assert main(["compare", str(base), str(new)]) == 3
+    assert main(["compare", str(base), str(new), "--across-gpus"]) == 0
 
 
 def test_half_a_file_exits_2_with_one_line_and_writes_nothing(tmp_path: Path, capsys: Captured) -> None:
@@ -95,8 +95,8 @@ def test_a_reader_that_is_gone_changes_neither_verdict_nor_files(tmp_path: Path)
 
 def test_strict_makes_a_missing_floor_undecided(tmp_path: Path) -> None:
     run = save(tmp_path, "run", document(extra={PAD: {"verdict": "NO_FLOOR"}}))
-    assert main(["compare", str(run), str(run), "--no-files"]) == 0
-    assert main(["compare", str(run), str(run), "--no-files", "--strict"]) == 3
+    assert main(["compare", str(run), str(run)]) == 0
+    assert main(["compare", str(run), str(run), "--strict-gate"]) == 3
 
 
 def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None:

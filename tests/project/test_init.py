@@ -72,7 +72,7 @@ def test_what_is_there_is_left_and_not_taken_for_ours(tmp_path, capsys):
     ("name", "file"), [("github", ".github/workflows/peakgate.yml"), ("gitlab", "peakgate.gitlab-ci.yml")]
 )
 def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, file):
-    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", name, "--peakgate", COMMIT]) == 0
     subject = ".github/workflows/peakgate-judge.yml" if name == "github" else file
     text = (tmp_path / subject).read_text()
     assert f'PEAKGATE: "peakgate @ {COMMIT}"' in text
@@ -91,13 +91,13 @@ def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, f
     started = {*re.findall(r"(python3? -I |)-m (venv|peakgate)\b", text)}
     assert started <= {("python3 -I ", "venv"), ("python -I ", "peakgate")}
     (tmp_path / file).write_text("mine")
-    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", name, "--peakgate", COMMIT]) == 0
     assert (tmp_path / file).read_text() == "mine"
 
 
 def hosted_steps(folder):
     """The commands of the hosted job by name, without its installation."""
-    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
     text = (folder / ".github" / "workflows" / "peakgate-no-gpu.yml").read_text()
     (job,) = YAML(typ="safe").load(text)["jobs"].values()
     return {step["name"]: step["run"] for step in job["steps"] if "name" in step and step["name"] != "Install"}
@@ -123,7 +123,7 @@ def test_the_hosted_job_passes_a_new_project_and_fails_a_defect(tmp_path):
 
 
 def test_pushes_to_the_main_branch_are_measured_into_a_history(tmp_path):
-    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
     workflow = YAML(typ="safe").load((tmp_path / ".github" / "workflows" / "peakgate-history.yml").read_text())
     assert workflow["on"]["push"]["branches"] == ["main"]
     script = "\n".join(step["run"] for step in workflow["jobs"]["measure"]["steps"] if "run" in step)
@@ -145,14 +145,14 @@ def test_pushes_to_the_main_branch_are_measured_into_a_history(tmp_path):
     ],
 )
 def test_a_workflow_never_installs_a_bare_name_or_a_branch(tmp_path, capsys, address):
-    assert main(["init", "--github", "--peakgate", address]) == 2
+    assert main(["init", "--ci", "github", "--peakgate", address]) == 2
     assert f"[{Code.OPTION}]" in capsys.readouterr().err
     assert not (tmp_path / ".github").exists()
 
 
 def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatch):
     monkeypatch.setattr("peakgate.init._origin", lambda: None)
-    assert main(["init", "--gitlab"]) == 2
+    assert main(["init", "--ci", "gitlab"]) == 2
     assert f"[{Code.OPTION}]" in capsys.readouterr().err
 
 
@@ -166,7 +166,7 @@ def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatc
 )
 def test_the_changes_workflow_calls_the_protected_judge(tmp_path, address, repository):
     git("remote", "set-url", "origin", address)
-    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
     text = (tmp_path / ".github" / "workflows" / "peakgate.yml").read_text()
     assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main\n" in text
 
@@ -174,14 +174,14 @@ def test_the_changes_workflow_calls_the_protected_judge(tmp_path, address, repos
 @pytest.mark.parametrize("address", [None, "/srv/git/us/kernels.git", "file:///srv/git/us/kernels.git"])
 def test_without_a_hosted_remote_no_workflow_is_written(tmp_path, capsys, address):
     git(*(["remote", "remove", "origin"] if address is None else ["remote", "set-url", "origin", address]))
-    assert main(["init", "--github", "--peakgate", COMMIT]) == 2
+    assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 2
     assert f"[{Code.OPTION}]" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == [".git"]
 
 
 def test_workflows_name_the_default_branch_of_the_remote(tmp_path):
     git("symbolic-ref", "HEAD", "refs/heads/topic")
-    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
     history = tmp_path / ".github" / "workflows" / "peakgate-history.yml"
     assert "branches: [topic]" in history.read_text()
     git("add", "--all")
@@ -189,7 +189,7 @@ def test_workflows_name_the_default_branch_of_the_remote(tmp_path):
     git("update-ref", "refs/remotes/origin/trunk", "HEAD")
     git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
     history.unlink()
-    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
     assert "branches: [trunk]" in history.read_text()
 
 

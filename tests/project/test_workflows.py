@@ -49,7 +49,7 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             written = [
                 f"--{side}-dir={fake.write(folder / side, side, folder / 'log')}" for side, fake in sides.items()
             ]
-            main(["ab", *written, "--out", str(folder / "out"), "--pairs", "4", "--confirm-pairs", "4"])
+            main(["ab", *written, "--out", str(folder / "out"), "--pairs", "4,4"])
             saved[name] = str(folder / "out")
     return saved
 

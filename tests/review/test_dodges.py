@@ -492,7 +492,17 @@ def test_a_case_that_patches_the_judge_patches_another_process(inside: Path) -> 
     wrong = CASE.format(STAGE_OF["patches the judge from a family file"])
     write({".peakgate/cases": f"twice.renamed-1024\n{wrong}\n"})
     main(
-        ["bench", "--device", "cpu", "--baselines-from", "base", "--cases", ".peakgate/cases", "--out", ".peakgate/few"]
+        [
+            "bench",
+            "--device",
+            "cpu",
+            "--baselines-from",
+            "base",
+            "--peakgate-cases",
+            ".peakgate/cases",
+            "--out",
+            ".peakgate/few",
+        ]
     )
     found = json.loads(Path(".peakgate/few/bench.json").read_text())["cases"]
     verdicts = [(case["case"], case["verdict"]) for case in found]

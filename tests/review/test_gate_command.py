@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from peakgate.base.errors import Code
 from peakgate.base.files import file_digest
 from peakgate.base.processes import BYTECODE, variables
 from peakgate.cli import main
-from peakgate.review import command
+from peakgate.review import command, trees
 
 ROOT = Path(__file__).parents[2]
 GPU = "cpu-emulator"
@@ -262,8 +263,11 @@ if "peakgate.session.prover" in sys.modules:
 """
 
 
-def test_a_familys_python_reaches_neither_judge_nor_verdict(clones: Clones, tmp_path: Path) -> None:
+def test_a_familys_python_reaches_neither_judge_nor_verdict(
+    clones: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "home"
+    monkeypatch.setattr(trees, "new_home", lambda _repository: nullcontext(trees.laid_out(home)))
     before = (ROOT / "src" / "peakgate" / "base" / "verdict.py").read_bytes()
     places = [str(home), str(tmp_path / "runner"), str(ROOT / "src")]
     head = clones.change(
@@ -272,7 +276,7 @@ def test_a_familys_python_reaches_neither_judge_nor_verdict(clones: Clones, tmp_
             "kernels/twice/twice.cu": KERNEL % "3.0f",
         }
     )
-    assert clones.gate("origin/main", head, "--home", str(home)) == 1
+    assert clones.gate("origin/main", head) == 1
     assert clones.cases() == {"twice.twice-256": "WRONG"}
     assert list(home.rglob("left")) == []
     assert git(clones.runner, "status", "--porcelain", "--ignored") == ""
@@ -379,10 +383,9 @@ def test_what_a_build_makes_is_no_repository_and_leads_nowhere(clones: Clones, t
     assert not {"outside", "ran"} & files
 
 
-@pytest.mark.parametrize("option", ["--home", "--out"])
-def test_the_judges_folder_is_out_of_reach(clones: Clones, capsys: pytest.CaptureFixture[str], option: str) -> None:
+def test_the_folder_of_verdicts_is_out_of_reach(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
     head = clones.change({})
-    assert clones.gate("origin/main", head, option, str(clones.runner / "inside")) == 2
+    assert clones.gate("origin/main", head, "--out", str(clones.runner / "inside")) == 2
     assert refusal(capsys) is Code.PROTECTED
 
 

@@ -28,6 +28,7 @@ from peakgate.base.verdict import ExitCode
 from peakgate.review import branch, trees
 from peakgate.review import command as gate
 from peakgate.review.branch import Refs
+from peakgate.run.ab_process import AB_VARIABLE
 
 STEP = """#!{python}
 import json, os, sys
@@ -39,6 +40,9 @@ with Path({plan!r}).with_suffix(".log").open("a") as log:
     assert os.getsid(0) == os.getpid()
     with Path({plan!r}).with_suffix(".bytecode").open("a") as folders:
         print(os.environ["PYTHONPYCACHEPREFIX"], file=folders)
+    if verb == "ab":
+        with Path({plan!r}).with_suffix(".asked").open("a") as asked:
+            print(os.environ[{asked!r}], file=asked)
     log.write(json.dumps([Path.cwd().name, sys.argv[1:]]) + "\\n")
 out.mkdir(parents=True, exist_ok=True)
 if "says" in plan:
@@ -60,7 +64,9 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
     ) -> tuple[dict[str, gate.GateStep], list[tuple[str, list[str]]]]:
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(verbs))
-        (python := tmp_path / "python").write_text(STEP.format(python=sys.executable, plan=str(plan)))
+        (python := tmp_path / "python").write_text(
+            STEP.format(python=sys.executable, plan=str(plan), asked=AB_VARIABLE)
+        )
         python.chmod(0o755)
         home = trees.laid_out(tmp_path / "home")
         for name in ("base", "head"):
@@ -137,8 +143,14 @@ def test_an_interrupted_step_ends_the_gate(steps: Steps) -> None:
         steps({"protect": ended(130)})
 
 
+def judged_by_base(folder: Path) -> list[bool]:
+    """Of each ``ab`` that ran whether head was to be judged by base's contracts."""
+    asked = (folder / "plan.asked").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["judged_by_base"] for line in asked]
+
+
 def test_steps_run_isolated_in_their_trees_by_the_bases_floors(
-    steps: Steps, capsys: pytest.CaptureFixture[str]
+    steps: Steps, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     passing = {"protect": ended(0), "bench": ended(0), "ab": ended(0)}
     _, ran = steps(passing, strict_gate=True, explain=True)
@@ -149,7 +161,9 @@ def test_steps_run_isolated_in_their_trees_by_the_bases_floors(
     assert protect[:4] == ["protect", "--base", "b" * 40, "--acknowledged-from-base"]
     assert bench[bench.index("--baselines-from") + 1] == "b" * 40
     assert {"--strict-gate", "--device", "gpu:0"} <= {*bench} & {*ab}
-    assert {"--base-dir", "--head-dir", "--judged-by-base", "--explain"} <= {*ab}
+    assert ab[:3] == ["ab", *(str(tmp_path / "home" / side) for side in ("base", "head"))]
+    assert "--explain" in ab
+    assert judged_by_base(tmp_path) == [True]
     assert "--explain" not in bench
 
 
@@ -181,7 +195,7 @@ def test_benchmark_tests_are_measured_without_kernels_or_refused(
             kernels=str(tmp_path / "home" / "no-kernels"), benchmarks=("benchmarks",)
         )
         assert list((tmp_path / "home" / "no-kernels").iterdir()) == []
-    assert "--judged-by-base" not in ran[-1][1] or refused
+    assert judged_by_base(tmp_path) == [True, *([] if refused else [False])]
 
 
 def test_without_a_gpu_sides_are_not_compared(steps: Steps) -> None:
@@ -332,7 +346,8 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
     monkeypatch.setattr(branch, "refs", refs)
     monkeypatch.setattr(gate, "why_no_gpu", lambda _device: "")
     home, out = tmp_path / "own", tmp_path / "out"
-    more = ["--home", str(home), "--out", str(out)] if named else ["--no-benchmark-tests"]
+    monkeypatch.setattr(trees, "new_home", lambda _repository: contextlib.nullcontext(trees.laid_out(home)))
+    more = ["--out", str(out)] if named else ["--no-benchmark-tests"]
     assert gate.main("gate", ["main", "change", "--repository", str(inside), "--branch", "origin/main", *more]) == code
     top = inside.parent.resolve()
     assert asked == [
@@ -341,7 +356,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
         (REFS.head, "head", top),
     ]
     assert "why" in capsys.readouterr().out
-    assert (home.exists(), out.exists()) == (named, named)
+    assert out.exists() is named
     if named:
         found = json.loads((out / "gate.json").read_text())
         assert found == json.loads((home / "out" / "gate.json").read_text())
@@ -351,7 +366,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
 
 
 def test_the_judge_works_in_no_folder_that_the_change_reaches() -> None:
-    with pytest.raises(PeakgateError) as refused, trees.new_home(None, Path(tempfile.gettempdir()).resolve()):
+    with pytest.raises(PeakgateError) as refused, trees.new_home(Path(tempfile.gettempdir()).resolve()):
         pass
     assert refused.value.code is Code.PROTECTED
 

@@ -1,4 +1,4 @@
-"""The note on a GitLab merge request: the job of the file that `init --gitlab` writes, run as it stands there."""
+"""The note on a GitLab merge request: the job of the file that `init --ci gitlab` writes, run as it stands there."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def test_a_choice_that_only_a_family_that_is_not_described_may_have_is_undecided
     assert "family.py:1: ModuleNotFoundError" in capfd.readouterr().err
     assert check("-k", "mine.naive")[0] == 3
     (config.current().root / "cases").write_text("mine.naive-64\nhealthy.mine-100\n")
-    code, found = bench("--cases=cases")
+    code, found = bench("--peakgate-cases=cases")
     assert (code, found["mine.naive-64"][0], found["healthy.mine-100"][0]) == (3, "INCONCLUSIVE", "NO_FLOOR")
 
 

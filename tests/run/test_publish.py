@@ -67,7 +67,7 @@ def test_a_verdict_names_floors_and_runs_by_their_hash(tmp_path):
     floors = tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
     floors.parent.mkdir(parents=True)
     floors.write_text("")
-    write_verdict(tmp_path, {"code": 0, "device": "nvidia-h200"}, tmp_path / "baselines", tmp_path / "gone", [])
+    write_verdict(tmp_path, {"code": 0, "device": "nvidia-h200"}, tmp_path / "baselines", [tmp_path / "gone"])
     verdict = json.loads((tmp_path / "bench.json").read_text())
     assert verdict["exit_code"] == 0
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -91,7 +91,7 @@ def test_strict_leaves_a_run_without_floors_undecided(tmp_path, run):
         (["--devise", "cpu"], Code.OPTION),
         (["--tier", "none"], Code.OPTION),
         (["-k", "no_such_case"], Code.SELECTION),
-        (["--cases", "no/such/file"], Code.UNREADABLE),
+        (["--peakgate-cases", "no/such/file"], Code.UNREADABLE),
     ],
 )
 def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, code, run):
@@ -102,18 +102,18 @@ def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, 
     assert "usage:" not in done.stderr
 
 
-def test_floors_that_name_an_unknown_case_stop_the_run_with_exit_2(tmp_path, run):
+def test_floors_that_name_an_unknown_case_stop_the_run_with_exit_2(tmp_path):
     folder = tmp_path / "baselines" / "cpu-emulator"
     folder.mkdir(parents=True)
     (folder / "floors.toml").write_text('schema = 1\ngpu = "cpu-emulator"\n\n[floors]\n"hostile.gone-1" = 0.5\n')
-    done = run(tmp_path, "-k", "a_copy", f"--baselines={tmp_path / 'baselines'}")
+    done = started(tmp_path, "-k", "a_copy", settings=f'baselines = "{tmp_path / "baselines"}"')
     assert done.returncode == 2
     assert "hostile.gone-1" in done.stdout + done.stderr
 
 
 def test_an_unknown_id_in_a_file_of_cases_is_named_with_the_nearest(tmp_path, run):
     (tmp_path / "cases").write_text("hostile.a_copi-1024\n")
-    done = run(tmp_path, f"--cases={tmp_path / 'cases'}")
+    done = run(tmp_path, f"--peakgate-cases={tmp_path / 'cases'}")
     assert done.returncode == 2
     assert "'hostile.a_copy-1024'?" in done.stdout + done.stderr
 
@@ -169,8 +169,8 @@ def test_a_transpose_without_its_padding_is_below_the_floor_of_the_padded_one(tm
     folder.mkdir(parents=True)
     floor = '"defects.smem_pad-8192-32x8-unpadded" = 0.6'
     (folder / "floors.toml").write_text(f'schema = 1\ngpu = "{folder.name}"\n\n[floors]\n{floor}\n')
-    arguments = ["-k", "unpadded", f"--baselines={tmp_path / 'baselines'}"]
-    done = started(tmp_path, *arguments, project=DEFECTS, device="gpu")
+    settings = f'baselines = "{tmp_path / "baselines"}"'
+    done = started(tmp_path, "-k", "unpadded", project=DEFECTS, device="gpu", settings=settings)
     assert done.returncode == 1
     assert "smem_pad-8192-32x8-unpadded on" in done.stdout
     assert "BELOW_FLOOR" in done.stdout

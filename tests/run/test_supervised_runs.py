@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from runs import ENVIRONMENT, HOSTILE, command, run, verdicts
+from runs import ENVIRONMENT, HOSTILE, by, command, run, verdicts
 
 from peakgate.base.errors import Code
 from peakgate.run import journal
@@ -28,7 +28,7 @@ def of_hostile(tmp_path, text, settings="", **given):
 def hostile(tmp_path_factory):
     """One run of every hostile kernel; the limit is for the one that sleeps."""
     folder = tmp_path_factory.mktemp("hostile")
-    return run(folder, "--launch-limit=2", f"--benchmark-json={folder / 'run.json'}"), folder
+    return run(folder, f"--benchmark-json={folder / 'run.json'}", settings="launch_timeout_s = 2"), folder
 
 
 def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
@@ -101,9 +101,9 @@ def test_the_verdict_names_its_inputs_its_command_and_its_commit(hostile):
 def interrupted(folder, signals, *arguments):
     """A run that is sent these signals while its kernel sleeps."""
     process = subprocess.Popen(
-        command(folder, "-k", "a_copy or sleeps or z_copy", "--launch-limit=600", *arguments),
+        command(folder, "-k", "a_copy or sleeps or z_copy", *arguments),
         cwd=HOSTILE,
-        env=ENVIRONMENT,
+        env=by("launch_timeout_s = 600", folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -238,11 +238,11 @@ def below_its_floor(tmp_path, fractions, *arguments, then="pass", settings=""):
     floors.parent.mkdir(parents=True, exist_ok=True)
     cases = "".join(f'"hostile.{name}-1024" = 0.7\n' for name in ("a_copy", "z_copy"))
     floors.write_text(f'schema = 1\ngpu = "{EMULATOR_SLUG}"\n[floors]\n{cases}')
+    settings += f'\nbaselines = "{tmp_path / "baselines"}"\n'
     project = of_hostile(
         tmp_path, BELOW_ITS_FLOOR, settings, taken=str(tmp_path / "taken"), fractions=fractions, then=then
     )
-    given = (f"--baselines={tmp_path / 'baselines'}", f"--benchmark-json={tmp_path / 'run.json'}", *arguments)
-    return run(tmp_path, *given, project=project)
+    return run(tmp_path, f"--benchmark-json={tmp_path / 'run.json'}", *arguments, project=project)
 
 
 def test_the_median_of_three_processes_judges_a_case_below_its_floor(tmp_path):

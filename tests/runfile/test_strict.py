@@ -82,7 +82,7 @@ def test_it_is_refused_in_one_line_by_every_reader(content: dict[str, Any], caps
 
 def test_samples_that_scatter_absurdly_decide_nothing(tmp_path: Path, capsys: Captured) -> None:
     base, new = save(tmp_path, "base", with_stats(iqr=1.0)), save(tmp_path, "new", with_stats(30.0, iqr=1e300))
-    assert main(["compare", str(base), str(new), "--no-files"]) == 3
+    assert main(["compare", str(base), str(new)]) == 3
     assert "INCONCLUSIVE" in capsys.readouterr().out
 
 
@@ -120,5 +120,5 @@ def test_a_forged_future_does_not_steady_a_regression_away(tmp_path: Path, capsy
         forged = document({CASE: 40.0 * (1 + 0.2 * (number % 2))}, commit="ab" * 20)
         forged["datetime"] = f"2099-01-0{number + 1}T00:00:00+00:00"
         save(tmp_path / "runs", f"forged{number}", forged)
-    assert main(["compare", "runs/base.json", "runs/new.json", "--runs", "runs", "--no-files"]) == 1
+    assert main(["compare", "runs/base.json", "runs/new.json", "--runs", "runs"]) == 1
     assert "SLOWER" in capsys.readouterr().out

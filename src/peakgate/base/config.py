@@ -15,10 +15,14 @@
     build_timeout_s = 600
     compile_timeout_s = 120        # of processor time, for one kernel, of either compiler
     emulation_timeout_s = 60       # of processor time, for one emulated launch; more beyond 65536 threads
+    fail_nonfinite = false         # true: a kernel whose outputs hold NaN or infinity is wrong, in `bench` and `check`
+    launch_timeout_s = 10          # for one launch on a GPU; by default derived from its work, the peak and its floor
+    sanitizer_timeout_s = 900      # for one tool of compute-sanitizer
+    commit_url = "https://HOST/PROJECT/commit/{}"  # the address of a commit, for links of pages
     requires = ">=0.2"             # which versions of Peakgate can read and run this project
 
-Every key is optional; these are the defaults, but for the lists, which are empty, and ``build`` and ``requires``,
-which are none.
+Every key is optional; these are the defaults, but for the lists, which are empty, and ``build``, ``requires``,
+``launch_timeout_s`` and ``commit_url``, which are none.
 """
 
 from __future__ import annotations
@@ -76,6 +80,12 @@ class ProjectSettings(Requirement, forbid_unknown_fields=True):
     build_timeout_s: Seconds = 600.0
     compile_timeout_s: Seconds = 120.0
     emulation_timeout_s: Seconds = 60.0
+    fail_nonfinite: bool = False
+    launch_timeout_s: Seconds | None = None
+    sanitizer_timeout_s: Seconds = 900.0
+    commit_url: (
+        Annotated[str, Meta(pattern=r"^https?://.*\{\}", description="an https:// address with {} in it")] | None
+    ) = None
 
 
 class _Tool(Struct, Generic[Of]):
@@ -104,6 +114,10 @@ class Project:
     build_timeout_s: float = 600.0
     compile_timeout_s: float = 120.0
     emulation_timeout_s: float = 60.0
+    fail_nonfinite: bool = False
+    launch_timeout_s: float | None = None
+    sanitizer_timeout_s: float = 900.0
+    commit_url: str | None = None
     named: tuple[tuple[str, Path], ...] = ()
     """The folders of kernels and benchmark tests that the settings name, each with its key."""
 
@@ -224,6 +238,10 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
         build_timeout_s=settings.build_timeout_s,
         compile_timeout_s=settings.compile_timeout_s,
         emulation_timeout_s=settings.emulation_timeout_s,
+        fail_nonfinite=settings.fail_nonfinite,
+        launch_timeout_s=settings.launch_timeout_s,
+        sanitizer_timeout_s=settings.sanitizer_timeout_s,
+        commit_url=settings.commit_url,
         named=(
             *([("kernels", kernels)] if settings.kernels else []),
             *(("benchmarks", folder) for folder in benchmarks),

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from peakgate.base.errors import Code, PeakgateError
+
+COMPLETING = "_ARGCOMPLETE"
+"""argcomplete's variable: a shell asks what may follow. Its value is the word of the line where the command begins."""
 
 
 class VerbParser(argparse.ArgumentParser):
     """A parser of one verb's options; its errors are PeakgateErrors."""
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse, or where a shell asks for completions and no argument is given, print them and end the process."""
+        if COMPLETING in os.environ and not args and type(self) is VerbParser:  # argcomplete parses by a subclass
+            import argcomplete  # noqa: PLC0415  (optional)
+
+            argcomplete.autocomplete(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise PeakgateError(f"{message}; `{self.prog} --help` lists the options", Code.OPTION)

@@ -89,8 +89,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser.add_argument("new", metavar="NEW")
     add_runs(parser)
     add_verdict_options(parser)
-    parser.add_argument("--no-files", action="store_true", help="print only")
-    parser.add_argument("--no-html", action="store_true", help="write no page")
     parser.add_argument("--across-gpus", action="store_true", help="compare runs of two GPU models")
     options = parser.parse_args(arguments)
 
@@ -100,7 +98,5 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
     remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
     compared = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
-    formats = () if options.no_files else files.FORMATS[: -1 if options.no_html else None]
-    page = "html" in formats
-    found = report(Comparison(base, new, compared, remarks), others if page else (), strict=options.strict, page=page)
-    return files.deliver(found, options.out, formats, everything=options.all, summary=True)
+    found = report(Comparison(base, new, compared, remarks), others, strict=options.strict, page=True)
+    return files.deliver(found, options.out, files.FORMATS, everything=options.all, summary=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import make_folder
 from peakgate.base.formatting import counted, percent
@@ -23,7 +24,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.render import terminal
 from peakgate.run.lock import device_uuid
 from peakgate.runfile.find import FORMS, add_run_names, named_runs
-from peakgate.runfile.options import add_baselines, add_out, verb_parser
+from peakgate.runfile.options import add_out, verb_parser
 from peakgate.runfile.saved import Run, load_run
 
 RUNS = "runs"
@@ -93,7 +94,6 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     )
     add_run_names(parser)
     parser.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
-    add_baselines(parser)
     add_out(parser)
     parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
     options = parser.parse_args(arguments)
@@ -108,7 +108,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
             Code.TOO_FEW,
         )
     check_alike(runs)
-    folder = options.baselines / runs[-1].slug
+    folder = config.near(config.current().baselines) / runs[-1].slug
     sds = resample.session_sds(runs)
     if not sds:
         raise PeakgateError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,10 +25,21 @@ from peakgate.run.lock import seconds
 from peakgate.runfile.options import add_out
 from peakgate.spec.case import Scale, Tier
 
-OURS = ("--out", "--benchmark-json", "--benchmark-storage", "--commit", "--resume", "--strict-gate", "--baselines-from")
+WORK_VARIABLE, WORK = "PEAKGATE_FLEET_FOLDER", "~/.cache/peakgate/fleet"
+"""Names the folder on the nodes, and its default."""
+
+OURS = (
+    "--out",
+    "--benchmark-json",
+    "--benchmark-storage",
+    "--peakgate-commit",
+    "--resume",
+    "--strict-gate",
+    "--baselines-from",
+)
 """Options of ``bench`` that a gate of a fleet has already, or that need the repository's history."""
 
-SELECTING = ("-k", "-m", "--cases", "--deselect")
+SELECTING = ("-k", "-m", "--peakgate-cases", "--deselect")
 """Options that select cases, of which a sharded tier takes none."""
 
 
@@ -63,7 +75,9 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         packed, inventory = packing.result(), place.NO_GPUS if asking is None else asking.result()
     phases.ends("start")
     store, plan, places = _begun(options, for_bench, root, packed)
-    cluster = measure.Cluster(options.scheduler, options.workers, plan.device, options.work, options.wait)
+    cluster = measure.Cluster(
+        options.scheduler, options.workers, plan.device, os.environ.get(WORK_VARIABLE, WORK), options.wait
+    )
     inventory = inventory if plan.device == "gpu" else place.NO_GPUS
     progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
     with measure.engine(cluster, store, packed, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
@@ -172,22 +186,31 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         "2 bad input, 3 not all judged, 130 interrupted",
         allow_abbrev=False,
     )
-    parser.add_argument("--scheduler", metavar="URL", help="of a Dask cluster, tcp://HOST:8786 (default: this machine)")
-    parser.add_argument("--workers", type=int, metavar="N", help="workers to start here, or to wait for on the cluster")
-    parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="cpu: the emulator, to try a fleet")
+    parser.add_argument(
+        "--scheduler",
+        metavar="URL",
+        help="address of a Dask cluster's scheduler, tcp://HOST:8786 (default: this machine)",
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="number of workers to start here, or to wait for on the cluster"
+    )
+    parser.add_argument(
+        "--device", choices=("gpu", "cpu"), default="gpu", help="cpu: the emulator, to try `fleet` without GPUs"
+    )
     parser.add_argument("--together", action="store_true", help="load all GPUs of a node at once, not one at a time")
     parser.add_argument(
-        "--shard", action="store_true", help="spread the full tier (or --tier) over equal GPUs, instead of all on each"
+        "--shard",
+        action="store_true",
+        help="split the full tier (or --tier) over GPUs of one model, instead of running all cases on each",
     )
-    parser.add_argument("--tier", choices=[each.value for each in Tier], help="of the cases (default: gate)")
+    parser.add_argument("--tier", choices=[each.value for each in Tier], help="which cases (default: gate)")
     parser.add_argument("--resume", action="store_true", help="continue the newest fleet of the output folder")
-    parser.add_argument("--work", default="~/.cache/peakgate/fleet", metavar="DIR", help="folder on the nodes")
     parser.add_argument(
         "--wait",
         type=seconds,
         default=120.0,
         metavar="SECONDS",
-        help="for the scheduler, for a worker that died, for another run on a GPU (default: 120)",
+        help="how long to wait for the scheduler, for a worker that died, and for another run on a GPU (default: 120)",
     )
     parser.add_argument(
         "--report",

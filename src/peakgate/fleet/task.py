@@ -180,9 +180,9 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
     if job.cases:
         listed = folder / "cases.txt"
         write_whole(listed, "\n".join(job.cases))
-        command.append(f"--cases={listed}")
+        command.append(f"--peakgate-cases={listed}")
     command += [
-        f"--commit={job.plan.commit}",
+        f"--peakgate-commit={job.plan.commit}",
         f"--wait={job.wait_s:g}",
         *(["--resume"] if resume else []),
         *job.plan.arguments,

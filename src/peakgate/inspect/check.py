@@ -21,7 +21,7 @@ from pathlib import Path
 from peakgate.base import config
 from peakgate.base.emulated import find_compiler
 from peakgate.base.errors import PeakgateError
-from peakgate.base.options import VerbParser
+from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import add_json_option, clear_verdict, leave_verdict
 from peakgate.base.streams import say, warn
 from peakgate.inspect import emulate, gpu_build, isolate, picture, report, triton_tests, workers
@@ -52,7 +52,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         given = [] if chosen.family is None else [str(chosen.family.resolve())]
         given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
         given += [f"--seed={chosen.seed}"] if chosen.seed is not None else []
-        given += [f"--search={chosen.search}", *(["--nonfinite"] if chosen.nonfinite else [])]
+        given += [f"--search={chosen.search}"]
         folder = chosen.family.resolve().parent if outside else project.root
         return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
     if outside:
@@ -114,29 +114,41 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = VerbParser(
         prog="peakgate check",
-        description="Run every kernel in the checked emulator, without a GPU. Compiles and runs native code of the "
-        "project with your rights.",
+        description="Run every kernel in the checked emulator, without a GPU, and report races, accesses out of "
+        "bounds, missing barriers and wrong results. Compiles and runs the project's native code with your rights.",
     )
     parser.add_argument(
         "family", nargs="?", type=Path, help="a family.py, or its folder, to check instead of the project's"
     )
     add_emulator_options(parser)
     parser.add_argument(
+        "--schedules",
+        type=at_least(1),
+        default=2,
+        metavar="N",
+        help="number of thread orders: ascending, then shuffled (default: 2)",
+    )
+    parser.add_argument(
+        "--seed", type=at_least(0), metavar="N", help="run only the thread order that a defect names, not --schedules"
+    )
+    parser.add_argument(
         "--search",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="try other sizes, so long per kernel, where the family gives no edges (0)",
+        help="search other sizes for so long per kernel, where the family gives no edge cases (default: 0)",
     )
-    parser.add_argument("--nonfinite", action="store_true", help="report NaNs and infinities that a kernel writes")
     parser.add_argument(
         "--isolate",
         action="store_true",
-        help="run a stranger's code without network, without your files and environment (Linux namespaces), or exit 3",
+        help="run untrusted code without network, your files and your environment (Linux namespaces), or exit 3",
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a picture of each shared race")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page with a picture of each race for shared memory"
+    )
     add_json_option(parser)
     chosen = parse_emulator_options(parser, arguments)
+    chosen.orders = emulate.schedules(chosen.schedules) if chosen.seed is None else (chosen.seed,)
     if chosen.html:
         if chosen.isolate:
             parser.error("--html goes with a plain `check`")
@@ -159,7 +171,7 @@ def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | 
         return [], error
     # The most work first, so that no process is left with a long build at the end.
     builds.sort(key=lambda build: sum(case.work.bytes + case.work.flops for case in build[1]), reverse=True)
-    check = partial(emulate.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
+    check = partial(emulate.check_build, nonfinite=config.current().fail_nonfinite, search_s=chosen.search)
     tasks = [partial(check, chosen.text, chosen.family, key, chosen.orders) for key, _ in builds]
     reports = emulate.not_run(chosen.text, chosen.family)
     keys = {key for key, _ in builds}

@@ -9,31 +9,26 @@ from pathlib import Path
 
 from peakgate.base import config
 from peakgate.base.errors import PeakgateError
-from peakgate.base.options import VerbParser
+from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import Report, leave_verdict
 from peakgate.base.verdict import ExitCode
-from peakgate.inspect import emulate
 from peakgate.render import terminal
 from peakgate.spec.selection import add_selection
 
 
 def add_emulator_options(parser: VerbParser) -> None:
-    """Add the selection of cases, the orders of threads, the number of processes and the verdict's folder."""
+    """Add the selection of cases, the number of processes and the verdict's folder."""
     add_selection(parser, default="")
-    parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
+    jobs = os.cpu_count() or 1
     parser.add_argument(
-        "--seed", type=int, metavar="N", help="the one order of threads that a defect names, in place of --schedules"
+        "--jobs", type=at_least(1), default=jobs, metavar="N", help="number of processes (default: one per core)"
     )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
-    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
 
 
 def parse_emulator_options(parser: VerbParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments of a verb that has these options; ``orders`` are the numbers of the orders of threads."""
+    """Parse the arguments of a verb that has these options."""
     chosen = parser.parse_args(arguments)
-    if chosen.schedules < 1 or chosen.jobs < 1 or (chosen.seed or 0) < 0:
-        parser.error("--schedules and --jobs are whole numbers from 1 on, --seed from 0 on")
-    chosen.orders = emulate.schedules(chosen.schedules) if chosen.seed is None else (chosen.seed,)
     chosen.out = chosen.out or config.near(config.current().out)
     return chosen
 

@@ -18,12 +18,13 @@ from peakgate.base.options import VerbParser
 from peakgate.base.report import Report, clear_verdict, leave_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
-from peakgate.inspect import mutation_run, workers
+from peakgate.inspect import emulate, mutation_run, workers
 from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
 from peakgate.judge import waivers
 from peakgate.render import terminal
 
 MUTANTS_FILE = "mutants.json"
+SCHEDULES = 2
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -31,13 +32,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Delete each barrier, guard and clamp of the project's kernels, one at a time, and see whether "
-        "`check` notices, without a GPU. Compiles and runs native code of the project with your rights.",
+        "`check` notices. Needs no GPU; compiles and runs the project's native code with your rights.",
     )
     add_emulator_options(parser)
     parser.add_argument(
         "--skip-listed",
         action="store_true",
-        help="leave out those listed as survivors, which take longest; one that is caught by now is not reported",
+        help="skip mutants that are listed as survivors, which take longest; one that is caught by now is not reported",
     )
     chosen = parse_emulator_options(parser, arguments)
     clear_verdict(chosen.out / MUTANTS_FILE)
@@ -61,7 +62,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         mutants = [mutant for mutant in mutants if mutant.key not in skipped]
         reasons = {key: reason for key, reason in reasons.items() if key not in skipped}
         say(f"skipped: {counted(len(skipped), 'mutant')} listed as survivors")
-    tasks = [partial(mutation_run.run_mutant, mutant, chosen.orders) for mutant in mutants]
+    tasks = [partial(mutation_run.run_mutant, mutant, emulate.schedules(SCHEDULES)) for mutant in mutants]
     results: list[mutation_run.MutantResult] = []
     for number, answer in workers.run(tasks, chosen.jobs):
         results.append(mutation_run.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)

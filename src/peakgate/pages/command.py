@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from peakgate.pages import show, site
 from peakgate.runfile.find import FORMS, Archive
-from peakgate.runfile.options import add_baselines, add_commit_url, add_out, add_runs, verb_parser
+from peakgate.runfile.options import add_out, add_runs, verb_parser
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -21,13 +21,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser.add_argument("wanted", metavar="RUN", nargs="?")
     parser.add_argument("--all", action="store_true", help="write the pages of all saved runs")
     add_runs(parser)
-    add_baselines(parser)
-    add_commit_url(parser)
     add_out(parser)
     options = parser.parse_args(arguments)
     if options.all == (options.wanted is not None):
         parser.error("expected a RUN or --all")
     archive = Archive(options.runs)
     if options.all:
-        return site.write(archive, options.out, options.baselines, options.commit_url)
+        return site.write(archive, options.out)
     return show.write(options.wanted, archive, options.out)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -31,6 +31,7 @@ from peakgate.pages import show, views
 from peakgate.pages.views import page_name
 from peakgate.render.page import TEMPLATES, PageLink, page
 from peakgate.runfile.find import Archive
+from peakgate.runfile.options import commit_url
 from peakgate.runfile.saved import load_run
 from peakgate.spec.case import EMULATOR_SLUG
 
@@ -38,9 +39,9 @@ INDEX = "index.html"
 LEDGER_FILE = "site.json"
 
 
-def write(archive: Archive, out: Path, baselines: Path, commit_url: Callable[[str], str] | None) -> ExitCode:
-    """Write the pages of all runs of the archive, below ``out``; ``commit_url`` gives the address of a commit."""
-    folder = out / "site"
+def write(archive: Archive, out: Path) -> ExitCode:
+    """Write the pages of all runs of the archive, below ``out``."""
+    folder, baselines = out / "site", config.current().baselines
     slugs = sorted({*archive.sessions["gpu_slug"]} - {EMULATOR_SLUG})
     if not slugs:
         raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
@@ -57,7 +58,7 @@ def write(archive: Archive, out: Path, baselines: Path, commit_url: Callable[[st
             continue
         accepted = load_regressions(baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
         trend = find_trend(found, accepted=accepted)
-        count += _model(ledger, views.Model(trend, commit_url), notes)
+        count += _model(ledger, views.Model(trend, commit_url()), notes)
         written.append((trend, f"{page_name(slug)}/{INDEX}"))
     write_whole(folder / INDEX, views.index_page(written, notes))
     gone = ledger.close()

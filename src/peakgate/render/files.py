@@ -57,7 +57,7 @@ def deliver(
 def text(report: Report, name: str) -> str:
     """The report in one of the FORMATS."""
     if name == "html":
-        from peakgate.render.page import page  # noqa: PLC0415  # a fifth of a second that --no-html saves
+        from peakgate.render.page import page  # noqa: PLC0415  # a fifth of a second
 
         return page(report)
     if name == "json":

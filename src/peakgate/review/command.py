@@ -1,4 +1,4 @@
-"""``peakgate gate``: judge a change where it reaches nothing of its judge; the one command that a workflow calls.
+"""``peakgate gate``: judge a change with a tool that it cannot edit; the one command that a workflow calls.
 
 The change's tree is data. What judges it is elsewhere: this tool, and a new folder outside the repository with copies
 of both commits, cache, temporary files and outputs. The base is where the change leaves the protected branch, which
@@ -36,6 +36,7 @@ from peakgate.render import terminal
 from peakgate.review import branch, trees
 from peakgate.review.branch import Refs
 from peakgate.review.comment import MEANINGS
+from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.run.lock import why_no_gpu
 from peakgate.runfile.options import GATE_EXIT_CODES, verb_parser
 
@@ -83,7 +84,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
     inside = trees.inside_of(options.repository, repository)
     trees.refuse_deep(refs.head, repository)
-    with sigterm_interrupts(), trees.new_home(options.home, repository) as home:
+    with sigterm_interrupts(), trees.new_home(repository) as home:
         with trees.both(refs, repository, home) as (base, head):
             steps, document = _judged(options, refs, home, (base / inside, head / inside))
         document["steps"] = {
@@ -118,7 +119,7 @@ def _absolute_folders() -> dict[str, str]:
 def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:
     """A line of output that names a file of the judge's folder by the place where it stays, or without what goes."""
     left = str(home / "out")
-    if left not in line or (options.home and not options.out):
+    if left not in line:
         return line
     if options.out:
         return line.replace(left, str(options.out))
@@ -129,9 +130,9 @@ def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str |
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
-        "Judge a change: list what could buy a pass (protect), hold its kernels to the base's floors (bench), and "
-        "measure base and HEAD alternately (ab). The base is the newest commit of HEAD that was "
-        "the protected branch's newest once. Nothing of the change reaches the judge, which works in a new folder.",
+        "Judge a change: list its edits to what it is judged by (protect), compare its kernels with the base's floors "
+        "(bench), and measure base and HEAD interleaved (ab). The base is the newest commit of HEAD that was once the "
+        "tip of the protected branch. The judge works in a new folder, which nothing of the change can edit.",
         f"{GATE_EXIT_CODES}, 130 interrupted",
     )
     parser.add_argument("base", metavar="BASE", help="the protected branch, or a commit on it")
@@ -148,17 +149,16 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N; cpu proves and times nothing (default: gpu:0)")
     parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
-    parser.add_argument("--strict-gate", action="store_true", help="a case without a floor leaves the gate undecided")
+    parser.add_argument("--strict-gate", action="store_true", help="exit 3 where a case has no floor")
     parser.add_argument("--explain", action="store_true", help="explain why each slower case is slower")
     parser.add_argument(
         "--no-benchmark-tests",
         action="store_true",
-        help="refuse benchmark tests, whose Python runs in the process that measures them",
+        help="run no benchmark tests, whose Python runs in the process that measures them",
     )
     parser.add_argument(
-        "--home", type=Path, metavar="DIR", help="a new folder for the judge, which stays (default: none)"
+        "--out", type=Path, metavar="DIR", help="a new folder for verdicts and reports (default: they are not kept)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder for verdicts and reports")
     return parser
 
 
@@ -297,7 +297,7 @@ class _Gate:
         strict = ["--strict-gate"] if self.options.strict_gate else []
         found = {
             "bench": self.run("bench", self.head, out, *self._chosen, *strict, *floors, "--benchmark-storage", runs),
-            "ab": self.ab(out, "--judged-by-base"),
+            "ab": self.ab(out, judged_by_base=True),
         }
         if settings.benchmarks and self.options.no_benchmark_tests:
             say("refused: the benchmark tests of the project, which cannot prove a pass")
@@ -306,7 +306,7 @@ class _Gate:
             self.judge_by(_settings_text(settings, kernels=str(none), build=None))
             given = [*self._chosen, *strict, *floors, "--benchmark-storage", runs]
             found[f"bench{OF_TESTS}"] = self._apart.run("bench", self.head, out / "tests", *given)
-            found[f"ab{OF_TESTS}"] = self._apart.ab(out / "tests")
+            found[f"ab{OF_TESTS}"] = self._apart.ab(out / "tests", judged_by_base=False)
         return found
 
     @property
@@ -319,12 +319,14 @@ class _Gate:
     def _chosen(self) -> list[str]:
         return ["--device", self.options.device, "--tier", self.options.tier]
 
-    def ab(self, out: Path, *given: str) -> GateStep:
+    def ab(self, out: Path, *, judged_by_base: bool) -> GateStep:
+        """Step ``ab``; with ``judged_by_base`` by base's contracts of cases, and without importing head's families."""
         if self.options.device == "cpu":
             return GateStep(ExitCode.UNDECIDED, EMULATED)
-        sides = ["--base-dir", str(self.base), "--head-dir", str(self.head)]
         more = [f"--{name}" for name in ("strict-gate", "explain") if getattr(self.options, name.replace("-", "_"))]
-        return self.run("ab", self.base, out, *sides, *self._chosen, *more, *given)
+        asking = {**self.environment, AB_VARIABLE: json.dumps({"judged_by_base": judged_by_base})}
+        sides = str(self.base), str(self.head)
+        return replace(self, environment=asking).run("ab", self.base, out, *sides, *self._chosen, *more)
 
     def run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
         """Run a verb in a folder; its exit code, which its verdict has to confirm."""

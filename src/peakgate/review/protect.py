@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from peakgate.base import git, records
+from peakgate.base import config, git, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, opened, read_limited
 from peakgate.base.formatting import counted
@@ -29,7 +29,7 @@ from peakgate.render import terminal
 from peakgate.review import changes
 from peakgate.review.changes import NONE, FileChange, ProtectedChange
 from peakgate.review.sides import Side, project_changes, side_at
-from peakgate.runfile.options import add_baselines, verb_parser
+from peakgate.runfile.options import verb_parser
 from peakgate.runfile.saved import load_run
 from peakgate.spec.contract import Contract, advice_on
 
@@ -86,23 +86,35 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
-        "List what the working tree, against the commit REF, does to what judges it. Floors lowered or dropped, saved "
-        "runs edited, deleted or forged, links, nested repositories among baselines and Python, code that is not "
-        "source, and changed contracts of cases fail, unless an acknowledgement names the exact old and new value. "
-        "Files of the judge itself are listed for review.",
+        "List how the working tree, compared with the commit REF, changes what it is judged by. Floors lowered or "
+        "removed, saved runs edited, deleted or forged, links, nested repositories among baselines and Python, code "
+        "that is not source, and changed contracts of cases fail, unless an acknowledgement names the exact old and "
+        "new value. Files of the judge itself are listed for review.",
         "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
     )
-    parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
-    add_baselines(parser)
+    parser.add_argument(
+        "--base", required=True, metavar="REF", help="the commit to merge into, for instance origin/main"
+    )
+    parser.add_argument(
+        "--baselines",
+        type=Path,
+        default=config.near(config.current().baselines),
+        metavar="DIR",
+        help="the folder with <gpu>/floors.toml, where the tree's settings are not to choose it",
+    )
     parser.add_argument(
         "--acknowledged-from-base",
         action="store_true",
-        help="take acknowledgements from REF, so that a change cannot excuse itself",
+        help="read acknowledgements from REF, so that a change cannot acknowledge itself",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write protect.json, the verdict, there")
-    parser.add_argument("--strict", action="store_true", help="fail what is listed for review too")
     parser.add_argument(
-        "--no-contracts", action="store_true", help="do not run the project's Python to compare its cases"
+        "--out", type=Path, metavar="DIR", help="folder for the verdict, protect.json (default: none is written)"
+    )
+    parser.add_argument("--strict", action="store_true", help="fail on what is listed for review too")
+    parser.add_argument(
+        "--no-contracts",
+        action="store_true",
+        help="do not compare the contracts of cases, for which the project's Python runs",
     )
     return parser
 

@@ -54,13 +54,10 @@ def refuse_deep(head: str, repository: Path) -> None:
 
 
 @contextmanager
-def new_home(wanted: Path | None, repository: Path) -> Iterator[Path]:
-    """The judge's own folder, new, outside the repository; it goes at the end unless it was named."""
-    if wanted is None:
-        with scratch_folder("gate") as scratch:
-            yield laid_out(outside(scratch / "home", repository, "TMPDIR"))
-    else:
-        yield laid_out(outside(wanted, repository, "--home"))
+def new_home(repository: Path) -> Iterator[Path]:
+    """The judge's own folder, new, outside the repository, for the length of a ``with`` block."""
+    with scratch_folder("gate") as scratch:
+        yield laid_out(outside(scratch / "home", repository, "TMPDIR"))
 
 
 def outside(wanted: Path, repository: Path, option: str) -> Path:

@@ -23,6 +23,9 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import write_whole
 from peakgate.run.request import Mode
 
+AB_VARIABLE = "PEAKGATE_AB_ASKED"
+"""What a command of ours that runs ``peakgate ab`` asks of it besides its options, as JSON of ``ab.command.Asked``."""
+
 MODE_VARIABLE = "PEAKGATE_AB"
 """Names the mode of a run of an A/B, which watches its processes itself: such a run has no supervisor."""
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from peakgate.base import config, git
@@ -105,7 +106,8 @@ def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Proj
 def _supervised(ours: argparse.Namespace, arguments: Sequence[str], project: Project) -> int:
     """One supervised run; ``arguments`` are for pytest. The exit code."""
     out = ours.out.absolute() if ours.out else project.out
-    places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
+    json = Path(ours.benchmark_json).absolute() if ours.benchmark_json else None
+    places = Places(out, json, storage_folder(ours.benchmark_storage))
     journal = Journal(out)
     supervisor = _Supervisor(ours, project, places, journal)
     try:
@@ -141,7 +143,6 @@ class _Supervisor:
     def __init__(self, ours: argparse.Namespace, project: Project, places: Places, journal: Journal) -> None:
         self._ours, self._project, self._places, self._journal = ours, project, places, journal
         self.uuid = lock.device_uuid(ours.device or "auto")
-        self._baselines = ours.baselines or project.baselines
         self.environment: Mapping[str, str] = os.environ
         self.resumable = True
         self._earlier = 0  # records of the journal when the process at hand began
@@ -252,9 +253,8 @@ class _Supervisor:
         slug = str(verdict["device"])
         measured = any(case["time_us"] is not None for case in verdict["cases"])
         saved = self._places.publish(self._project.runs / slug, measured=measured)
-        cases = self._ours.cases
         about = {"command": sys.argv, "project": str(self._project.root), **self._key}
-        write_verdict(self._places.out, verdict | about, self._baselines, cases, saved)
+        write_verdict(self._places.out, verdict | about, self._project.baselines, saved)
         self.resumable = verdict["partial"] is not None
         if not_printed:
             raise PeakgateError(
@@ -273,7 +273,7 @@ class _Supervisor:
             "GPU": self.uuid or "none",
             "driver": driver.driver_version() or "none",
             "--device": self._ours.device or "auto",
-            "floors": inputs.floors(self._baselines),
+            "floors": inputs.floors(self._project.baselines),
             "base": git.commit_of(ref, self._project.root, inputs.OPTION)
             if (ref := self._ours.baselines_from)
             else "none",

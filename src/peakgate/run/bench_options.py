@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.options import VerbParser
@@ -24,24 +23,25 @@ def parser() -> argparse.ArgumentParser:
     """The parser of our own options."""
     made = VerbParser(
         prog="peakgate bench",
-        description="Prove, time and gate every kernel of the project on the device at hand. A case that crashes or "
-        f"does not end costs itself alone: the others are measured in a fresh process. -k EXPRESSION: {MEANING}. Other "
-        "options are pytest's and pytest-benchmark's: --collect-only, ...",
+        description="Check every kernel of the project against its reference, time it and compare it with its floor. "
+        "After a case that crashes or does not end, the others are measured in a fresh process. -k EXPRESSION: "
+        f"{MEANING}. Other options are pytest's and pytest-benchmark's: `--collect-only`, `--benchmark-json FILE`, "
+        "`--benchmark-storage FOLDER`, ...",
         epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 130 interrupted",
         allow_abbrev=False,
     )
     add_options(made.add_argument, "--")
-    made.add_argument("--benchmark-json", type=Path, metavar="FILE", help="write the run, samples included, to FILE")
-    made.add_argument("--benchmark-storage", metavar="FOLDER", help="where runs are saved (default: .benchmarks/<gpu>)")
+    for theirs in ("--benchmark-json", "--benchmark-storage"):  # pytest-benchmark's, whose files we move into place
+        made.add_argument(theirs, help=argparse.SUPPRESS)
     made.add_argument(
         "--resume",
         action="store_true",
-        help="continue an interrupted run of the same tree, harness, GPU and driver (never under --strict-gate)",
+        help="continue an interrupted run of the same tree, Peakgate, GPU and driver (not with --strict-gate)",
     )
     made.add_argument(
         "--counters",
         action="store_true",
-        help="after the run profile each kernel case once by ncu; its hardware counters are in the run file",
+        help="then profile each kernel case once by ncu and save its hardware counters in the run file",
     )
     add_json_option(made)
     add_lock_options(made)

@@ -236,7 +236,9 @@ class BenchmarkTests:
             load_floors(self._run.session.floors.path, known_cases=known)
         for case_id in self._run.choose()[1] or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
-                raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}", Code.SELECTION)
+                raise PeakgateError(
+                    f"--peakgate-cases: no case is named {case_id!r}{nearest(case_id, known)}", Code.SELECTION
+                )
 
 
 def _error_of(raised: pytest.ExceptionInfo[BaseException]) -> str:

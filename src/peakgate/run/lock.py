@@ -116,7 +116,7 @@ def _one_locked(uuid: str, wait_s: float) -> Iterator[None]:
 
 
 def add_lock_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--wait`` and ``--no-wait``, for every command that measures on a GPU."""
+    """Add ``--wait``, for every command that measures on a GPU."""
     parser.add_argument(
         "--wait",
         type=seconds,
@@ -124,7 +124,6 @@ def add_lock_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"how long to wait for another run on this GPU before exit 3 (default: {DEFAULT_WAIT_S:.0f})",
     )
-    parser.add_argument("--no-wait", dest="wait", action="store_const", const=0.0, help="exit 3 at once instead")
 
 
 def seconds(text: str) -> float:

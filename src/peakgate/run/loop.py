@@ -83,10 +83,10 @@ class BenchRun:
         self._shares: CaseShares | None = None
 
     def choose(self) -> tuple[dict[str, RunCase], list[str] | None]:
-        """The cases of families that are asked for, by id, and what ``--cases`` lists, None where all are wanted.
+        """The cases of families that are asked for, by id, and those that ``cases`` lists, None where all are wanted.
 
         Under plain pytest they are read when a test asks for them: tests of callables need no family. PeakgateError
-        where ``--cases`` names one that is not there.
+        where the request's ``cases`` names one that is not there.
         """
         if self._chosen is None:
             self._chosen = wanted_cases(self.known, self.session.tier, self.request.cases, self._kernels)

@@ -96,15 +96,13 @@ def storage_folder(given: str | None) -> Path | None:
     return Path(given.removeprefix(scheme)).absolute()
 
 
-def write_verdict(
-    out: Path, verdict: Mapping[str, Any], baselines: Path, cases: Path | None, saved: Sequence[Path]
-) -> None:
-    """Write the verdict with the sha256 of every file that it rests on: floors, cases asked for, saved runs.
+def write_verdict(out: Path, verdict: Mapping[str, Any], baselines: Path, saved: Sequence[Path]) -> None:
+    """Write the verdict with the sha256 of every file that it rests on: floors and saved runs.
 
     ``verdict`` has the exit code as ``code``.
     """
     slug = str(verdict["device"])
-    files = [baselines / slug / "floors.toml", *([cases] if cases else []), *saved]
+    files = [baselines / slug / "floors.toml", *saved]
     digests = {str(near(path.absolute())): file_digest(path) for path in files}
     write_json(verdict_report({**verdict, "files": digests}), out / VERDICT_FILE)
 

@@ -1,7 +1,7 @@
 """What one run is asked for: one record, whose options `peakgate bench` and pytest both have.
 
 `peakgate bench` spells ``device`` as ``--device``, pytest as ``--peakgate-device``. Fields without a help text are
-passed between our own processes, and are no options of `peakgate bench`.
+passed between our own processes, by their names for pytest, and are no options of `peakgate bench`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,6 @@ def _seed(text: str) -> int:
     return at_least(0)(text)
 
 
-def _seconds(text: str) -> float:
-    from peakgate.base.options import seconds_above_0  # noqa: PLC0415  (as above)
-
-    return seconds_above_0(text)
-
-
 def _option(say: str | None = None, **how: Any) -> dict[str, Any]:
     """The option of a field: ``say`` is its help text, ``how`` the other arguments of ``add_argument``."""
     return {"help": say, "how": how}
@@ -52,64 +46,54 @@ class Request:
     device: str = field(
         default="auto",
         metadata=_option(
-            "auto (a GPU if one answers, else cpu; the default), cpu, gpu or gpu:N; gpu:0,1 for cases on several GPUs"
+            "auto (default: a GPU if one answers, else cpu), cpu, gpu or gpu:N; gpu:0,1 for cases on several GPUs"
         ),
     )
     tier: str | None = field(
         default=None,
         metadata=_option(
-            "gate: every stage, few shapes (the default of bench); full: all sizes and blocks (that of plain pytest)",
+            "gate (default): every stage, few sizes and blocks; full: all of them",
             choices=("gate", "full"),
         ),
     )
     strict_gate: bool = field(
-        default=False, metadata=_option("exit 3 where a case has no floor, and before measuring a doubtful GPU")
-    )
-    baselines: Path | None = field(
-        default=None, metadata=_option("folder with <gpu>/floors.toml (default: the project's)", type=Path)
+        default=False,
+        metadata=_option("exit 3 where a case has no floor, and before measuring on a GPU that the preflight doubts"),
     )
     baselines_from: str | None = field(
         default=None,
         metadata=_option(
-            "judge by the floors of this commit, such as a change's base, and the cases that it knows by its work, "
-            "tolerance, reference and edge-size problems",
+            "judge by the floors of this commit, for instance a change's base, and judge the cases that it has by its "
+            "work, tolerance, reference and edge cases",
             metavar="REF",
         ),
     )
-    cases: Path | None = field(
-        default=None, metadata=_option("a file of case ids, one per line: run these, of any tier", type=Path)
-    )
+    cases: Path | None = field(default=None, metadata=_option(type=Path))
+    """A file of case ids, one per line: run these, of any tier."""
     seed: int | None = field(
         default=None,
         metadata=_option(
-            "draw what launches find in their buffers, and places in memory, as the run did whose file has this seed",
+            "fill buffers and place arrays as the run did whose file has this seed",
             type=_seed,
             metavar="N",
         ),
     )
-    nonfinite: bool = field(default=False, metadata=_option("a kernel whose outputs hold NaN or infinity is wrong"))
     determinism: bool = field(
-        default=False, metadata=_option("launch each kernel again on the same data and report where bits differ")
+        default=False,
+        metadata=_option("launch each kernel again on the same data and report outputs whose bits differ"),
     )
     energy: bool = field(
         default=False,
-        metadata=_option("also measure joules per launch, in loops of launches back to back: some seconds per case"),
+        metadata=_option("also measure joules per launch, in loops of back-to-back launches: some seconds per case"),
     )
-    commit: str | None = field(default=None, metadata=_option("the commit measured, where git cannot know it"))
+    commit: str | None = field(default=None, metadata=_option())
+    """The commit that is measured, where git cannot know it."""
     out: Path | None = field(
         default=None, metadata=_option("folder for the verdict (default: the project's)", type=Path)
     )
-    launch_limit: float | None = field(
-        default=None,
-        metadata=_option(
-            "a launch that takes longer is a TIMEOUT (default: from its work, the peak and its floor)",
-            type=_seconds,
-            metavar="SECONDS",
-        ),
-    )
     mode: Mode = field(default=Mode.WHOLE, metadata=_option(type=Mode))
     """Of a process of `peakgate ab`."""
-    other_builds: Path | None = field(default=None, metadata=_option(argparse.SUPPRESS, type=Path))
+    other_builds: Path | None = field(default=None, metadata=_option(type=Path))
     """Of a process of `peakgate ab`: a file of builds to sample interleaved with the cases."""
     link: int | None = field(default=None, metadata=_option(type=int))
     """The supervisor's: the pipe for events."""

@@ -44,7 +44,7 @@ def open_session(
     project, mode = config.current() if plain else config.required(), request.mode
     tier = request.tier or (Tier.FULL if plain else Tier.GATE)
     device, note = open_device(request.device, later=later)
-    baselines = request.baselines or config.near(project.baselines)
+    baselines = config.near(project.baselines)
     cases = Cases(device.scale)
     ref, base = request.baselines_from, os.environ.get(config.BASE_VARIABLE)
     if base:
@@ -82,8 +82,8 @@ def open_session(
         plan=PLANS[mode],
         notes=notes,
         expect=expect,
-        launch_limit_s=request.launch_limit,
-        nonfinite=request.nonfinite,
+        launch_limit_s=project.launch_timeout_s,
+        nonfinite=project.fail_nonfinite,
         determinism=request.determinism,
         energy_loops=energy_loops,
         seed=secrets.randbits(32) if request.seed is None else request.seed,
@@ -117,7 +117,7 @@ def wanted_cases(
         wanted = list(dict.fromkeys(read_text(listed).split()))
     except UnreadableFile as error:
         raise PeakgateError(
-            f"--cases {config.near(listed)}: {error.why}; expected a file of case ids, one a line", Code.UNREADABLE
+            f"{config.near(listed)}: {error.why}; expected a file of case ids, one a line", Code.UNREADABLE
         ) from None
     every |= {
         case_id: case
@@ -127,6 +127,6 @@ def wanted_cases(
     for case_id in wanted:
         if case_id not in every and not config.current().benchmarks:
             raise PeakgateError(
-                f"--cases {config.near(listed)}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
+                f"{config.near(listed)}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
             )
     return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted

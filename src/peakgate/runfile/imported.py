@@ -23,7 +23,7 @@ from peakgate.base.verdict import FAILING, Judgement, Verdict, counts, exit_code
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
 from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
-from peakgate.runfile.options import add_baselines, verb_parser
+from peakgate.runfile.options import verb_parser
 from peakgate.runfile.saved import CASE_COLUMNS, run_of
 from peakgate.runfile.schema import Imported, RunDocument
 from peakgate.spec.case import CASE_SCHEMA
@@ -41,18 +41,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Write one run file per GPU of each file given; the exit code is that of their verdicts."""
     parser = verb_parser(
         verb,
-        "Turn the JSON of nvbench, cuda-bench, Google Benchmark or pytest-benchmark into run files. Facts that such a "
-        "file lacks (driver, results checked or not) are recorded as unknown.",
+        "Convert the JSON of nvbench, cuda-bench, Google Benchmark or pytest-benchmark to run files. What such a file "
+        "lacks (the driver, whether results were checked) is recorded as unknown.",
         "exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--gpu", help="the GPU's name, where the file lacks it (Google Benchmark's always do)")
     parser.add_argument("--commit", help="the commit that was measured (default: what the file says)")
     parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
-    parser.add_argument("--partial", action="store_true", help="a selection of the benchmarks: others are not missing")
     parser.add_argument("--out", type=Path, help="folder for the run files (default: .benchmarks/<gpu>/imported)")
-    add_baselines(parser)
-    parser.add_argument("--strict-gate", dest="strict", action="store_true", help="exit 3 where a case has no floor")
     options = parser.parse_args(arguments)
     verdicts: list[Verdict] = []
     for path in options.files:
@@ -66,7 +63,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             found = [judgement.verdict for judgement in judged.values()]
             say(f"{counted(len(found), 'case')}: {counts(found)}; {config.near(target)}")
             verdicts += found
-    return exit_code(verdicts, strict=options.strict)
+    return exit_code(verdicts)
 
 
 def _import(
@@ -83,7 +80,7 @@ def _import(
             Code.GPU_MODELS,
         )
     slug = re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
-    floors = load_floors(options.baselines / slug / "floors.toml")
+    floors = load_floors(config.near(config.current().baselines) / slug / "floors.toml")
     judged: dict[str, Judgement] = {}
     for measured in run.measured:
         if measured.case in judged:
@@ -103,7 +100,7 @@ def _import(
         "peakgate": {
             "device": run.device,
             "tier": None,
-            "whole": run.whole and not options.partial,
+            "whole": run.whole,
             "verdicts": Counter(judgement.verdict.value for judgement in judged.values()),
             "not_measured": [
                 {"case": measured.case, "verdict": Verdict.INCONCLUSIVE, "reason": measured.problem}

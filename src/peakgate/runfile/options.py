@@ -35,36 +35,14 @@ def add_out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=default, metavar="DIR", help="folder of the written reports")
 
 
-def add_baselines(parser: argparse.ArgumentParser) -> None:
-    """Add ``--baselines``, the folder of floors and reference runs; by default the project's."""
-    default = config.near(config.current().baselines)
-    parser.add_argument("--baselines", type=Path, default=default, metavar="DIR", help="holds <gpu>/floors.toml")
-
-
-def add_commit_url(parser: argparse.ArgumentParser) -> None:
-    """Add ``--commit-url``: a function that makes the address of a commit of its hash; None without it."""
-    parser.add_argument(
-        "--commit-url",
-        type=_commit_url,
-        metavar="URL",
-        help="a commit's page where the repository is hosted, {} in place of the hash; commits lead there",
-    )
-
-
-def _commit_url(text: str) -> Callable[[str], str]:
-    if not text.startswith(("https://", "http://")) or "{}" not in text:
-        raise argparse.ArgumentTypeError(f"{text}: expected https://..., {{}} in place of the hash")
-    return lambda commit: text.replace("{}", quote(commit, safe=""))
+def commit_url() -> Callable[[str], str] | None:
+    """A function that makes the address of a commit of its hash, by the setting; None without it."""
+    address = config.current().commit_url
+    return None if address is None else lambda commit: address.replace("{}", quote(commit, safe=""))
 
 
 def add_verdict_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--out``, ``--all`` and ``--strict-gate``: how a comparison is reported and what fails it."""
     add_out(parser)
     parser.add_argument("--all", action="store_true", help="list unchanged cases too")
-    parser.add_argument(
-        "--strict-gate",
-        "--strict",
-        dest="strict",
-        action="store_true",
-        help="a case without a floor leaves the gate undecided",
-    )
+    parser.add_argument("--strict-gate", dest="strict", action="store_true", help="exit 3 where a case has no floor")

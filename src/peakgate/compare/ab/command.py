@@ -1,14 +1,19 @@
-"""``peakgate ab``: measure two sides alternately, or list what would be measured."""
+"""``peakgate ab``: measure two sides interleaved, or list what would be measured."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta, Struct, structs
+
+from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import make_folder, refuse_links, remove_output
 from peakgate.base.formatting import counted
@@ -23,6 +28,7 @@ from peakgate.compare.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means,
 from peakgate.compare.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.compare.ab.process import SideBroken, built_environment
 from peakgate.compare.ab.schedule import Side
+from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.spec.selection import add_selection
@@ -34,9 +40,19 @@ GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 
+class Asked(Struct):
+    """What ``gate``, ``bisect`` and experiments ask of an A/B in their environment: see ``experiment.Choice``."""
+
+    sentinels: Annotated[int, Meta(ge=0, description="a number of cases")] = 5
+    all_pairs: bool = False
+    judged_by_base: bool = False
+
+
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Run ``ab`` and return the exit code."""
     options = _parser(verb).parse_args(arguments)
+    asked = os.environ.get(AB_VARIABLE, "{}").encode()
+    vars(options).update(structs.asdict(records.decode(asked, Asked, Path(AB_VARIABLE), "unset it")))
     if options.earlier is not None:
         if options.sides or options.plan or options.json:
             raise PeakgateError("--from DIR decides what was measured; name no side, no --plan, no --json", Code.OPTION)
@@ -83,74 +99,68 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
-        "Measure two commits alternately on one GPU and decide what HEAD made slower. Each is a commit, a branch, a "
-        "tag, or `.` for the working tree as it is.",
+        "Measure two commits interleaved on one GPU and decide what HEAD made slower. Each is a commit, a branch, a "
+        "tag, a folder as it is (/DIR, ./DIR or ../DIR), or `.` for the working tree as it is.",
         f"{GATE_EXIT_CODES}, 130 interrupted",
     )
     parser.add_argument("sides", metavar="BASE [HEAD]", nargs="*", help="HEAD is `.` unless named")
-    parser.add_argument("--base-dir", metavar="DIR", help="the folder DIR, as it is, for BASE")
-    parser.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
-    parser.add_argument(
-        "--base-env",
-        metavar="ENV",
-        help="run BASE in ENV: requirements or pylock.toml, which uv installs, a folder of wheels, or an environment; "
-        "one commit is then both sides",
-    )
-    parser.add_argument("--head-env", metavar="ENV", help="run HEAD in ENV (default of either: this environment)")
-    parser.add_argument(
-        "--from",
-        dest="earlier",
-        type=Path,
-        metavar="DIR",
-        help="measure nothing: decide again what an earlier `ab` left in its output folder DIR",
-    )
-    add_pairs_options(parser)
-    parser.add_argument(
-        "--sentinels", type=at_least(0), default=5, metavar="N", help="unchanged cases to measure too (default: 5)"
-    )
-    parser.add_argument(
-        "--measure-unchanged", action="store_true", help="measure and judge cases of unchanged machine code too"
-    )
-    parser.add_argument(
-        "--all-pairs", action="store_true", help="screen every case with all pairs, also one that a few pairs settle"
-    )
     add_selection(parser, "parts", "; again for more", action="append", default=[])
+    add_pairs_options(parser)
+    parser.add_argument("--budget", type=seconds_above_0, metavar="SECONDS", help="stop cleanly after so long")
+    add_lock_options(parser)
     parser.add_argument(
         "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
     )
     parser.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
     parser.add_argument(
-        "--judged-by-base",
-        action="store_true",
-        help="judge HEAD by BASE's work, tolerance, reference and data, and import none of HEAD's families",
-    )
-    parser.add_argument(
-        "--energy", action="store_true", help="measure joules per launch in the first three pairs; judges nothing"
-    )
-    parser.add_argument(
         "--explain",
         action="store_true",
-        help="explain why each slower case is slower: machine code, and hardware counters by ncu",
+        help="explain why each slower case is slower, from machine code and hardware counters (ncu)",
     )
     add_json_option(parser)
     add_verdict_options(parser)
+    advanced = parser.add_argument_group("advanced options")
+    advanced.add_argument(
+        "--base-env",
+        metavar="ENV",
+        help="run BASE in ENV: requirements or pylock.toml, which uv installs, a folder of wheels, or an environment; "
+        "one commit is then both sides",
+    )
+    advanced.add_argument("--head-env", metavar="ENV", help="run HEAD in ENV (default of either: this environment)")
+    advanced.add_argument(
+        "--measure-unchanged", action="store_true", help="measure and judge cases whose machine code is unchanged too"
+    )
+    advanced.add_argument(
+        "--energy", action="store_true", help="measure joules per launch in the first three pairs, for information"
+    )
+    advanced.add_argument(
+        "--from",
+        dest="earlier",
+        type=Path,
+        metavar="DIR",
+        help="measure nothing: decide again from what an earlier `ab` left in its output folder DIR",
+    )
     return parser
 
 
 def add_pairs_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``ab`` and ``bisect`` measure: pairs, budget, device, tier, and waiting for the GPU."""
-    parser.add_argument("--pairs", type=at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
+    """Add what ``ab`` and ``bisect`` measure: pairs, device and tier."""
     parser.add_argument(
-        "--confirm-pairs",
-        type=at_least(2),
-        default=20,
-        metavar="N",
-        help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
+        "--pairs",
+        type=_pairs,
+        default=_pairs("10"),
+        metavar="N[,M]",
+        help="N screening pairs, then M fresh pairs for suspects, twice as many for one that they leave open "
+        "(default: 10,20)",
     )
-    parser.add_argument("--budget", type=seconds_above_0, metavar="SECONDS", help="stop cleanly after so long")
     parser.add_argument("--device", default="gpu:0", help="gpu, gpu:N or gpu:N,M (default: gpu:0)")
     parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
-    add_lock_options(parser)
+
+
+def _pairs(text: str) -> tuple[int, int]:
+    """Screening and confirming pairs, ``10,20``, for argparse."""
+    screening, _, confirming = text.partition(",")
+    return at_least(2)(screening), at_least(2)(confirming or "20")
 
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
@@ -186,7 +196,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         say(note)
     for case, reason in reasons(planned, *codes).items():
         say(f"{case}: {reason}")
-    pairs = f"{options.pairs} pairs at most" if planned.timed else "nothing"
+    pairs = f"{options.pairs[0]} pairs at most" if planned.timed else "nothing"
     cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
     say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
     refused = [case for case in planned.head_only if not codes[1][case].described]
@@ -208,19 +218,18 @@ def _environments(options: argparse.Namespace) -> Iterator[list[SideEnvironment]
 
 
 def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
-    """The two sides, each from its option or from what was named, in order."""
-    named = [Wanted(name) for name in options.sides]
-    if (options.base_env or options.head_env) and not (options.base_dir or options.head_dir) and len(named) < 2:
-        named = [*(named or [Wanted(".")])] * 2
-    sides = []
-    for folder, default in ((options.base_dir, None), (options.head_dir, Wanted("."))):
-        side = Wanted(folder, folder=True) if folder is not None else named.pop(0) if named else default
-        if side is None:
-            raise PeakgateError("ab needs a BASE: name a commit, or a folder with --base-dir", Code.OPTION)
-        sides.append(side)
-    if named:
-        raise PeakgateError(f"ab compares two sides; {named[0].name!r} is one too many", Code.OPTION)
-    return sides[0], sides[1]
+    """The two sides that were named; HEAD is the working tree unless named, or in another environment BASE."""
+    named = [Wanted(name, folder=name.startswith(("/", "./", "../"))) for name in options.sides]
+    here = Wanted(".")
+    if options.base_env or options.head_env:
+        named = named or [here]
+        here = named[0]
+    if not named:
+        raise PeakgateError("ab needs a BASE: name a commit or a folder", Code.OPTION)
+    if len(named) > 2:
+        raise PeakgateError(f"ab compares two sides; {named[2].name!r} is one too many", Code.OPTION)
+    base, head = (*named, here)[:2]
+    return base, head
 
 
 def _empty(out: Path) -> Path:

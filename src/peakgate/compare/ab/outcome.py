@@ -40,7 +40,7 @@ def measured(
     SideBroken when a side cannot even prove its kernels.
     """
     import_beside(PICTURES, daemon=True)
-    settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
+    settings = PairSettings(options.tier, options.device, *options.pairs)
     choice = Choice(
         tuple(options.parts),
         options.sentinels,

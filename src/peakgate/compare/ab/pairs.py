@@ -203,7 +203,7 @@ class Processes:
         arguments = [
             f"--device={self._record.settings.device}",
             f"--tier={self._record.settings.tier}",
-            f"--cases={listed}",
+            f"--peakgate-cases={listed}",
             f"--benchmark-json={file}",
             f"--benchmark-storage=file://{self._scratch / 'saved'}",
             f"--out={verdicts}",
@@ -211,7 +211,7 @@ class Processes:
             "--assert=plain",  # modules that are imported already cannot be rewritten
         ]
         if self.both_in_one and stage is not Phase.PROOF:
-            arguments.append(f"--other-builds={self._write_others(stage, pair, cases, pairs)}")
+            arguments.append(f"--peakgate-other-builds={self._write_others(stage, pair, cases, pairs)}")
         if self._energy and stage is Phase.SCREEN and pair < ENERGY_PAIRS:
             arguments.append("--energy")
         kind = {MODE_VARIABLE: "proof" if stage is Phase.PROOF else "pair"}

@@ -201,7 +201,7 @@ def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Tim
         certain = f"{change_text(shift_percent(decision.log_ratio))}, {found}, {probability(decision.p_value)}"
         return Judgement(direction(decision.direction), "; ".join([certain, *also]))
     if decision.status == CaseStatus.OPEN:
-        why = record.stopped or "more pairs would decide: raise --confirm-pairs"
+        why = record.stopped or "more pairs would decide: raise --pairs"
         suspected = direction(decision.direction).lower()
         return Judgement(Verdict.INCONCLUSIVE, f"suspected {suspected}, {found}; {why}")
     if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:

@@ -19,6 +19,7 @@ from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
 from peakgate.base.formatting import counted
+from peakgate.base.processes import variables
 from peakgate.base.report import Report
 from peakgate.base.streams import say, warn
 from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
@@ -27,6 +28,7 @@ from peakgate.compare.ab.folders import git
 from peakgate.compare.bisect.commits import bisected, listed
 from peakgate.compare.bisect.search import CaseRow, PointState, SearchResult, halved, search
 from peakgate.render import files
+from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.runfile.options import GATE_EXIT_CODES, add_out, verb_parser
 
 BISECT_FOLDER, STATE_FILE = "bisect", "state.json"
@@ -71,10 +73,9 @@ class Comparisons:
         else:  # two commits with none between them are the answer
             adjacent = self.points.index(head) - self.points.index(base) == 1
             sides = [base, head, *(["--explain"] if adjacent else [])]
-        names = ("tier", "device", "pairs", "confirm_pairs", "wait", *(["budget"] if options.budget else []))
-        how = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in names]
-        chosen = ["-k", case, "--sentinels=0"] if case else []
-        with redirect_stdout(StringIO()):  # its report is in the folder too
+        how = [f"--tier={options.tier}", f"--device={options.device}", f"--pairs={','.join(map(str, options.pairs))}"]
+        chosen, asked = (["-k", case], {"sentinels": 0}) if case else ([], {})
+        with redirect_stdout(StringIO()), variables(**{AB_VARIABLE: json.dumps(asked)}):  # a folder has its report too
             code = self.ab("ab", [*sides, *chosen, *how, f"--out={folder}"])
         if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
@@ -87,7 +88,7 @@ class Comparisons:
 def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]], int] = ab_command.main) -> int:
     """Run ``bisect``, which measures by ``ab``; its exit code: 1 if a commit is named, 0 if none is the cause."""
     options = _parser(verb).parse_args(arguments)
-    points = _versions(options) if options.package else listed(options.good, options.bad)
+    points = _versions(options) if options.package else _commits(options)
     if options.plan:
         steps = math.ceil(math.log2(len(points) - 1))
         work = f"of the ends, about {counted(steps, 'step')} between them, and one to confirm"
@@ -124,10 +125,11 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
         "Find the commit between GOOD and BAD that made a case slower: `git bisect` chooses commits, `ab` compares "
-        "each with GOOD, and at last the one that is left with the one before it.",
+        "each with GOOD, and finally the one that is left with its parent.",
         f"{GATE_EXIT_CODES}; 1 is: a commit is named, 0: no commit is the cause; 130 interrupted",
     )
     parser.add_argument("good", metavar="GOOD", help="an ancestor of BAD, before the change")
+    parser.add_argument("between", metavar="VERSION", nargs="*", help="of a package, versions between, oldest first")
     parser.add_argument("bad", metavar="BAD", help="a commit after the change")
     parser.add_argument("--case", default="", metavar="ID", help="the case (default: the one slowed most in `ab`)")
     parser.add_argument(
@@ -136,12 +138,17 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         metavar="NAME",
         help="GOOD and BAD are versions of this package, which uv installs, at the commit HEAD",
     )
-    parser.add_argument("--between", default="", metavar="V,V", help="the package's versions between, oldest first")
     ab_command.add_pairs_options(parser)
     parser.add_argument("--plan", action="store_true", help="print how many comparisons it takes; measures nothing")
-    parser.add_argument("--resume", action="store_true", help="go on with the bisect that is in the output folder")
+    parser.add_argument("--resume", action="store_true", help="continue the bisect that is in the output folder")
     add_out(parser)
     return parser
+
+
+def _commits(options: argparse.Namespace) -> Sequence[str]:
+    if options.between:
+        raise PeakgateError(f"{options.between[0]}: name two commits, or versions of a --package", Code.OPTION)
+    return listed(options.good, options.bad)
 
 
 def _versions(options: argparse.Namespace) -> list[str]:
@@ -149,7 +156,7 @@ def _versions(options: argparse.Namespace) -> list[str]:
         raise PeakgateError("--package needs --case ID: the case whose time changed", Code.OPTION)
     if options.resume:
         raise PeakgateError("--resume goes on with a bisect of commits; leave it out with --package", Code.OPTION)
-    every = list(dict.fromkeys([options.good, *options.between.replace(",", " ").split(), options.bad]))
+    every = list(dict.fromkeys([options.good, *options.between, options.bad]))
     if len(every) < 2:
         raise PeakgateError(f"{options.good} and {options.bad} are the same version; name two", Code.NOT_ALIKE)
     return every
@@ -193,7 +200,7 @@ def report(points: Sequence[str], ends: CaseRow, outcome: SearchResult, options:
     else:
         lines = [f"{case}: not decided: {outcome.reason}; from GOOD to BAD {ends.reason}"]
         lines.append(f"{counted(len(left), noun)} left: {', '.join(left[:8])}")
-        lines.append("raise --pairs and --confirm-pairs, and go on with --resume: what was skipped is measured again")
+        lines.append("raise --pairs, and go on with --resume: what was skipped is measured again")
     again = None
     if outcome.border and not options.package:
         sides = f"{_short(outcome.before)} {left[0]}"

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, write_whole
 from peakgate.base.formatting import counted
@@ -29,7 +30,7 @@ from peakgate.compare.floors.keep import keep
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.runfile.find import FORMS, add_run_names, named_runs
 from peakgate.runfile.frame import is_library, records, to_frame, usable
-from peakgate.runfile.options import add_baselines, verb_parser
+from peakgate.runfile.options import verb_parser
 from peakgate.spec.recorded import EMULATOR_SLUG
 
 FEWEST_FOR_FLOORS = 2
@@ -228,7 +229,8 @@ def _check(runs: pd.DataFrame, present: Floors) -> str:
         )
     if present.gpu not in {None, slugs[0]}:
         raise PeakgateError(
-            f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; name the right --baselines", Code.GPU_MODELS
+            f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; correct the setting `baselines`",
+            Code.GPU_MODELS,
         )
     return str(slugs[0])
 
@@ -241,7 +243,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         f"to baselines/<gpu>/runs as references instead. Each RUN is {FORMS}.",
     )
     add_run_names(parser)
-    add_baselines(parser)
     parser.add_argument("--lower", action="store_true", help="take floors lower than today's too")
     parser.add_argument("--write", action="store_true", help="change floors.toml, from 5 or more sessions")
     parser.add_argument("--all", action="store_true", help="name every case that keeps or lacks a floor")
@@ -250,12 +251,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if options.keep and (options.lower or options.write or options.all):
         parser.error("--keep proposes no floors: leave out --lower, --write and --all")
 
-    runs = named_runs(options)
+    runs, baselines = named_runs(options), config.near(config.current().baselines)
     if options.keep:
-        for kept in keep(runs, options.baselines):
+        for kept in keep(runs, baselines):
             say(f"kept: {kept}")
         return ExitCode.OK
-    path = options.baselines / runs[0].slug / "floors.toml"
+    path = baselines / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)
     text = read_text(path) if present.present else ""
     proposals = propose(to_frame(runs), present)

@@ -24,7 +24,7 @@ from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.render import files, terminal
 from peakgate.runfile.find import Archive
 from peakgate.runfile.frame import tidy
-from peakgate.runfile.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser
+from peakgate.runfile.options import GATE_EXIT_CODES, add_out, add_runs, commit_url, verb_parser
 from peakgate.runfile.schema import NUMBER, TEXT
 
 MOST_NAMED_CASES = 3
@@ -68,8 +68,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         action="store_true",
         help="exit 1 while a regression is open, 3 while a young step is unconfirmed; otherwise a warning",
     )
-    add_baselines(parser)
-    add_commit_url(parser)
     add_out(parser)
     parser.add_argument("--all", action="store_true", help="list unchanged cases too")
     options = parser.parse_args(arguments)
@@ -80,7 +78,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     # The newest session and those before it, whose cases it must have.
     missed = _untimed(archive.cases, [each.path for each in found.sessions[-WHOLE_SESSIONS_TO_RETIRE:]])
     archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
-    accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
+    accepted = load_regressions(
+        config.near(config.current().baselines) / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date()
+    )
     notes = []
     if missed:
         named = [
@@ -95,7 +95,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         named = [f"{case}{nearest(case, known)}" for case in unknown]
         notes.append(f"{ACKNOWLEDGED_FILE} accepts a regression of no case of this history: {', '.join(named)}")
     judged = find_trend(found, (*notes, *archive.notes()), missed, accepted, fail_on_open=options.fail_on_open)
-    url = options.commit_url
+    url = commit_url()
     record = report(
         judged, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None
     )

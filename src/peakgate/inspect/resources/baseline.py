@@ -25,7 +25,7 @@ from peakgate.compile.cubin import Resources
 
 def read(path: Path) -> Survey:
     """Read a baseline; PeakgateError names a file that is missing, broken or of another schema."""
-    found = records.read(path, Baseline, f"write it again with `peakgate inspect resources --baseline {path} --update`")
+    found = records.read(path, Baseline, "write it again with `peakgate inspect resources --update`")
     usage = {
         BuildTarget(kernel, int(name.removeprefix("sm_"))): line.usage
         for kernel, by_architecture in found.kernels.items()

@@ -51,7 +51,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Compile everything, then compare with the baseline or rewrite it."""
     chosen = _parser(verb).parse_args(arguments)
     project = config.current()
-    chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
+    chosen.baseline = config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
     clear_verdict(chosen.out / RESOURCES_FILE)
     cases = [case for scale in Scale for case in catalogue.cases(scale)]
@@ -156,21 +156,20 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     )
     add_selection(parser, default="")
     tiers = [tier.value for tier in Tier]
-    parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="whose builds (default: gate)")
+    parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="which cases' builds (default: gate)")
     parser.add_argument(
         "--architectures",
         nargs="+",
         type=int,
         choices=ARCHITECTURES,
         metavar="SM",
-        help=f"compile for these alone (default: the baseline's; of a new one {' '.join(map(str, ARCHITECTURES))})",
+        help=f"compile for these only (default: the baseline's; for a new one {' '.join(map(str, ARCHITECTURES))})",
     )
-    parser.add_argument("--update", action="store_true", help="write the baseline again, and report what differs")
+    parser.add_argument("--update", action="store_true", help="write the baseline anew and report what differs")
     parser.add_argument(
-        "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
+        "--jobs", type=int, default=None, metavar="N", help="number of processes (default: one per core)"
     )
-    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one per core)")
-    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
     return parser
 
 

@@ -62,7 +62,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     folder = chosen.out / "sanitize"
     make_folder(folder)
     accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
-    tools = []
+    tools, limit_s = [], config.current().sanitizer_timeout_s
     for name in dict.fromkeys(chosen.tools or SANITIZER_TOOLS):
         start = time.perf_counter()
         xml, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
@@ -72,10 +72,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         target += ["--device", chosen.device, *(["-k", chosen.text] if chosen.text else [])]
         with open_output(log, "wb") as stream:
             line = command_line(program, name, xml, sorted(functions), target)
-            ended = run_in_group(line, chosen.limit_s, stdout=stream, stderr=subprocess.STDOUT)
+            ended = run_in_group(line, limit_s, stdout=stream, stderr=subprocess.STDOUT)
         tool = read_report(name, xml, log, journal)
         if ended is None:
-            unfinished = f"stopped after {chosen.limit_s:g} s, see {log}; allow more with --limit-s"
+            unfinished = f"stopped after {limit_s:g} s, see {log}; allow more: the setting sanitizer_timeout_s"
             tool = replace(tool, unfinished=unfinished)
         tools.append(tool)
         say(f"{name}: {time.perf_counter() - start:.0f} s")
@@ -95,8 +95,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     )
     add_selection(parser, default="")
     parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N, N the CUDA device index (default: gpu:0)")
-    parser.add_argument("--limit-s", type=float, default=900, help="seconds a tool may take (default: 900)")
-    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
     return parser
 
 
