@@ -196,11 +196,11 @@ def test_workflows_name_the_default_branch_of_the_remote(tmp_path):
 @pytest.mark.parametrize("name", ["github", "gitlab"])
 def test_a_second_address_is_taken_and_edits_are_kept(tmp_path, name):
     newer = COMMIT.replace("0123", "3210")
-    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    assert main(["init", "--ci", name, "--peakgate", COMMIT]) == 0
     files = [path for path in tmp_path.rglob("*.yml") if COMMIT in path.read_text()]
     for path in files:
         path.write_text(f"# mine\n{path.read_text()}")
-    assert main(["init", f"--{name}", "--peakgate", newer]) == 0
+    assert main(["init", "--ci", name, "--peakgate", newer]) == 0
     assert files
     for path in files:
         text = path.read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from peakgate.base.errors import Code, PeakgateError
@@ -17,7 +17,7 @@ COMPLETING = "_ARGCOMPLETE"
 class VerbParser(argparse.ArgumentParser):
     """A parser of one verb's options; its errors are PeakgateErrors."""
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, or where a shell asks for completions and no argument is given, print them and end the process."""
         if COMPLETING in os.environ and not args and type(self) is VerbParser:  # argcomplete parses by a subclass
             import argcomplete  # noqa: PLC0415  (optional)
