@@ -36,11 +36,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Run the sessions and return the exit code of their selftest, or of the session that left no run."""
     if arguments and not arguments[0].startswith("-"):
         return judge(arguments)
-    parser = VerbParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
+    parser = VerbParser(
+        prog=f"peakgate {verb}",
+        description="Measure unchanged code repeatedly, in a fresh process each time, and report how often the gate "
+        "fails it and how small a slowdown is detected on this machine. With RUN ..., judge saved sessions instead. "
+        "Other options go to `peakgate bench`.",
+        allow_abbrev=False,
+    )
     parser.add_argument(
         "--sessions", type=at_least(resample.FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
     )
-    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    parser.add_argument("--save", action="store_true", help="also write baselines/<gpu>/selftest.json")
     parser.add_argument("--device", default="auto", help="the GPU: gpu or gpu:N (default: the first)")
     add_out(parser)
     options, for_bench = parser.parse_known_args(arguments)
@@ -95,7 +101,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     add_run_names(parser)
     parser.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
     add_out(parser)
-    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    parser.add_argument("--save", action="store_true", help="also write baselines/<gpu>/selftest.json")
     options = parser.parse_args(arguments)
 
     runs = sorted(named_runs(options), key=lambda run: run.taken)

@@ -25,7 +25,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         metavar="DIR",
-        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
+        help="search for saved runs below DIR, not in .benchmarks and baselines/*/runs; again for more",
     )
 
 

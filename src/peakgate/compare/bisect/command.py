@@ -129,7 +129,9 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         f"{GATE_EXIT_CODES}; 1 is: a commit is named, 0: no commit is the cause; 130 interrupted",
     )
     parser.add_argument("good", metavar="GOOD", help="an ancestor of BAD, before the change")
-    parser.add_argument("between", metavar="VERSION", nargs="*", help="of a package, versions between, oldest first")
+    parser.add_argument(
+        "between", metavar="VERSION", nargs="*", help="with --package, the versions between GOOD and BAD, oldest first"
+    )
     parser.add_argument("bad", metavar="BAD", help="a commit after the change")
     parser.add_argument("--case", default="", metavar="ID", help="the case (default: the one slowed most in `ab`)")
     parser.add_argument(

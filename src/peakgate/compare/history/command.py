@@ -45,10 +45,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = verb_parser(
         verb,
         "Report what got slower over the saved runs of one GPU model, in the order of their commits, or of time where "
-        "the repository does not know them: the change points of each case over the whole history of all GPUs. A "
-        "slower one is a regression, open until a later step mends it or a person accepts it in "
-        "baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
-        f"{RECENT} sessions. Name the runs of one branch with --runs where others are saved.",
+        "the repository does not know them: the change points of each case over the history of all GPUs of the model. "
+        "A change point to slower is a regression; it is open until a later change undoes it or a person accepts it in "
+        f"baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last {RECENT} sessions. Where runs "
+        "of several branches are saved, name those of one with --runs.",
         GATE_EXIT_CODES,
     )
     parser.add_argument(
@@ -66,7 +66,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--fail-on-open",
         action="store_true",
-        help="exit 1 while a regression is open, 3 while a young step is unconfirmed; otherwise a warning",
+        help="exit 1 while a regression is open, 3 while a recent change is unconfirmed (default: only warn)",
     )
     add_out(parser)
     parser.add_argument("--all", action="store_true", help="list unchanged cases too")

@@ -91,7 +91,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = VerbParser(prog=f"peakgate {verb}", description="Run every kernel under NVIDIA's compute-sanitizer.")
     parser.add_argument(
-        "--tool", dest="tools", action="append", choices=SANITIZER_TOOLS, help="one tool (default: all four)"
+        "--tool",
+        dest="tools",
+        action="append",
+        choices=SANITIZER_TOOLS,
+        help="run only this tool, again for more (default: all four)",
     )
     add_selection(parser, default="")
     parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N, N the CUDA device index (default: gpu:0)")
