@@ -47,8 +47,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "Report what got slower over the saved runs of one GPU model, in the order of their commits, or of time where "
         "the repository does not know them: the change points of each case over the history of all GPUs of the model. "
         "A change point to slower is a regression; it is open until a later change undoes it or a person accepts it in "
-        f"baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last {RECENT} sessions. Where runs "
-        "of several branches are saved, name those of one with --runs.",
+        f"baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last {RECENT} sessions. Where the "
+        "runs of several branches are saved, name those of one by --runs.",
         GATE_EXIT_CODES,
     )
     parser.add_argument(
