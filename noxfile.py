@@ -130,7 +130,7 @@ def gate(session: nox.Session) -> None:
 
 @in_reports
 def ab(session: nox.Session) -> None:
-    """Measure two commits alternately on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
+    """Measure two commits interleaved on one GPU and decide what HEAD made slower: -- BASE [HEAD]."""
     run_in_reports(session, "peakgate", "ab")
 
 

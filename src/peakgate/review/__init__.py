@@ -1,4 +1,4 @@
-"""Judges a change that is not trusted: what it weakens, and the gate where it reaches nothing of its judge.
+"""Judges a change that is not trusted: what it weakens, and the gate, with a tool that it cannot edit.
 
 Imported by nothing.
 """
