@@ -81,7 +81,7 @@ def test_every_verb_explains_itself(verb, capsys):
 @pytest.mark.parametrize(
     "mistake",
     [
-        *("bench --seed x", "bench --seed -1", "bench --wait -1", "bench --launch-limit 0", "bench -k (", "bench foo"),
+        *("bench --seed x", "bench --seed -1", "bench --wait -1", "ab a --budget 0", "bench -k (", "bench foo"),
         *("bench --no-such-option", "check --seed -1", "history --since x", "ab --pairs 0", "floors", "help a b c"),
         *("inspect", "inspect registers", "show", "show --all latest", "floors --keep --write latest"),
     ],
