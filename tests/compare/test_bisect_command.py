@@ -137,9 +137,9 @@ def test_the_version_of_a_package_that_made_a_case_slower_is_named(
         wheels(found / version, version)
     monkeypatch.setenv("UV_FIND_LINKS", ",".join(str(each) for each in found.iterdir()))
     monkeypatch.setenv("UV_NO_INDEX", "1")
-    package = ["--package", "tiny"]
-    assert bisect(tmp_path, "1.0", "2.0", "3.0", *package) == 1
+    of_tiny = ["--package", "tiny"]
+    assert bisect(tmp_path, "1.0", "2.0", "3.0", *of_tiny) == 1
     assert answer(tmp_path)["suspects"] == ["3.0"]
-    assert bisect(tmp_path, "1.0", "2.0", "9.0", *package) == 2
+    assert bisect(tmp_path, "1.0", "2.0", "9.0", *of_tiny) == 2
     assert refusal(capsys) is Code.ENVIRONMENT
     assert main(["bisect", "1.0", "3.0", "--package", "tiny"]) == 2
