@@ -33,6 +33,7 @@ BROKEN = 'extern "C" __global__ void tiny(float* out)\n{\n    out[0] = missing;\
 def source(tmp_path, monkeypatch):
     """The kernel file of a catalogue with one case; every command runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "peakgate.toml").write_text('baselines = "."')
     path = tmp_path / "tiny.cu"
     path.write_text(LEAN)
     stage = Stage("tiny", "is tiny", source=path, min_capability=(9, 0))
