@@ -1,9 +1,8 @@
-"""The processes of an A/B: what each is to do, its turn on the GPU, and whether it ran its side's own Python.
+"""A process of an A/B: its mode, the GPU token, and a check that it imported its own side's Python modules.
 
-Each process starts ahead and waits for the GPU token before it touches the GPU. So one process alone has a context
-there, as if each began when the one before had ended, while imports, pytest's start and the writing of run files take
-place beside the measuring of another process. An editable install gives both sides of a comparison the same modules:
-one of the project's that came from elsewhere is not its side's code.
+Each process starts early and waits for the GPU token before it uses the GPU. So only one process at a time has a CUDA
+context, while others import, start pytest or write run files meanwhile. With an editable install both sides of a
+comparison may import the same modules: a module of the project whose file is outside its tree is foreign.
 """
 
 from __future__ import annotations
@@ -27,37 +26,37 @@ AB_VARIABLE = "PEAKGATE_AB_ASKED"
 """What a command of ours that runs ``peakgate ab`` asks of it besides its options, as JSON of ``ab.command.Asked``."""
 
 MODE_VARIABLE = "PEAKGATE_AB"
-"""Names the mode of a run of an A/B, which watches its processes itself: such a run has no supervisor."""
+"""The mode of a process of an A/B. `peakgate ab` watches its processes itself: such a run has no supervisor."""
 
 TOKEN_VARIABLE = "PEAKGATE_AB_TURN"
-"""Two file descriptors of the GPU token: its grant is read from one, its release written to the other. Unset where this
-process need not wait."""
+"""Two file descriptors of the GPU token: grants are read from one, requests and the release written to the other.
+Unset if this process need not wait."""
 
 LONGEST_WORD = 1 << 12
-"""Bytes of a release: written, and read, at once."""
+"""Bytes of a release at most, written and read in one call."""
 
 GO, END = b".", b"e"
-"""What a grant says: measure, what was asked for or further pairs; or leave the GPU."""
+"""A grant: measure (the cases, or further pairs), or leave the GPU."""
 
 LOOK = b"look"
-"""What a process says that waits for a grant again, its ``LOOK_FILES`` written."""
+"""Request for an interim analysis: the process has written its ``LOOK_FILES`` and waits for a grant."""
 
 FOREIGN_FILE = "foreign.json"
 """In a run's output folder: name and file of each foreign module."""
 
 LOOK_FILES = "look_own.json", "look_other.json"
-"""In a run's output folder: run files of what it has sampled in turns so far, its own builds and the others."""
+"""In a run's output folder: run files of what it has sampled so far, of its own builds and of the others."""
 
 _HARNESS = {"peakgate", "peakgate_emulator"}
 _SUFFIXES = (".py", ".so", ".pyd")
 
 
 class OtherBuilds(Struct, frozen=True):
-    """Builds that a process samples in turns with its cases: their fingerprints by case id, and for how many pairs.
+    """Builds that a process samples interleaved with its cases: fingerprints by case id, and the number of pairs.
 
-    ``folder`` is the tree that they were built from, whose commit their run files name. An operation of the device has
-    an empty fingerprint. With ``looks`` the process shows what it found before it leaves the GPU, and reads again what
-    further pairs are wanted of which cases, until none are.
+    ``folder`` is the tree that they were built from, whose commit their run files name. A library call has an empty
+    fingerprint. With ``looks`` the process requests an interim analysis before it leaves the GPU, and measures the
+    further pairs that this record then names, until there are none.
     """
 
     pairs: int = 1
@@ -67,7 +66,7 @@ class OtherBuilds(Struct, frozen=True):
 
 
 def mode_of_environment() -> Mode:
-    """The mode in the environment variable that `peakgate ab` sets, else WHOLE; read once, at a process's start."""
+    """The mode in the environment variable that `peakgate ab` sets; WHOLE if it is not set."""
     named = os.environ.get(MODE_VARIABLE)
     if named is None:
         return Mode.WHOLE
@@ -80,7 +79,7 @@ def mode_of_environment() -> Mode:
 
 @dataclass(frozen=True, slots=True)
 class GpuToken:
-    """This process's end of the GPU token; without descriptors it need not wait."""
+    """This process's end of the GPU token; without descriptors it does not wait."""
 
     grant: int | None = None
     released: int | None = None
@@ -101,12 +100,12 @@ class GpuToken:
         return self.grant is not None
 
     def wait(self) -> None:
-        """Wait for the grant. The pipe ends with the process that would write it; this process ends then too."""
+        """Wait for the grant. If `peakgate ab` has ended, so does this process."""
         if self.grant is not None:
             self._granted(self.grant)
 
     def further(self) -> bool:
-        """Ask for a look at what was measured, and wait for the answer: whether further pairs are wanted."""
+        """Request an interim analysis and wait for its result: whether to measure further pairs."""
         if self.grant is None or self.released is None:
             return False
         os.write(self.released, LOOK)
@@ -117,19 +116,19 @@ class GpuToken:
         return os.read(grant, 1) or os._exit(os.EX_UNAVAILABLE)
 
     def release(self, steps_s: Mapping[str, float]) -> None:
-        """Report that this process has left the GPU, and how long each of its steps took there."""
+        """Report that this process has left the GPU, and the seconds that each of its steps took."""
         if self.released is not None:
             os.write(self.released, json.dumps(dict(steps_s)).encode())
 
 
 def foreign_modules(modules: Mapping[str, ModuleType], project: Project) -> dict[str, str]:
-    """The imported modules that the project has itself but whose file is outside it, by name.
+    """Imported modules with the name of one of the project's, but from a file outside its worktree: name to file.
 
-    The project's are the packages and modules at its root, in its ``src`` and in the folders of its ``pythonpath``.
-    Its worktree counts as inside, so that projects of one repository may share code.
+    The project's modules are those at its root, in its ``src`` and in the folders of its ``pythonpath``.
     """
     own = set(_own_names(project)) - _HARNESS - {"conftest"} - sys.stdlib_module_names
-    inside = _worktree(project.root.resolve())
+    root = project.root.resolve()
+    inside = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     found = {}
     for name, module in sorted(modules.items()):
         file = getattr(module, "__file__", None)
@@ -147,12 +146,7 @@ def _own_names(project: Project) -> Iterator[str]:
                 yield path.name  # a namespace package
 
 
-def _worktree(root: Path) -> Path:
-    """The nearest folder upwards that holds a .git, or the root itself."""
-    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
-
-
 def report_foreign_modules(project: Project, out: Path) -> None:
-    """Write the foreign modules of this process into its output folder, where there are any."""
+    """Write the foreign modules of this process, if any, into its output folder."""
     if found := foreign_modules(sys.modules, project):
         write_whole(out / FOREIGN_FILE, json.dumps(found, indent=1))

@@ -1,7 +1,7 @@
-"""The emulator on every processor: processes forked from the one that reports measure shares of its cases beside it.
+"""Emulates cases on every processor: the reporting process forks others, each of which measures a share of the cases.
 
-They are a matter of speed alone. What a share's process does not hand over, because a kernel took it down or does not
-end, the process that reports measures itself, under the supervisor's eyes.
+This changes the speed only. A case that a share's process does not deliver, because a kernel crashed it or does not
+end, is measured by the reporting process itself, under the supervisor.
 """
 
 from __future__ import annotations
@@ -25,37 +25,43 @@ from peakgate.session.steps import unwatched
 from peakgate.spec.case import Case
 
 LEAST_SHARE = 16
-"""Cases: for fewer no process is started."""
+"""Cases per process at least."""
 PATIENCE_S = HOST_LIMIT_S / 2
-"""How long a share's process may be at one case before it is given up."""
+"""Time that a share's process may take for one case before its share is taken back."""
 
 HandedOver = tuple[str, Outcome, str]
-"""A case's id, what came of it, and what was printed meanwhile."""
+"""A case's id, its outcome, and what was printed meanwhile."""
 
 
 class CaseShares:
-    """Cases in a share for each processor, the first of which is this process's own.
+    """The cases in one share per processor; the first share is this process's own.
 
-    To be made while this process has a single thread; work begins with ``begin``, when kernels are built.
+    Create it while this process has a single thread, since it forks. Work begins with ``begin``, once kernels are
+    built.
     """
 
     def __init__(self, session: Session, cases: Sequence[Case]) -> None:
         count = min(os.cpu_count() or 1, len(cases) // LEAST_SHARE) if single_threaded() else 1
         self._session = session
-        self._own, *others = _divided(cases, count)
+        # Cases of one build stay together, in a fixed order: the same process measures them with the same seeds.
+        shares: list[deque[Case]] = [deque() for _ in range(max(count, 1))]
+        share_of: dict[object, deque[Case]] = {}
+        for case in cases:
+            share_of.setdefault(case.build, shares[len(share_of) % len(shares)]).append(case)
+        self._own, *others = shares
         self._done: dict[str, Outcome | HandedOver] = {}
         self._from: dict[str, Connection] = {}
         for share in others:
             self._from |= dict.fromkeys((case.id for case in share), _started(session, share))
 
     def begin(self) -> None:
-        """Have the other processes begin."""
+        """Let the other processes begin."""
         for results in set(self._from.values()):
             with suppress(BrokenPipeError):
                 results.send(None)
 
     def outcome(self, case: Case) -> Outcome:
-        """What came of a case. While another process is at it, this one goes on with its own share."""
+        """The outcome of a case. While another process measures it, this one continues with its own share."""
         results = self._from.get(case.id)
         while results is not None and case.id not in self._done and not results.closed:
             if self._own and not results.poll():
@@ -74,7 +80,7 @@ class CaseShares:
         return done or self._session.measured(case)
 
     def _receive(self, results: Connection) -> None:
-        """Take the next answer of a share's process, which is given up where it has none."""
+        """Take the next outcome of a share's process; without one in time, stop expecting any from it."""
         try:
             answer: HandedOver | None = results.recv() if results.poll(PATIENCE_S) else None
         except (EOFError, ConnectionResetError):
@@ -83,15 +89,6 @@ class CaseShares:
             results.close()
         else:
             self._done[answer[0]] = answer
-
-
-def _divided(cases: Sequence[Case], count: int) -> list[deque[Case]]:
-    """Cases in shares, those of one build in one: who measures what, and so what is drawn for it, is no chance."""
-    shares: list[deque[Case]] = [deque() for _ in range(max(count, 1))]
-    turns: dict[object, deque[Case]] = {}
-    for case in cases:
-        turns.setdefault(case.build, shares[len(turns) % len(shares)]).append(case)
-    return shares
 
 
 def _started(session: Session, share: Sequence[Case]) -> Connection:
@@ -105,7 +102,7 @@ def _started(session: Session, share: Sequence[Case]) -> Connection:
 def _measure(parent: int, session: Session, share: Sequence[Case], results: Connection) -> None:
     if not end_with_parent(parent):
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends, and we with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too and ends, and this process with it
     session.steps.expect = unwatched
     results.recv()
     with tempfile.TemporaryFile() as printed:
@@ -115,8 +112,8 @@ def _measure(parent: int, session: Session, share: Sequence[Case], results: Conn
             outcome = session.measured(case)
             sys.stdout.flush()
             printed.seek(0)
-            said = printed.read().decode(errors="replace")
+            text = printed.read().decode(errors="replace")
             printed.seek(0)
             printed.truncate()
-            # A family's functions cannot be sent; the case is known at the other end.
-            results.send((case.id, replace(outcome, case=None), said))  # type: ignore[arg-type]
+            # Without the case, whose functions cannot be pickled; the other end has it.
+            results.send((case.id, replace(outcome, case=None), text))  # type: ignore[arg-type]

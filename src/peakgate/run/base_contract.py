@@ -1,9 +1,9 @@
 """Which cases a run measures, and whose contract applies to each: the base's or the change's.
 
-Without a base a project is judged by its own families. Against a base (``--baselines-from REF``) a case that the base
-knows keeps the base's work, tolerance, reference, input data, tier and edge-size problems; only how the kernel is built
-and launched is the change's. The base's families are imported from a copy of its tree, those of the change by a process
-in the sandbox (``listing``), which gives the values of a new case's functions too.
+Without a base, a project's own families define how its cases are judged. With a base (``--baselines-from REF``), a case
+that exists in the base keeps the base's work, tolerance, reference, input data, tier and edge-size problems; the change
+defines only how the kernel is built and launched. The base's families are imported from a copy of its tree. Those of
+the change are imported by a process in the sandbox (``listing``), which also calls the functions of new cases.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from peakgate.spec.contract import KEPT, Contract, advice_on, stated, summary
 
 @dataclass(frozen=True)
 class AgainstBase(Cases):
-    """The cases of a change, judged by the terms of its base where that knows them; ``against`` makes one."""
+    """The cases of a change, judged by the base's contract where the base has the case; made by ``against``.
+
+    ``edges`` are edge-size problems by case id; ``objections`` say by case id why a case cannot be measured.
+    """
 
     cases: Mapping[str, RunCase] = field(default_factory=dict)
     edges: Mapping[str, Sequence[Case]] = field(default_factory=dict)
@@ -57,33 +60,23 @@ class AgainstBase(Cases):
 def against(
     base_root: Path, project: Project, scale: Scale, name: str, refusal: Callable[[Case], str | None]
 ) -> AgainstBase:
-    """The cases of ``project`` at a scale, judged by the base whose project is in ``base_root``; ``name`` names it.
+    """The cases of ``project`` at a scale, judged by the base whose project is in ``base_root``.
 
-    ``refusal`` is the device's. A case that one side does not describe is INCONCLUSIVE. PeakgateError where the
-    change's cases cannot be listed.
+    ``name`` names the base in messages; ``refusal`` is the device's. A case that either side cannot describe is
+    INCONCLUSIVE. Raises PeakgateError if the change's cases cannot be listed.
     """
-    base = config.find(base_root)
+    base_project = config.find(base_root)
     known: list[Listed] = []
-    refused: list[RefusedCase] = []
-    if base is not None and base.root.is_relative_to(base_root):
+    refused_before: list[RefusedCase] = []
+    if base_project is not None and base_project.root.is_relative_to(base_root):
         keep_apart(git.tree_of(project.root), base_root)
-        with _imports_of(base):
-            found = catalogue.described(scale, base)
-        known, refused = listing.with_probes(found)
-    heads, refused_heads = listing.listed(project.root, scale)
-    advised = [(each, advice_on(each.reason)) for each in refused]
-    of_base = [replace(each, reason=f"in {name}: {each.reason}{advice and '; '}{advice}") for each, advice in advised]
-    return _merged((known, of_base), (heads, refused_heads), scale, name, refusal)
-
-
-def _merged(
-    before: tuple[Sequence[Listed], Sequence[RefusedCase]],
-    after: tuple[Mapping[str, Listed], Sequence[RefusedCase]],
-    scale: Scale,
-    name: str,
-    refusal: Callable[[Case], str | None],
-) -> AgainstBase:
-    (known, refused_before), (heads, refused_after) = before, after
+        with _imports_of(base_project):
+            found_cases = catalogue.described(scale, base_project)
+        known, refused = listing.with_probes(found_cases)
+        for each in refused:
+            advice = advice_on(each.reason)
+            refused_before.append(replace(each, reason=f"in {name}: {each.reason}{advice and '; '}{advice}"))
+    heads, refused_after = listing.listed(project.root, scale)
     cases: dict[str, RunCase] = {each.case.id: each.case for each in known}
     problems: dict[str, Sequence[Case]] = {}
     objections: dict[str, Judgement] = {}
@@ -95,7 +88,7 @@ def _merged(
             continue
         judged, found = judged_by(base, head)
         if isinstance(judged, Case) and refusal(base.case) is None and (why := refusal(judged)):
-            judged = f"it runs in the base, here the device refuses it ({why})"
+            judged = f"the device runs the base's case and refuses the change's ({why})"
         if isinstance(judged, str):
             objections[base.case.id] = Judgement(Verdict.INCONCLUSIVE, f"{judged}; {name} cannot judge it")
         else:
@@ -114,10 +107,10 @@ def _merged(
 
 
 def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
-    """A known case and its edge-size problems as they are measured: launched as head does, judged as base does.
+    """The case and its edge-size problems as measured: launched as in head, judged as in base.
 
-    Instead of the case a reason, where head's arrays are not those that the base's reference expects, or where head
-    launches otherwise than base and leaves out an edge-size problem of base's.
+    A reason instead of the case if head's arrays differ from those that the base's reference expects, or if head
+    launches differently and lacks one of the base's edge-size problems.
     """
     judged = _with_launch_of(base.case, head.case)
     if judged is None:
@@ -133,7 +126,7 @@ def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
     if left_out:
         pairs = [(base.case, judged), *((edge, case) for edge, case in zip(base.probes, found, strict=True))]
         if any(_launched(one) != _launched(other) for one, other in pairs):
-            return f"it is launched otherwise than in the base and lacks its edge-size problem {left_out[0].size}", ()
+            return f"its launch differs from the base's and it lacks the edge-size problem {left_out[0].size}", ()
         found = [
             _built_as(judged, case) if case is edge else case for case, edge in zip(found, base.probes, strict=True)
         ]
@@ -141,21 +134,21 @@ def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
 
 
 def differences(known: Sequence[Listed], heads: Mapping[str, Listed]) -> list[str]:
-    """One line per term in which head's cases differ from base's, with how many and the first of them."""
+    """One line per contract term that differs between base and head: the number of cases and the first of them."""
+
+    def contract(listed: Listed) -> Contract:
+        return structs.replace(stated(listed.case), edge_problems=len(listed.probes))
+
     contracts = {}
     for base in known:
-        with suppress(PeakgateError):  # a reference kernel that cannot be read: its case is undecided
+        with suppress(PeakgateError):  # a reference kernel that cannot be read: its case is INCONCLUSIVE
             if head := heads.get(base.case.id):
-                contracts[base.case.id] = _stated(base), _stated(head)
+                contracts[base.case.id] = contract(base), contract(head)
     return summary(contracts, KEPT)
 
 
-def _stated(listed: Listed) -> Contract:
-    return structs.replace(stated(listed.case), edge_problems=len(listed.probes))
-
-
 def _with_launch_of(base: Case, head: Case) -> Case | None:
-    """The base's problem, with the kernel and the launch of head's; None where their arrays are not alike."""
+    """The base's problem with head's kernel and launch; None if their arrays differ."""
     if _arrays(base) != _arrays(head):
         return None
     arrays = iter([argument for argument in base.buffers if _is_array(argument)])
@@ -167,7 +160,7 @@ def _with_launch_of(base: Case, head: Case) -> Case | None:
 
 
 def _built_as(head: Case, base: Case, **launched: Any) -> Case:
-    """The base's problem, with the kernel of head's; launched as the base does unless ``launched`` says otherwise."""
+    """The base's problem with head's kernel; ``launched`` replaces the base's launch, sequence and arguments."""
     data = [buffer for _, buffer in base.stage.constants]
     stage = replace(
         head.stage,
@@ -180,12 +173,12 @@ def _built_as(head: Case, base: Case, **launched: Any) -> Case:
 
 
 def _is_array(argument: Argument) -> bool:
-    """Whether it is input or output; other memory is the kernels' own affair, as values are."""
+    """Whether it is an input or output array; scratch memory and scalars are up to the kernel."""
     return isinstance(argument, Buffer) and argument.role not in (Role.SCRATCH, Role.TEMP)
 
 
 def _arrays(case: Case) -> str:
-    """The reference's arguments and results: roles, types and shapes in order, constants last."""
+    """The reference's arguments and results as text: roles, types and shapes in order, constants last."""
     buffers = [argument for argument in case.arguments if isinstance(argument, Buffer) and _is_array(argument)]
     described = [f"{each.role.value} {each.dtype} {'x'.join(map(str, each.shape))}" for each in buffers]
     described += [f"constant {each.dtype} {'x'.join(map(str, each.shape))}" for _, each in case.stage.constants]
@@ -198,10 +191,10 @@ def _launched(case: Case) -> tuple[object, ...]:
 
 @contextmanager
 def _imports_of(project: Project) -> Iterator[None]:
-    """Import from this project's ``pythonpath`` first, and from nowhere of it afterwards.
+    """Put this project's ``pythonpath`` first on ``sys.path`` for a ``with`` block.
 
-    The change's benchmark tests may import modules of the same names: those that are loaded from the base's
-    ``pythonpath`` are forgotten, so that nobody measures one side's code under the other's name.
+    At its end modules loaded from there are removed from ``sys.modules``: the change's benchmark tests may import
+    modules of the same names, and must get the change's.
     """
     before, known = list(sys.path), set(sys.modules)
     sys.path[:0] = map(str, project.pythonpath)

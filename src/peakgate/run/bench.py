@@ -1,12 +1,12 @@
-"""``peakgate bench``: run the process that measures, watch it, and go on in a fresh one when a kernel takes it down.
+"""``peakgate bench``: start the measuring process, supervise it, and continue in a new process after a fault.
 
-The measuring process says through a pipe which step of which case begins and how long it may take, and hands over each
-finished case, which is journaled. It ends itself after a fault of the GPU; it is killed, with all it started, when a
-step takes too long. The next process finds the finished cases in the journal and takes them over, so that the last one
-writes one whole run file. No case is run in a process of its own: a run without faults starts one process.
+Through a pipe the measuring process reports each step, its case and its time limit, and sends each finished case, which
+the supervisor appends to the journal. The process exits after a GPU fault; it and its children are killed when a step
+exceeds its limit. The next process reads finished cases from the journal, so the last one writes a complete run file.
+Cases share a process: a run without faults starts one.
 
-Cases below their floor are measured again in two fresh processes; a last one takes the median processes' figures over
-and writes the run file. A process of an A/B measures by itself. Options that are none of ours go to pytest.
+Cases below their floor are measured again in two new processes; a last one takes the figures of the median process and
+writes the run file. Processes of an A/B run without a supervisor. Unknown options are passed to pytest.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from peakgate.run.request import Mode, as_arguments
 INSPECTING = frozenset(
     {"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures", "--markers"}
 )
-"""Options of pytest under which nothing is measured, or a person stops the clock."""
+"""Options of pytest with which nothing is measured or a debugger may stop the process: no supervisor, no limits."""
 
 GRACE_S = 10.0
-"""After Ctrl-C a process has so long to save what it measured."""
+"""Time that a process has after Ctrl-C to save its results."""
 
 MOST_UNEXPLAINED = 3
-"""So many processes may end between two cases, where none can be blamed, before the run gives up."""
+"""The run stops once more processes than this have ended outside any case."""
 
 
 @dataclass(slots=True)
@@ -67,10 +67,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a measuring process ended: exit code (negative for a signal), the step it was at, whether that took too long.
+    """How a measuring process ended: exit code (negative for a signal), its last step, whether that timed out.
 
-    ``verdict`` is what it sent last, None where it did not come to an end of its own. ``returned``: pytest came to its
-    end, which a file that calls ``os._exit`` cuts off. ``not_printed`` says why its output did not arrive.
+    ``verdict`` is the run's verdict, None if the process did not send it. ``returned``: ``pytest.main`` returned, which
+    it does not if a file calls ``os._exit``. ``not_printed``: why standard output could not be written, else empty.
     """
 
     code: int
@@ -89,29 +89,21 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     mode = mode_of_environment()
     if mode is not Mode.WHOLE or INSPECTING & set(theirs):
         ours.mode = mode
-        return _unsupervised(ours, theirs, project)
+        from peakgate.run import process  # noqa: PLC0415  (a supervisor does not need it)
+
+        named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
+        saving = [f"{option}={value}" for option, value in named.items() if value is not None]
+        return process.measure([*process.fixed_arguments(project.root, theirs), *as_arguments(ours), *saving, *theirs])
     if ours.seed is None:
-        ours.seed = secrets.randbits(32)  # of every process of the run
-    return _supervised(ours, [*as_arguments(ours), *theirs], project)
-
-
-def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Project) -> int:
-    from peakgate.run import process  # noqa: PLC0415  (a supervisor does without)
-
-    named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
-    saving = [f"{option}={value}" for option, value in named.items() if value is not None]
-    return process.measure([*process.fixed_arguments(project.root, theirs), *as_arguments(ours), *saving, *theirs])
-
-
-def _supervised(ours: argparse.Namespace, arguments: Sequence[str], project: Project) -> int:
-    """One supervised run; ``arguments`` are for pytest. The exit code."""
+        ours.seed = secrets.randbits(32)  # shared by all processes of the run
+    arguments = [*as_arguments(ours), *theirs]
     out = ours.out.absolute() if ours.out else project.out
     json = Path(ours.benchmark_json).absolute() if ours.benchmark_json else None
     places = Places(out, json, storage_folder(ours.benchmark_storage))
     journal = Journal(out)
     supervisor = _Supervisor(ours, project, places, journal)
     try:
-        places.clear()  # before anything can end this run without a verdict
+        places.clear()  # first: a run that ends without a verdict must not leave an older one
         refuse_contradictions(ours, arguments)
         with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
             return supervisor.run(arguments)
@@ -122,10 +114,10 @@ def _supervised(ours: argparse.Namespace, arguments: Sequence[str], project: Pro
 
 @contextmanager
 def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[str, str]]:
-    """The environment that names the copy of the base's tree to the measuring processes, while it is there.
+    """The environment of the measuring processes; with ``--baselines-from`` it names an exported copy of the base.
 
-    They keep temporary files beside it, for a process that is killed cannot remove its own, and bytecode: a tree may
-    hold any beside its sources.
+    Temporary files and bytecode then go to a scratch folder: a killed process cannot remove its temporary files, and
+    bytecode that is committed beside the sources must not be used.
     """
     if ours.baselines_from is None:
         yield os.environ
@@ -138,7 +130,7 @@ def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[s
 
 
 class _Supervisor:
-    """One run over as many measuring processes as it takes; ``uuid`` is the GPU's, None for the emulator."""
+    """One run over as many measuring processes as needed; ``uuid`` is the GPU's, None for the emulator."""
 
     def __init__(self, ours: argparse.Namespace, project: Project, places: Places, journal: Journal) -> None:
         self._ours, self._project, self._places, self._journal = ours, project, places, journal
@@ -175,13 +167,13 @@ class _Supervisor:
                 self.resumable = ended.code != ExitCode.BAD_INPUT and ended.returned
                 if not ended.returned:
                     raise CannotDecide(
-                        f"not measured: {_how(ended)}, without a verdict; look for os._exit in conftest.py, the files "
-                        "of `benchmarks` and what families load",
+                        f"not measured: {_how(ended)}, without a verdict; look for os._exit in conftest.py, in the "
+                        "files of `benchmarks` and in modules that families import",
                         Code.PROCESS,
                     )
-                return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
+                return ended.code or ExitCode.DEFECT  # it has printed the reason itself
             if ended.code == FRESH and (measured := self._measured(ended)):
-                self._journal.append({RESTART: f"{measured[-1]}: took the GPU's context with it"})
+                self._journal.append({RESTART: f"{measured[-1]}: its fault destroyed the CUDA context"})
             else:
                 unexplained += self._blame(ended)
             if unexplained > MOST_UNEXPLAINED:
@@ -189,18 +181,18 @@ class _Supervisor:
             prebuild = prebuild and ended.step.name != "build"
 
     def _measured(self, ended: Ended) -> list[str]:
-        """The cases that a process measured and ended after; without any, a next process would do no better."""
+        """The cases that a process finished, none if it ended within a case; without any, a restart would not help."""
         return [] if ended.step.case else self._journal.cases_since(self._earlier)
 
     def _announce_again(self) -> None:
-        """Say, and journal, which cases the next process measures again; none where it only writes the run file."""
+        """Print and journal how many cases the next process measures again; nothing if it only writes the run file."""
         if below := self._journal.again:
             reported = f"{share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
             warn(reported)
             self._journal.append({RESTART: reported})
 
     def _watch(self, arguments: Sequence[str]) -> Ended:
-        """One measuring process, from its start to its end."""
+        """Run one measuring process until it ends."""
         reading, writing = os.pipe()
         command = [sys.executable, "-P", "-m", "peakgate.run.process", str(os.getpid()), str(self._project.root)]
         from_us = [f"--peakgate-link={writing}", f"--peakgate-journal={self._journal.path}"]
@@ -208,9 +200,9 @@ class _Supervisor:
         from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
         process = subprocess.Popen(
             [*command, *from_us, *arguments],
-            env={**self.environment, **({} if self.uuid else one_blas_thread())},  # of the emulator's, one a processor
+            env={**self.environment, **({} if self.uuid else one_blas_thread())},  # the emulator forks per processor
             pass_fds=(writing, *lock.inherited()),
-            start_new_session=True,  # Ctrl-C is for us; we end what we started
+            start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the process
         )
         os.close(writing)
         try:
@@ -222,7 +214,7 @@ class _Supervisor:
             os.close(reading)
 
     def _blame(self, ended: Ended) -> int:
-        """Journal what became of the case at hand; 1 where there is none to blame."""
+        """Journal a verdict for the case during which the process ended; return 1 if there was none, else 0."""
         step = ended.step
         what = f"{step.case or 'no case'}: {_how(ended)}"
         warn(f"\n{what}; going on in a fresh process")
@@ -230,7 +222,7 @@ class _Supervisor:
         if step.case is None or step.case in self._journal.cases_since(self._earlier):
             return 1
         if ended.timed_out:
-            # Of the emulator wall time says how busy the machine is: what never ends there ends by itself.
+            # In the emulator a timeout may only mean that the machine is busy; it detects endless loops itself.
             verdict = Verdict.TIMEOUT if self.uuid else Verdict.INCONCLUSIVE
             reason = f"{step.name} did not end within {step.limit_s:.0f} s"
         elif -ended.code in FROM_OUTSIDE:
@@ -242,9 +234,9 @@ class _Supervisor:
         return 0
 
     def _finish(self, verdict: dict[str, Any], not_printed: str) -> int:
-        """Publish the run file and the verdict; nothing is published of a run that did not come to its end."""
+        """Publish the run file and the verdict of a finished run; return its exit code."""
         if self._ours.counters and verdict["code"] != ExitCode.INTERRUPTED:
-            from peakgate.run import counters, ncu  # noqa: PLC0415  (a run without them does without)
+            from peakgate.run import counters, ncu  # noqa: PLC0415  (only with --counters)
 
             device = (self._ours.device or "auto") if self.uuid else None
             verdict["counters"] = counters.add(self._places, self._project.root, device)
@@ -264,7 +256,7 @@ class _Supervisor:
 
     @cached_property
     def _key(self) -> dict[str, Any]:
-        """The facts that must be unchanged for a run to be resumed."""
+        """What must be unchanged for ``--resume``: tree, tool, GPU, driver, device, floors and base."""
         tree = inputs.tree(self._project, self._places.out)
         return {
             "commit": tree.commit,
@@ -304,12 +296,15 @@ class _Watched:
                             break
                         for event in self._lines.feed(data):
                             self._take(event)
-                    elif left <= 0:  # what it sent while we were stopped comes first
+                    elif left <= 0:  # only if nothing is left to read: this process may have been stopped itself
                         timed_out = not self._interrupted
                         break
                 except KeyboardInterrupt:
-                    if not self._interrupt():
+                    if self._interrupted:
                         break
+                    self._interrupted = True
+                    self._step = _step("interrupted", GRACE_S)
+                    self._process.send_signal(signal.SIGINT)  # it saves its results
         code = end_group(self._process, 0.0 if timed_out else GRACE_S)
         return Ended(code, self._step, timed_out, self._interrupted, self._verdict, self._returned, self._not_printed)
 
@@ -332,31 +327,22 @@ class _Watched:
             if CASE in event and not self._interrupted:
                 self._step = _step("the end of a case", HOST_LIMIT_S)
 
-    def _interrupt(self) -> bool:
-        """Ask the process to save what it has; False when that was asked already."""
-        if self._interrupted:
-            return False
-        self._interrupted = True
-        self._step = _step("interrupted", GRACE_S)
-        self._process.send_signal(signal.SIGINT)
-        return True
-
 
 def _step(name: str, limit_s: float, case: str | None = None) -> Step:
     return Step(name, case, limit_s, time.monotonic() + limit_s)
 
 
 def _refused(ended: Ended) -> bool:
-    """Whether a process ended in good order and without a verdict: bad input, nothing to measure with, our defect."""
+    """Whether a process exited by itself without a verdict: bad input, no device, or a defect of Peakgate."""
     if ended.timed_out or ended.code < 0 or ended.code in (FRESH, AGAIN):
         return False
     return ended.step.case is None or ended.code == ExitCode.DEFECT
 
 
 def _how(ended: Ended) -> str:
-    """How a process ended, in words."""
+    """How a process ended, as a phrase."""
     if ended.timed_out:
         return f"{ended.step.name} took longer than {ended.step.limit_s:.0f} s, its process was killed"
     if ended.code < 0:
         return f"its process was ended by {signal.Signals(-ended.code).name} during {ended.step.name}"
-    return f"its process ended itself with exit code {ended.code} during {ended.step.name}"
+    return f"its process exited with code {ended.code} during {ended.step.name}"

@@ -1,4 +1,7 @@
-"""Every kernel: proven right, then timed, then compared with its floor; in an A/B also what came of its other build."""
+"""The tests of a run: each kernel case is proven, timed and compared with its floor.
+
+In an A/B a second test reports the result of the case's other build.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of each test that uses ``gpu_benchmark`` in a run of ``peakgate bench``."""
+"""Selects the tests that use ``gpu_benchmark`` on a callable, and keeps a result for each."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 TESTS_PLUGIN_NAME, CASES_PLUGIN_NAME = "peakgate-benchmark-tests", "peakgate-case-tests"
 
 SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
-"""With which a test ends itself without having failed."""
+"""Exceptions with which a test ends without having failed."""
 
 
 class BenchmarkTests:
-    """The plug-in of a run that collects benchmark tests; one of ``peakgate bench`` leaves every other test out.
+    """The plug-in for benchmark tests; in a run of ``peakgate bench`` it deselects all other tests.
 
-    ``ids`` are the case ids of the tests that were collected, by node id. ``collecting`` is that run's alone.
+    ``ids`` are the case ids of the collected tests, by node id. ``collecting`` is None under plain pytest.
     """
 
     def __init__(self, run: BenchRun, collecting: Collecting | None) -> None:
@@ -54,7 +54,7 @@ class BenchmarkTests:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Benchmark tests name files from the change's folder, families of the base from the base's."""
+        """Run benchmark tests in the user's working directory; the run itself may work in the base's tree."""
         with contextlib.chdir(config.here() if item.nodeid in self.ids else Path.cwd()):
             return (yield)
 
@@ -69,11 +69,11 @@ class BenchmarkTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
+        """Keep kernel and benchmark tests, with ``--cases`` only those listed; ``-k`` matches case ids."""
         bench, listed = self._collecting, self._run.choose()[1] if self._run.request.cases else None
         kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
         try:
-            refused: dict[str, str] = {} if bench is None else bench.refused  # plain pytest fails such a test by itself
+            refused: dict[str, str] = {} if bench is None else bench.refused  # plain pytest reports such tests itself
             self.ids.update(case_ids(items, kernels, refused))
             if bench:
                 self._check_names(kernels, some_unknown=bench.some_skipped or bool(bench.refused))
@@ -91,7 +91,7 @@ class BenchmarkTests:
                     foreign += FIXTURE not in getattr(item, "fixturenames", ())
                     dropped.append(item)
                 elif family_case(item) is not None:
-                    kept.append(item)  # else our own test measures what it names
+                    kept.append(item)  # a test with @cases and no case: `test_kernel` measures its families
                 continue
             wanted = case_id is None or listed is None or case_id in listed
             (kept if wanted else dropped).append(item)
@@ -105,7 +105,7 @@ class BenchmarkTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
-        """Take over what an earlier process of this run measured, instead of running the test again."""
+        """Use the result of an earlier process of this run, if there is one, instead of running the test."""
         fixture = self._used.get(pyfuncitem.nodeid)
         known = self._run.store.take_over(case_of(pyfuncitem.nodeid)) if fixture is not None else None
         if fixture is None or known is None:
@@ -118,13 +118,13 @@ class BenchmarkTests:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep what came of a test. One that fails is WRONG where an assertion does, else INCONCLUSIVE.
+        """Keep the result of a test. A failed assertion is WRONG, any other failure INCONCLUSIVE.
 
-        What the fixture found stands, whether the test is skipped or expected to fail (xfail) or not.
+        A failing verdict of the fixture counts even if the test is then skipped or marked xfail.
         """
         report = yield
         if call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault):
-            report.longrepr = f"{item.nodeid}: {call.excinfo.value}"  # where in our code it was noticed helps nobody
+            report.longrepr = f"{item.nodeid}: {call.excinfo.value}"  # without Peakgate's own traceback
         benchmark = item.funcargs.get("benchmark") if isinstance(item, pytest.Function) else None
         ours = FIXTURE in getattr(item, "fixturenames", ())
         if ours and isinstance(benchmark, BenchmarkFixture) and benchmark.stats is None:
@@ -133,7 +133,7 @@ class BenchmarkTests:
         if case_id is None:
             return report
         if call.when == "teardown" and report.failed and call.excinfo is not None:
-            self._fails_afterwards(item, f"the test fails after its end: {_error_of(call.excinfo)}")
+            self._fails_afterwards(item, f"the test's teardown fails: {_error_of(call.excinfo)}")
         if item.nodeid in self._done or not (report.failed or report.skipped or call.when == "call"):
             return report
         self._done.add(item.nodeid)
@@ -151,7 +151,7 @@ class BenchmarkTests:
             )
             report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
         elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILING:
-            judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes where it must fail: xfail(strict=True)")
+            judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes and was expected to fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
         if outcome is not None:
             self._run.store.keep(outcome)
@@ -163,7 +163,7 @@ class BenchmarkTests:
         return report
 
     def _keep_skip(self, item: pytest.Item, reason: str) -> None:
-        """Keep why a test that measured nothing was skipped."""
+        """Keep the reason why a test was skipped before it measured anything."""
         case = case_of(item.nodeid)
         reason = reason.removeprefix(f"{case.id}: ")
         if case.id in self._run.before.again:  # a skip does not undo that it was below its floor
@@ -175,9 +175,9 @@ class BenchmarkTests:
     def _failed(
         self, item: pytest.Item, outcome: Outcome | None, error: pytest.ExceptionInfo[BaseException]
     ) -> Outcome:
-        """The outcome of a test that raised: its own where that fails already.
+        """The outcome of a test that raised; ``outcome`` itself if its verdict already fails.
 
-        WRONG where the test itself compared something: an assertion, but for one within the callable.
+        WRONG if the test's own assertion failed. An assertion within the callable is INCONCLUSIVE.
         """
         fixture = self._used.get(item.nodeid)
         of_callable = fixture is not None and fixture.raised is error.value
@@ -201,7 +201,7 @@ class BenchmarkTests:
         return _unmeasured(item, outcome, judgement)
 
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
-        """Leave a case undecided whose fixtures fail after its test, unless its own verdict fails."""
+        """Make a case INCONCLUSIVE whose fixtures fail in teardown, unless its verdict already fails."""
         case, entries = case_of(item.nodeid), self._run.store.entries
         if any(entry["case"] == case.id and entry["verdict"] in FAILING for entry in entries):
             return
@@ -214,12 +214,12 @@ class BenchmarkTests:
             self._run.store.keep(_unmeasured(item, fixture.outcome, judgement))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """A test that is over, or was taken over or skipped, is not answerable for what happens afterwards."""
+        """Stop attributing crashes to a test that has ended."""
         if nodeid in self._used:
             self._run.session.steps.expect("the end of a case", HOST_LIMIT_S, None)
 
     def _refuse(self, refused: Mapping[str, str], config: pytest.Config) -> None:
-        """Let the run have an undecided case for each test or file that is none; only a note where some are chosen."""
+        """Add an INCONCLUSIVE case for each test or file that was refused; with ``-k``, ``-m``, ``--cases`` a note."""
         run, chosen = self._run, config.option.keyword or config.option.markexpr or self._run.request.cases
         for case_id, reason in refused.items():
             if chosen:
@@ -229,7 +229,10 @@ class BenchmarkTests:
                 run.refused_tests.append(RefusedCase(family, name, reason))
 
     def _check_names(self, kernels: Collection[str], *, some_unknown: bool) -> None:
-        """A floor under a misspelt name protects nothing; names of a skipped module or refused family are unknown."""
+        """Raise PeakgateError if a floor or ``--cases`` names a case that does not exist.
+
+        Floors are not checked if a module was skipped or a family refused: their cases are unknown.
+        """
         known = {*kernels, *self.ids.values()}
         unknown = some_unknown or any(each.whole for each in self._run.known.refused)
         if not unknown and self._run.session.floors.present:
@@ -242,35 +245,35 @@ class BenchmarkTests:
 
 
 def _error_of(raised: pytest.ExceptionInfo[BaseException]) -> str:
-    """Type and message of an error in one line."""
     if isinstance(raised.value, pytest.FixtureLookupError):
         return f"no fixture {raised.value.argname!r}"
     return " ".join(raised.exconly().split())
 
 
 def _advice(error: BaseException) -> str:
-    """What to do about a graph of autograd's that was made before the call and whose tensors could not be seen."""
+    """What to do about PyTorch's in-place error: buffers are refilled between calls, which an older graph forbids."""
     if "modified by an inplace operation" not in str(error):
         return ""
     return (
-        "; elements change between calls: make the graph in the callable, hold its result in a variable, or fresh=False"
+        "; input buffers are refilled between calls: build the autograd graph in the callable, keep its result in a "
+        "variable, or set fresh=False"
     )
 
 
 def _unmeasured(item: pytest.Item, outcome: Outcome, judgement: Judgement) -> Outcome:
-    """The outcome of a test whose measurement does not count, which its benchmark must not show either."""
+    """The outcome without figures, which pytest-benchmark's table must not show either."""
     item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
     return replace(outcome, judgement=judgement, metrics=None, samples=None)
 
 
 def _is_async(item: pytest.Item) -> bool:
-    """Whether pytest alone does not run it."""
+    """Whether it is an ``async def``, which pytest does not run without a plug-in."""
     function = getattr(item, "obj", None)
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
-    """Let benchmark tests take part in a run; one of ``peakgate bench`` ends at what cannot be collected."""
+    """Register the plug-ins for benchmark tests and for tests of cases."""
     collecting = None if run.plain else Collecting(ends=False)
     if collecting is not None:
         pytest_config.pluginmanager.register(collecting)
@@ -281,7 +284,7 @@ def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
 
 
 class SkippedWithoutGpu:
-    """Without a GPU, skip a test that a GPU framework stops, with that framework's message."""
+    """Without a GPU, skip a test that fails in a GPU framework, with that framework's message."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:

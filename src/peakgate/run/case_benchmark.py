@@ -1,4 +1,4 @@
-"""``gpu_benchmark`` in a test that has a case of a kernel family: ``gpu_benchmark(case)`` measures and judges it."""
+"""``gpu_benchmark`` in a test of kernel cases: ``gpu_benchmark(case)`` measures and judges the test's case."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from peakgate.spec.case import Case
 
 
 class CaseBenchmark:
-    """The fixture of one test; ``case`` is what it is parametrized with, ``entry`` what came of it.
+    """The fixture of one test; ``entry`` is the result of its case, None before the measurement.
 
     ``group`` and ``extra_info`` are those of pytest-benchmark's fixture, ``benchmark``.
     """
@@ -47,9 +47,9 @@ class CaseBenchmark:
         return info
 
     def __call__(self, *given: object) -> None:
-        """Measure the case, and show it in pytest-benchmark's table; the test fails where the verdict does.
+        """Measure the case and show it in pytest-benchmark's table. The test fails if the verdict does.
 
-        The test is skipped where this device cannot run the case.
+        The test is skipped if this device cannot run the case.
         """
         case = self._case
         if len(given) != 1 or given[0] is not case or self.entry is not None:
@@ -64,11 +64,11 @@ class CaseBenchmark:
             if refusal := run.session.device.refusal(case):
                 run.store.skipped[case.id] = refusal
                 pytest.skip(f"{case.id}: {refusal}")
-            # What --benchmark-group-by=param:block sees.
+            # For --benchmark-group-by=param:block.
             axes = {"stage": case.stage.name, "size": case.size, "block": case.block, "variant": case.variant}
             benchmark.params = axes
         benchmark.group = benchmark.group or case.family
-        benchmark.fullname = f"peakgate::test_kernel[{case.id}]"  # by which runs are compared, whatever test it was
+        benchmark.fullname = f"peakgate::test_kernel[{case.id}]"  # runs are compared by it, whichever test measured
         users = dict(benchmark.extra_info)
         self.entry, times_us = run.measure(case)
         replay(benchmark, self._timer, times_us, self.entry | users)
@@ -76,7 +76,7 @@ class CaseBenchmark:
 
 
 class CaseTests:
-    """The plug-in that holds a test to what came of its case, whatever the test does with it."""
+    """The plug-in that fails a test whose case has a failing verdict, even if the test catches the error."""
 
     def __init__(self, run: BenchRun) -> None:
         self._run = run
@@ -93,7 +93,10 @@ class CaseTests:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Fail a test that hides its verdict or measures nothing; what fails after its measurement does not count."""
+        """Fail a test that hides a failing verdict or measures nothing.
+
+        A test that fails after its measurement makes its case INCONCLUSIVE.
+        """
         report = yield
         case, fixture = family_case(item), self._used.get(item.nodeid)
         if case is None:

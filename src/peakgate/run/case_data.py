@@ -1,4 +1,4 @@
-"""Cases as JSON and back: the cases of a change's own process are data, checked member by member."""
+"""Cases as JSON and back: cases listed by the change's own process are read as data, checked member by member."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy as np
 from peakgate.spec.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.spec.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
 
-FUNCTION_KEY = "function"  # in place of a function of the family: a reference, or one that makes input data
+FUNCTION_KEY = "function"  # stands for a function of the family: a reference, or one that generates input data
 
 RECORDS: dict[str, type] = {
     kind.__name__: kind
@@ -28,15 +28,15 @@ RECORDS: dict[str, type] = {
         *(Scalar, Struct, TensorMapArgument, StridedMapArgument),
     )
 }
-# A number does for another, and as the text of a macro's value: families may give these.
+# Families may give an int for a float and the reverse, and a number as the value of a macro.
 _TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}
 NAMED: dict[str, Callable[[str], object]] = {"Role": Role, "Tier": Tier}
 
 
 def as_data(value: object) -> Any:
-    """A record as JSON: an object with its type's name as the one key, tuples as lists.
+    """A record as JSON: an object whose only key is the name of its type; tuples become lists.
 
-    A function is FUNCTION_KEY with a number, which is that of all functions that equal it.
+    A function becomes FUNCTION_KEY with a number; equal functions have the same number.
     """
     if isinstance(value, tuple | list):
         return [as_data(member) for member in value]
@@ -68,9 +68,10 @@ def _known_number(_: Any) -> int:
 
 
 def as_record(data: Any, inside: Path) -> Any:
-    """The inverse of ``as_data``, with OfFunction for functions; otherwise TypeError, ValueError or KeyError.
+    """The inverse of ``as_data``, with OfFunction for functions.
 
-    Of files only those in the folder ``inside`` are taken, links out of it are not.
+    Raises TypeError, ValueError or KeyError for anything else, and ValueError for a path that resolves to a file
+    outside the folder ``inside``.
     """
     if isinstance(data, list):
         return tuple(as_record(each, inside) for each in data)
@@ -93,7 +94,6 @@ def as_record(data: Any, inside: Path) -> Any:
 
 @cache
 def _path_inside(path: Path, folder: Path) -> Path:
-    """The path, if it names something in the folder; ValueError otherwise."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{path} is outside {folder}")
     return path
@@ -105,7 +105,7 @@ def _members(kind: Any) -> tuple[str, ...]:
 
 
 Fits = Callable[[object], bool]
-"""Whether a value is of an annotated type."""
+"""A test of a value: whether it is of an annotated type."""
 
 
 @cache
@@ -114,7 +114,7 @@ def _kinds(name: str) -> dict[str, Fits]:
 
 
 def _of_kind(kind: Any) -> Fits:
-    """The test of a value for a type; made once per member of a record, since a project has thousands of cases."""
+    """The test of a value for a type; made once per member of a record, for speed with thousands of cases."""
     origin, members = get_origin(kind), get_args(kind)
     if origin in (types.UnionType, typing.Union):
         several = [_of_kind(each) for each in members]
@@ -145,10 +145,10 @@ def _tuple_of(members: tuple[Any, ...]) -> Fits:
 
 @dataclass(frozen=True, slots=True)
 class OfFunction:
-    """Placeholder of a function in a record, until the supplier's replaces it; equal functions have one number."""
+    """Placeholder for a function in a record that was read; equal functions have the same number."""
 
     number: int
 
     def __call__(self, _: Any, __: object) -> Array:
-        """Not to be called: a record that was read has its own functions."""
+        """Never called: ``listing`` replaces it by the family's function."""
         raise AssertionError

@@ -1,4 +1,4 @@
-"""Which tests use ``gpu_benchmark``, by which case ids, and what is said of a file that cannot be collected."""
+"""Collects the tests that use ``gpu_benchmark``, with their case ids; one error line per file that pytest cannot."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.spec.recorded import case_parts
 
 CASES_MARKER = "peakgate_cases"
-"""What ``peakgate.suite.cases`` marks a test with."""
+"""The marker that ``peakgate.suite.cases`` puts on a test."""
 CONFTEST = "conftest.py"
 
 
 def pytest_arguments(project: Project) -> list[str]:
-    """The arguments with which pytest collects the project's benchmark tests, and those that a user names.
+    """The arguments with which pytest collects the project's benchmark tests.
 
-    The project's conftest files, ``pythonpath`` and ``plugins`` apply; the rest of its pytest settings does not.
+    The project's conftest files, ``pythonpath`` and ``plugins`` apply; its other pytest settings do not.
     """
     ignored = ("Benchmark fixture was not used at all", "Not saving anything")
     filters = "\n".join(f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored)
     arguments = [*map(str, project.benchmarks), f"--confcutdir={project.root}"]
-    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={filters}"]  # strictness is for our own tests
+    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={filters}"]  # bench.toml turns warnings into errors
     arguments += ["-o", "python_files=test_*.py bench_*.py", "-o", "python_functions=test_* bench_*"]
     return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
 
 
 def prepend(project: Project) -> None:
-    """Let families, benchmark tests and plug-ins import from the project's ``pythonpath``."""
+    """Put the project's ``pythonpath`` first on ``sys.path``."""
     for folder in reversed(project.pythonpath):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
@@ -46,16 +46,16 @@ def prepend(project: Project) -> None:
 def case_ids(
     items: Sequence[pytest.Item], taken: Collection[str] = (), refused: dict[str, str] | None = None
 ) -> dict[str, str]:
-    """Node id to case id of the tests of callables; PeakgateError where two ids are spelled alike.
+    """Node id to case id of the tests of callables. Raises PeakgateError if two have the same case id.
 
-    A test whose settings are wrong is left out and goes to ``refused``, case id to reason; without, it is an error too.
+    A test with invalid settings is left out and added to ``refused``, case id to reason; without ``refused`` it raises.
     """
     found: dict[str, str] = {}
     owners = dict.fromkeys(taken, "a kernel family")
     for item in items:
         if FIXTURE not in getattr(item, "fixturenames", ()) or item.get_closest_marker(CASES_MARKER) is not None:
             continue
-        from peakgate.callables.settings import given_by  # noqa: PLC0415  (families alone do without)
+        from peakgate.callables.settings import given_by  # noqa: PLC0415  (not needed for families)
 
         case_id = case_of(item.nodeid).id
         try:
@@ -76,9 +76,9 @@ def case_ids(
 
 
 def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
-    """The case ids of the project's benchmark tests, which are collected and not run.
+    """The case ids of the project's benchmark tests, collected without running them.
 
-    PeakgateError if one cannot be collected, or its id is taken. Output during collection goes to stderr.
+    Raises PeakgateError if one cannot be collected or its id is taken. Output during collection goes to stderr.
     """
     if not project.benchmarks:
         return []
@@ -95,9 +95,9 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
 
 
 class Collecting:
-    """A plug-in that ends the collection at what cannot be collected: ``problem``, one line about it.
+    """A plug-in that stops the collection at the first error and keeps it as ``problem``, one line.
 
-    With ``ends`` False a test file costs itself alone: ``refused`` has its case id, and that line.
+    With ``ends`` False a test file with an error is skipped, and ``refused`` maps its case id to that line.
     """
 
     problem: str | None = None
@@ -112,15 +112,16 @@ class Collecting:
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         try:
-            with contextlib.chdir(config.here()):  # not where the base's families work
+            with contextlib.chdir(config.here()):  # the run itself may work in the base's tree
                 report = yield
         except SystemExit as exited:
             self._refuse(collector, exited, _described(exited))
             return pytest.CollectReport(collector.nodeid, "passed", None, [])
-        if report.failed:  # before pytest keeps the report, whose traceback it would print
+        if report.failed:  # pytest would print the traceback of a report that it gets
             call: pytest.CallInfo[object] | None = vars(report).get("call")
             error = call.excinfo.value if call is not None and call.excinfo is not None else None
-            self._refuse(collector, error, _last_line(str(report.longrepr)))
+            lines = [line.removeprefix("E").strip() for line in str(report.longrepr).splitlines() if line.strip()]
+            self._refuse(collector, error, _advised(" ".join(lines[-1:]).removeprefix("_pytest.outcomes.")))
             return pytest.CollectReport(collector.nodeid, "passed", None, [])
         self.some_skipped |= report.skipped
         return report
@@ -141,7 +142,7 @@ class Collecting:
 
 
 def not_loaded(error: BaseException) -> BaseException:
-    """The error with which a conftest file ends pytest's start, as a PeakgateError; any other as it is."""
+    """A PeakgateError for an error that a conftest file raised while pytest started; any other error unchanged."""
     if not (_of_conftest(error) or isinstance(error, SystemExit)):
         return error
     cause = _cause(error)
@@ -156,12 +157,12 @@ def not_loaded(error: BaseException) -> BaseException:
 
 
 def _of_conftest(error: BaseException) -> Path | None:
-    """The conftest file that an error of pytest is about, for which it has no public name; None for another error."""
+    """The conftest file that could not be imported, None for another error; pytest's type for it is not public."""
     return Path(vars(error)["path"]) if type(error).__name__ == "ConftestImportFailure" else None
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What a file raised while it was imported, within pytest's error about it."""
+    """The error that a file raised while it was imported, unwrapped from pytest's."""
     if _of_conftest(error):
         cause: BaseException = vars(error)["cause"]
         return cause
@@ -169,14 +170,8 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _described(error: BaseException) -> str:
-    """Type and message of an error in one line, and what to do about a module that is not there."""
+    """Type and message of an error in one line, with advice if a module is missing."""
     return _advised(described(error))
-
-
-def _last_line(report: str) -> str:
-    """The error of a collection report, and what to do about a module that is not there."""
-    lines = [line.removeprefix("E").strip() for line in report.splitlines() if line.strip()]
-    return _advised(" ".join(lines[-1:]).removeprefix("_pytest.outcomes."))
 
 
 def _advised(reported: str) -> str:
@@ -188,7 +183,7 @@ def _advised(reported: str) -> str:
 
 
 class Listing(Collecting):
-    """A plug-in that keeps the ids of the tests that were collected; no run begins."""
+    """A plug-in that keeps the case ids of the collected tests; no run begins."""
 
     def __init__(self, kernels: Collection[str]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""``peakgate bench --counters``: hardware counters of the run's kernel cases, in its run file before that is published.
+"""``peakgate bench --counters``: adds hardware counters of the kernel cases to the run file before it is published.
 
-They are read after the run, by processes of their own: no time and no verdict depends on them. What keeps them from
-being read is one line, and the run stands.
+They are read after the run, in separate processes: no time and no verdict depends on them. If they cannot be read, one
+line says why and the run counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DRAM = "dram__bytes_{}.sum"
 _OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
 
-# Operations of each instruction of a thread, as Nsight Compute's rooflines have them.
+# Operations per instruction and thread, as in Nsight Compute's rooflines.
 _EXECUTED = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 _PLAIN = {"ffma": 2, "fadd": 1, "fmul": 1, "dfma": 2, "dadd": 1, "dmul": 1}
 _HALVES = {"hfma": 4, "hadd": 2, "hmul": 2}
@@ -60,11 +60,11 @@ ASKED = (((), (*_EVERYWHERE, *_TENSOR_OPERATIONS)), ((), _EVERYWHERE))
 
 
 def add(places: Places, root: Path, device: str | None) -> dict[str, Any]:
-    """Read the counters of the cases of a run that is staged, add them to its files, and print what came of it.
+    """Read the counters of a staged run's cases, add them to its files, and print notes and problems.
 
-    ``device`` is the ``--device`` of the run, None for the emulator. The report as JSON.
+    ``device`` is the ``--device`` of the run, None for the emulator. Returns the report as JSON.
     """
-    remove_output(places.out / FOLDER)  # what an earlier run left
+    remove_output(places.out / FOLDER)  # of an earlier run
     staged: dict[Path, dict[str, Any]] = {
         path: json.loads(content) for path in places.staging.rglob("*.json") if (content := path.read_bytes())
     }
@@ -73,7 +73,7 @@ def add(places: Places, root: Path, device: str | None) -> dict[str, Any]:
     program, found, report = ncu.find(), dict[str, CaseCounters](), CountersReport()
     if device is None or program is None:
         report.problem = EMULATED if device is None else ncu.NO_NCU
-    for cold in (True, False):  # else a launch finds what the one before it left in the caches
+    for cold in (True, False):  # ncu flushes the caches before each kernel, or leaves them as they are
         cases = [case for case, entry in entries.items() if (entry["state"] == "cold") == cold]
         if device is None or program is None or report.problem or not cases:
             continue
@@ -111,9 +111,9 @@ def add(places: Places, root: Path, device: str | None) -> dict[str, Any]:
 
 
 def case_counters(kernels: Sequence[ncu.Counters], math: str) -> CaseCounters:
-    """The record of a launch of these kernels; ``math`` is the type of the case's operations.
+    """The counters of a launch of these kernels; ``math`` is the type of the case's operations.
 
-    Where ncu has no counter of tensor cores' operations, those of a case on them are not known.
+    ``executed_flops`` is None for a case on tensor cores if ncu cannot count their operations.
     """
     of_launch = ncu.of_launch(kernels)
 

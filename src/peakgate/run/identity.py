@@ -1,19 +1,16 @@
-"""``python -m peakgate.run.identity``: what each case of a project is, without running a kernel on a GPU.
+"""``python -m peakgate.run.identity``: prints the contract of each case of a project, without running a kernel.
 
-The project's families are imported by another process (``listing``): a change could say here what it likes.
+The project's families are imported by another process (``listing``), so that a change cannot alter what is printed.
 
-Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
+One JSON object by case id, for the first GPU or the architecture given by ``--capability 9.0``:
 
-- the case's contract (``spec.contract``), without the terms that are not known: ``code`` is missing where the kernel
-  does not compile, with the reason as ``problem``, and where there is none. A case of the device's own operations has
-  ``operation`` and ``library``, a benchmark test ``operation`` alone: nothing says whether it changed. A case that its
-  family does not describe has no term but its ``problem``; all that a family does not describe, and whose ids are not
-  known, is ``family.family.py``.
-- with ``--changed FILE``, without the terms that functions of a family give, where these are known to give what they
-  gave before.
-- with ``--terms``, the same of the cases of all tiers, without compiling.
-- with ``--built FILE``, what the compiler makes of the cases that the file lists, one id per line: cubin, entry,
-  resources.
+- the case's contract (``spec.contract``) without unknown terms. ``code`` is missing if the kernel does not compile,
+  with the reason as ``problem``. A library call has ``operation`` and ``library``. A benchmark test has only
+  ``operation``: whether it changed is unknown. A case that its family does not describe has only its ``problem``; if
+  the case ids are unknown too, the entry is ``family.family.py``.
+- with ``--changed FILE``, without the terms that a family's functions compute, unless a changed file may affect them.
+- with ``--terms``, the same for the cases of all tiers, without compiling.
+- with ``--built FILE``, the compiled code of the cases that the file lists, one id per line: cubin, entry, resources.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -48,16 +45,16 @@ from peakgate.spec.contract import DIGITS, Contract, digest, kernel_text, saved_
 
 MOST_DATA_BYTES = 1 << 30
 MOST_BYTES, MOST_FLOPS = 4 << 20, 1 << 28
-"""Of a case whose reference is evaluated at its own size too: NumPy takes some 30 ms, and a project has hundreds."""
+"""A case up to this size has its reference evaluated at its own size too, which takes NumPy some 30 ms."""
 
 
 def identities(
     listed: Sequence[Listed], capability: tuple[int, int], changed: Iterable[Path] | None = None
 ) -> dict[str, Contract]:
-    """Case id to contract, of those of the cases that an architecture can run.
+    """Case id to contract, for the cases that the architecture can run.
 
-    One whose reference fails on its edge-size problems is not described: nothing can show what it is. Where it is known
-    which files ``changed``, only functions that may read one are called; the terms of others are not known.
+    A case whose reference fails on its edge-size problems has only its ``problem``. With ``changed`` files, only
+    functions that may read one of them are called; the terms that others compute are left out.
     """
     runnable = [each for each in listed if each.case.stage.runs_on(capability)]
 
@@ -73,9 +70,12 @@ def identities(
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         made = pool.map(code, builds.values())
         digests, touched = _Digests(), owners(changed, {each.folder for each in listed if each.folder})
-        contracts = [  # while other processes compile
-            _contract_or_problem(each, digests if touched & {None, each.folder} else None) for each in runnable
-        ]
+        contracts = []  # while the pool compiles
+        for each in runnable:
+            try:
+                contracts.append(_contract(each, digests if touched & {None, each.folder} else None))
+            except Exception as error:  # of a family's functions; a run reports it, with its place
+                contracts.append(Contract(problem=described(error)))
         codes = dict(zip(builds, made, strict=True))
     return {
         each.case.id: structs.replace(found, **codes[each.case.build]) if found.described else found
@@ -90,7 +90,7 @@ def terms(listed: Iterable[Listed]) -> dict[str, Contract]:
 
 
 def _contract(listed: Listed, digests: _Digests | None) -> Contract:
-    """All terms but the machine code and the library; without ``digests`` none that a family's function gives."""
+    """All terms but machine code and library; without ``digests``, none that a family's function computes."""
     case, problems = listed.case, listed.probes
     constants = [(name, repr(buffer)) for name, buffer in case.stage.constants]
     launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in (case, *problems)]
@@ -111,25 +111,17 @@ def _contract(listed: Listed, digests: _Digests | None) -> Contract:
     )
 
 
-def _contract_or_problem(listed: Listed, digests: _Digests | None) -> Contract:
-    """The contract; of a case whose family's own functions fail the reason alone."""
-    try:
-        return _contract(listed, digests)
-    except Exception as error:  # a run reports it, with its place
-        return Contract(problem=described(error))
-
-
 class _Digests:
-    """Digests of what functions give, each made once for all cases that have equal functions and inputs."""
+    """Digests of what a family's functions return, computed once for all cases with equal functions and inputs."""
 
     def __init__(self) -> None:
         self._of_edges: dict[tuple[Case, ...], str] = {}
         self._expected: dict[Any, bytes] = {}
 
     def of_edges(self, listed: Listed) -> str:
-        """A digest of a case's edge-size problems: the size of each and what is expected of it.
+        """A digest of a case's edge-size problems: the size of each and its expected output.
 
-        Of a reference function that is its output, of saved arrays the files, of a reference kernel its source and
+        For a reference function that is its output, for saved arrays the files, for a reference kernel its source and
         launches.
         """
         if listed.probes not in self._of_edges:
@@ -142,13 +134,13 @@ class _Digests:
         return self._of_edges[listed.probes]
 
     def at_size(self, case: Case) -> str | None:
-        """A digest of what is expected of the case itself; None where NumPy would take long: it is for review."""
+        """A digest of the expected output at the case's own size; None if NumPy would take long."""
         if not callable(case.reference) or case.buffer_bytes > MOST_BYTES or case.work.flops > MOST_FLOPS:
             return None
         return _digest_or_failure(lambda: self._of_expected(case))
 
     def _of_expected(self, problem: Case) -> bytes:
-        """Of the outputs by the reference function, then the magnitudes by the family's ``scale``, if it has one."""
+        """Digest of the reference function's outputs and of the magnitudes that the family's ``scale`` computes."""
         functions = [each for each in (problem.reference, problem.scale) if callable(each)]
         if not functions:
             return b""
@@ -171,7 +163,7 @@ def _digest_of(arrays: Iterable[Any]) -> bytes:
 
 
 def _digest_of_data(case: Case) -> str | None:
-    """A digest of the input data of the case itself that functions make; None where none does, or it is too large."""
+    """A digest of input data that functions generate at the case's own size; None if there is none or it is large."""
     made = [buffer for buffer in case.inputs if callable(buffer.data) and buffer.nbytes <= MOST_DATA_BYTES]
     return _digest_or_failure(lambda: _digest_of(input_array(np, buffer, 0) for buffer in made)) if made else None
 
@@ -179,14 +171,14 @@ def _digest_of_data(case: Case) -> str | None:
 def _digest_or_failure(digest: Callable[[], bytes]) -> str:
     try:
         return digest().hex()[:DIGITS]
-    except (Exception, MemoryError) as error:  # a run meets it again and reports it
+    except (Exception, MemoryError) as error:  # a run reports it
         return f"fails: {type(error).__name__}"
 
 
 def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
-    """One case, built for a compute capability."""
+    """The compiled code of one case for a compute capability: cubin, entry, resources, launch; or its problem."""
     if case.stage.operation is not None:
-        return {"problem": "an operation of the device, with no machine code of the project"}
+        return {"problem": "a library call: the project has no machine code of it"}
     try:
         made = cubin(case.stage, case.defines, capability)
     except BuildError as error:
@@ -202,41 +194,40 @@ def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
 
 
 def listed_in(path: Path) -> list[Case]:
-    """The project's cases that a file lists, in its order; ids of others are passed over."""
+    """The project's cases that a file lists, in its order; unknown ids are ignored."""
     known, _ = listing.listed(config.current().root, Scale.BENCH)
     return [known[name].case for name in path.read_text(encoding="utf-8").split() if name in known]
 
 
 def main(arguments: list[str]) -> int:
-    """Print what was asked for; exit 2 on bad input."""
+    """Print the requested JSON; exit 2 on bad input."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.run.identity", description=__doc__)
     parser.add_argument("--tier", default="gate", choices=[tier.value for tier in Tier])
     parser.add_argument(
         "--capability", default=None, help="compute capability, such as 9.0 (default: of the first GPU)"
     )
-    parser.add_argument("--terms", action="store_true", help="what every case promises, of any tier")
+    parser.add_argument("--terms", action="store_true", help="the contracts of all tiers, without compiling")
     parser.add_argument(
         "--changed",
         type=Path,
         metavar="FILE",
-        help="call only functions of families that may read one of the files named in FILE, by their paths in the "
-        "repository, each but the first after a NUL: it is known what others give",
+        help="call only functions of families that may read one of the files named in FILE: paths in the repository, "
+        "separated by NUL",
     )
-    parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
+    parser.add_argument("--built", type=Path, metavar="FILE", help="the compiled code of the cases that FILE lists")
     options = parser.parse_args(arguments)
     try:
-        found = _all_terms() if options.terms else _asked_for(options)
+        if options.terms:
+            every, refused_cases = listing.listed(config.current().root, Scale.BENCH)
+            for each in refused_cases:
+                raise PeakgateError.repeated(each.reason)
+            found: Mapping[str, Any] = terms(every.values())
+        else:
+            found = _asked_for(options)
     except PeakgateError as error:
         return refused(error)
     print(json.dumps(to_builtins(found, enc_hook=np.generic.item), indent=1))
     return ExitCode.OK
-
-
-def _all_terms() -> dict[str, Contract]:
-    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
-    for each in refused_cases:
-        raise PeakgateError.repeated(each.reason)
-    return terms(listed.values())
 
 
 def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
@@ -244,31 +235,23 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
     listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier))
-    found = identities(list(listed.values()), capability, _changed(options.changed))
+    changed = None
+    if options.changed is not None:
+        names = options.changed.read_text(encoding="utf-8", errors="surrogateescape").split("\0")
+        changed = [tree_of(config.current().root) / name for name in names if name]
+    found = identities(list(listed.values()), capability, changed)
     found |= {each.id: Contract(problem=each.reason) for each in refused_cases}
     if config.current().benchmarks:
-        found |= _benchmark_tests(listed)
+        from peakgate.callables.naming import OPERATION  # noqa: PLC0415
+        from peakgate.run.collection import collected  # noqa: PLC0415  (pytest takes long to import)
+
+        # Their machine code is unknown, so they are always measured.
+        found |= dict.fromkeys(collected(config.current(), listed), Contract(operation=OPERATION))
     return found
 
 
-def _changed(names: Path | None) -> list[Path] | None:
-    if names is None:
-        return None
-    tree = tree_of(config.current().root)
-    return [tree / name for name in names.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if name]
-
-
-def _benchmark_tests(kernels: Collection[str]) -> dict[str, Contract]:
-    """The project's benchmark tests: no machine code is known, so they are always measured."""
-    from peakgate.callables.naming import OPERATION  # noqa: PLC0415
-    from peakgate.run.collection import collected  # noqa: PLC0415  (pytest takes long to import)
-
-    called = collected(config.current(), kernels)
-    return dict.fromkeys(called, Contract(operation=OPERATION))
-
-
 def parse_capability(text: str | None) -> tuple[int, int]:
-    """``9.0`` as numbers; without text, that of the first GPU. PeakgateError where neither is there."""
+    """``9.0`` as numbers; without text, that of the first GPU. Raises PeakgateError if there is no GPU."""
     if text is None:
         found = driver.gpu_capability(0)
         if found is None:

@@ -1,6 +1,6 @@
-"""The inputs of a run: the project's tree, this tool, the commit that judges it, and its floors.
+"""The inputs of a run: the project's tree, the tool's own files, the base commit and its floors.
 
-Each is named by a hash, for the run's verdict and to know whether the run can be resumed.
+Digests of them are written with the verdict and decide whether a run can be resumed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ARCHIVE = Path(".peakgate", "archive.json")
 
 
 class Tree(Struct):
-    """A tree, as an archive describes its own: the commit, and a digest of what is not committed."""
+    """A commit, and a digest of uncommitted changes."""
 
     commit: str | None = None
     changes: str | None = None
@@ -38,10 +38,9 @@ PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml", "stand_ins/**/*")
 
 
 def tree(project: Project, out: Path) -> Tree:
-    """The project's tree; both are None outside a git repository.
+    """The project's commit and uncommitted changes, without files that runs write (``out``, saved runs).
 
-    A project unpacked from an archive, outside any repository, is the tree that was packed.
-    Files that runs write (``out``, saved runs) are not part of the tree.
+    Outside a git repository those in ``ARCHIVE``, or both None.
     """
     try:
         commit = git.ask(project.root, "rev-parse", "--verify", "HEAD").decode().strip()
@@ -54,7 +53,7 @@ def tree(project: Project, out: Path) -> Tree:
             return Tree()
     ours = (out.resolve(), project.runs.resolve(), (project.root / ".peakgate").resolve())
     for name in filter(None, untracked.split(b"\0")):
-        path = Path(os.path.realpath(project.root / os.fsdecode(name)))  # a loop of links is where it begins
+        path = Path(os.path.realpath(project.root / os.fsdecode(name)))  # unlike resolve(), accepts a loop of links
         if not any(path.is_relative_to(folder) for folder in ours):
             changed.update(name + b"\0" + (file_digest(path) or "").encode())
     return Tree(commit, changed.hexdigest())
@@ -62,7 +61,7 @@ def tree(project: Project, out: Path) -> Tree:
 
 @cache
 def harness() -> str:
-    """A digest of this tool's own files: the version number does not change with every edit."""
+    """A digest of the tool's own files, since its version number does not change with every edit."""
     names = {path for part in PARTS for package in PACKAGES for path in package.rglob(part) if path.is_file()}
     return _digest(sorted(names))
 
@@ -84,9 +83,9 @@ FLOORS, OPTION = "floors.toml", "--baselines-from"
 
 @contextmanager
 def exported(ref: str, root: Path, baselines: Path) -> Iterator[Path]:
-    """The folder of the project ``root`` as of ``ref``, among a scratch copy of its repository, without ``baselines``.
+    """The folder of the project ``root`` at commit ``ref``, in a temporary export of its repository.
 
-    The copy is removed at the end. PeakgateError for a ref that is no commit and a tree that cannot be copied.
+    ``baselines`` is left out. Raises PeakgateError if ``ref`` is not a commit or its tree cannot be exported.
     """
     commit = git.commit_of(ref, root, OPTION)
     top = git.top_of(root)
@@ -99,10 +98,10 @@ def exported(ref: str, root: Path, baselines: Path) -> Iterator[Path]:
 
 
 def floors_at(ref: str, baselines: Path, gpu: str) -> Floors:
-    """The floors of a GPU as of the commit ``ref``; none, ``present`` False, where that commit has no file of them.
+    """The floors of a GPU at commit ``ref``; none, with ``present`` False, if that commit has no floors file.
 
-    ``baselines`` is their folder in the working tree, which need not have the file. A case that has a floor there and
-    is not known here is no error. A PeakgateError names a ref that is no commit, and a mistake in the file.
+    ``baselines`` is their folder in the working tree, which need not have the file. Floors of unknown cases are
+    allowed. Raises PeakgateError if ``ref`` is not a commit or the file has a mistake.
     """
     folder = next(each for each in (baselines.absolute(), *baselines.absolute().parents) if each.is_dir())
     git.commit_of(ref, folder, OPTION)

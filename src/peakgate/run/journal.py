@@ -1,10 +1,9 @@
 """From the measuring process to its supervisor: events through a pipe, finished cases in a journal.
 
-An event is a line of JSON. The journal is a file that survives whatever ends the run: a line of JSON per record,
-fsynced. Its first line names what was measured; ``--resume`` continues a journal that names the same. Lines are only
-ever appended, and each carries a digest of itself and of the line before it: what is cut off, damaged or edited is not
-read, nor what follows it. A case has a record for each process that measured it: below its floor at first, it is judged
-by the median of three.
+An event is a line of JSON. The journal is a file with one line of JSON per record, fsynced, so it survives any end of
+the run. Its first line identifies the inputs of the run; ``--resume`` continues a journal with equal inputs. Lines are
+only appended, and each has a digest of itself and the line before: reading stops at a line that is cut off, damaged or
+edited. A case has one record per process that measured it; a case below its floor is judged by the median of three.
 """
 
 from __future__ import annotations
@@ -28,47 +27,46 @@ from peakgate.base.verdict import FAULTY, Judgement, Verdict
 from peakgate.judge.gate import UNCHECKED, held_to
 
 FRESH = 75  # EX_TEMPFAIL
-"""Exit code of a measuring process whose GPU context is lost: the finished cases are handed over, go on without it."""
+"""Exit code of a measuring process that has lost its CUDA context: continue in a new process."""
 
 AGAIN = 76
-"""Exit code of a measuring process after which cases below their floor are measured again, or were."""
+"""Exit code of a measuring process if cases below their floor are to be measured again, or were: continue as well."""
 
 NAME = "bench.journal"
 KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
-RESUMED = "resumed"  # marks the record of a restart from which on what was undecided before is measured again
+RESUMED = "resumed"  # marks a restart by --resume: cases that were INCONCLUSIVE before it are measured again
 DIGEST = "sha256"
 
 LARGEST_JOURNAL_BYTES = 1 << 30
 
 Record = Mapping[str, Any]
-"""What the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's verdict on a
-process that is gone."""
+"""One case in one process: ``extra_info`` and ``times_us``, or the supervisor's verdict if the process ended."""
 
 PROCESSES = 3
-"""A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
+"""A case below its floor is judged by the median of this many processes: the first and two new ones."""
 
 DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
 """Verdicts that compare a fraction of peak with a floor."""
 
 
 class Link:
-    """The measuring side. Without a descriptor nobody supervises this process, and nothing is sent."""
+    """The measuring process's end. Without a descriptor there is no supervisor, and nothing is sent."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._descriptor = descriptor
         if descriptor is not None:
-            os.set_inheritable(descriptor, False)  # what a case starts must not keep the pipe open
+            os.set_inheritable(descriptor, False)  # a child of a case must not keep the pipe open
 
     @property
     def supervised(self) -> bool:
         return self._descriptor is not None
 
     def expect(self, step: str, limit_s: float, case: str | None = None) -> None:
-        """A step begins; once it has taken longer than its limit the supervisor ends this process."""
+        """Announce a step; the supervisor kills this process if the step exceeds its limit."""
         self.send(step=step, limit_s=limit_s, case=case)
 
     def send(self, **event: Any) -> None:
-        """Send one event; it is written at once."""
+        """Send one event, unbuffered."""
         if self._descriptor is None:
             return
         left = json.dumps(event).encode() + b"\n"
@@ -77,13 +75,13 @@ class Link:
 
 
 class Lines:
-    """The supervisor's side: bytes in, whole events out. A line that is no JSON table is no event."""
+    """The supervisor's end: bytes in, complete events out. Lines that are not JSON objects are ignored."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """The events that end in this data."""
+        """The events that this data completes."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         events = []
         for line in whole:
@@ -93,10 +91,10 @@ class Lines:
 
 
 class Journal:
-    """The journal of the run at hand; one run at a time writes to a folder."""
+    """The journal of the current run; a lock keeps other runs out of its folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Open it as an earlier run left it; PeakgateError where another run is at work or nothing can be written."""
+        """Open and lock it. Raises PeakgateError if another run holds the lock or it cannot be written."""
         self.path = folder / NAME
         try:
             with open_output(self.path, "ab") as stream:
@@ -118,10 +116,10 @@ class Journal:
         self._cut()
 
     def resume(self, key: Mapping[str, Any]) -> int:
-        """Continue the run that is in it; the number of finished cases. PeakgateError names what has changed since.
+        """Continue the run in it; return its number of finished cases. PeakgateError names inputs that have changed.
 
-        A case that it could not decide is measured again; one below its floor is measured in as many processes as in
-        a run that was not interrupted, and is not finished before.
+        INCONCLUSIVE cases are measured again. A case below its floor is finished after ``PROCESSES`` processes, as in
+        a run that was not interrupted.
         """
         if not self.records and b"\n" in read_limited(self.path, LARGEST_JOURNAL_BYTES):
             raise PeakgateError(
@@ -145,7 +143,7 @@ class Journal:
         return done
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Keep one record, on disk when this returns; PeakgateError where the disk is full."""
+        """Append one record and fsync it. Raises PeakgateError if it cannot be written, such as on a full disk."""
         self.records.append(dict(record))
         left, self._digest = line(record, self._digest)
         try:
@@ -156,7 +154,7 @@ class Journal:
             raise unwritable(self.path, error) from None
 
     def _cut(self) -> None:
-        """Cut off what is not whole, so that the next line begins a line."""
+        """Truncate the file after the last valid line."""
         try:
             os.ftruncate(self._descriptor, self._whole_bytes)
         except OSError as error:
@@ -164,7 +162,7 @@ class Journal:
 
     @property
     def cases(self) -> list[str]:
-        """The ids of the cases that were measured, each once."""
+        """The ids of the measured cases, without repeats."""
         return list(_by_case(self.records))
 
     def cases_since(self, count: int) -> list[str]:
@@ -177,7 +175,7 @@ class Journal:
         return [case for case, records in _by_case(self.records).items() if wanted_again(records)]
 
     def close(self, *, keep: bool) -> None:
-        """Close it; keep the file where there is something to resume."""
+        """Close it; with ``keep`` the file stays if it has a case."""
         if not keep or not self.cases:
             remove_output(self.path)
         os.close(self._descriptor)
@@ -185,10 +183,10 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The journal of earlier processes of a run: records by case, the roofs they measured, why another was needed.
+    """The results of a run's earlier processes: records by case, measured roofs, and why processes were restarted.
 
-    ``cases`` are those that need no more measuring; ``again`` those to be measured again, below their floor so far, and
-    how often they were measured; ``below`` those finished ones that several processes measured.
+    ``cases`` are finished cases. ``again`` are cases below their floor that are measured again, with the number of
+    processes that measured them. ``below`` are finished cases that were below their floor at first.
     """
 
     cases: Mapping[str, Any] = field(default_factory=dict)
@@ -199,7 +197,7 @@ class Finished:
 
 
 def finished(path: Path) -> Finished:
-    """Read a journal for the process that takes its cases over."""
+    """Read the results of earlier processes from a journal."""
     records, _, _ = _read(path)
     found = _by_case(records)
     to_do = {case: len(each) for case, each in found.items() if wanted_again(each)}
@@ -217,7 +215,7 @@ def finished(path: Path) -> Finished:
 
 
 def line(record: Mapping[str, Any], before: str = "") -> tuple[bytes, str]:
-    """A record as a line of a journal, and its digest; ``before`` is the digest of the line before it."""
+    """A record as a line of a journal, and its digest; ``before`` is the digest of the previous line."""
     digest = _digest(record, before)
     return json.dumps({**record, DIGEST: digest}).encode() + b"\n", digest
 
@@ -227,7 +225,7 @@ def _digest(record: Mapping[str, Any], before: str) -> str:
 
 
 def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The records of each case, one per process that measured it, in order, less what a resumed run measures again."""
+    """The records of each case, one per process, in order; without those that a resumed run measures again."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         if RESUMED in record:
@@ -242,9 +240,9 @@ def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], str, int]:
-    """The records of the whole lines, the digest of the last one, and how many bytes they take.
+    """The records of the valid lines, the digest of the last one, and their size in bytes.
 
-    What was cut off or damaged in the middle, and all after it, was not finished.
+    Reading stops at the first line that is cut off or damaged.
     """
     records: list[dict[str, Any]] = []
     digest, whole_bytes = "", 0
@@ -262,17 +260,17 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], str, int]:
 
 
 def wanted_again(records: Sequence[Record]) -> bool:
-    """Whether the next process measures this case again: below its floor at first, and too few processes so far."""
+    """Whether the next process measures this case again: below its floor at first, fewer than ``PROCESSES`` so far."""
     if _verdict(records[0]) is not Verdict.BELOW_FLOOR or _fault(records) is not None:
         return False
     return len(records) < PROCESSES
 
 
 def settled(records: Sequence[Record]) -> Record:
-    """The one record that stands for a case: of a case below its floor, that of the median process.
+    """The one record of a case; for a case below its floor at first, that of the median process.
 
-    It has the verdict of the median and a reason that names each process's fraction of peak. A fault in any process
-    stands. Where a process could not decide the case is INCONCLUSIVE, with the figures of the first.
+    Its verdict is that of the median, its reason names each process's fraction of peak. A fault in any process counts.
+    If a process could not decide, the case is INCONCLUSIVE with the figures of the first process.
     """
     if len(records) == 1 or _verdict(records[0]) is not Verdict.BELOW_FLOOR:
         return records[-1]
@@ -290,11 +288,10 @@ def settled(records: Sequence[Record]) -> Record:
 
 
 def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgement:
-    """Judge a case that was below its floor, from the fractions of peak of three processes, the first included.
+    """Judge a case that was below its floor by the median fraction of peak of three processes, the first included.
 
-    One process may have bad luck that lasts as long as it does (placement in memory, a library's choice of kernel): the
-    median of the processes decides. None stands for a process that could not decide; fewer than three decided ones
-    leave the case INCONCLUSIVE.
+    Several, because some effects last as long as a process: placement in memory, a library's choice of kernel. None
+    stands for a process that could not decide; with fewer than three decided the case is INCONCLUSIVE.
     """
     decided = [fraction for fraction in peak_fractions if fraction is not None]
     if len(decided) < PROCESSES:
@@ -307,10 +304,7 @@ def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgeme
 
 
 def share_below(below: int, of: int) -> str:
-    """How many cases were below their floor, for a person.
-
-    More than a quarter of them come with advice: the GPU is likelier at fault than the kernels.
-    """
+    """How many cases were below their floor, as a phrase; above a quarter it suggests to check the GPU first."""
     advice = "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)" if 4 * below > of else ""
     return f"{below} of {of} cases below their floor at first{advice}"
 
