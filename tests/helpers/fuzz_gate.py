@@ -171,7 +171,7 @@ def message_read(_folder: Path, data: bytes) -> int:
         try:
             _, arrays = listing._received(io.BytesIO(data), 1 << 20)
         except (EOFError, *listing._UNREADABLE) as error:
-            raise PeakgateError("its cases were listed as something else") from error
+            raise PeakgateError("the list of its cases is invalid") from error
         if sum(each.nbytes for each in arrays if each is not None) > 1 << 20:
             raise Finding("more than the limit is taken")
 

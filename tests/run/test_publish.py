@@ -49,7 +49,7 @@ def test_an_empty_run_file_is_none_where_nothing_was_measured(places, tmp_path):
 
 def test_half_a_run_file_is_not_published(places, tmp_path):
     places.staged_json.write_text('{"benchmarks": [')
-    with pytest.raises(PeakgateError, match="the run file is not whole"):
+    with pytest.raises(PeakgateError, match="the run file is incomplete"):
         places.publish(tmp_path)
     assert not (tmp_path / "run.json").exists()
 

@@ -129,7 +129,7 @@ def test_a_case_of_two_tests_is_refused(project):
         (project / "twice" / f"test_{name}.py").write_text(SUITE)
     done = plain_pytest(project, "twice")
     assert done.returncode not in (0, 1)
-    assert f"{IDS[0]} is the case of" in done.stdout + done.stderr
+    assert f"has the case {IDS[0]} too" in done.stdout + done.stderr
     assert plain_pytest(project, "twice", "-k", "test_one").returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""The pytest plug-in of a run: kernels as tests, the device's facts in the run file, the verdict at the end."""
+"""The pytest plug-in of a run: selects kernel tests, adds the device to the run file, reports the verdict."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 from peakgate.spec.importer import FAMILY_FILE
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
-"""The module of our own tests of kernels."""
+"""The module of the built-in kernel tests."""
 KERNEL_TEST, OTHER_TEST = "test_kernel", "test_other_build"
 PLUGIN_NAME = "peakgate-run"
-"""Under which pytest knows a run."""
+"""The name under which a run is registered with pytest."""
 
 WITHOUT_EFFECT = {
     f"--benchmark-{name}"
@@ -48,14 +48,14 @@ WITHOUT_EFFECT = {
         *("timer", "precision", "confidence", "cprofile", "cprofile-loops", "cprofile-top", "cprofile-dump"),
     )
 }
-"""Options of pytest-benchmark that say how it samples."""
+"""Options of pytest-benchmark's own sampling."""
 
 GATE_LINE = "gate: a case that `peakgate bench` and `peakgate gate` measure; the others are of the full tier"
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
-"""How pytest's session ends where its verdicts count."""
+"""Exit codes of pytest with which a run's verdicts count."""
 
 
 def begin_bench(pytest_config: pytest.Config) -> BenchRun:
@@ -78,9 +78,9 @@ def begin_bench(pytest_config: pytest.Config) -> BenchRun:
 
 
 def _named_kernels(pytest_config: pytest.Config) -> list[Path]:
-    """The files and folders of kernels that a user names; pytest is left with what else is named.
+    """The kernel files and folders on the command line, which are removed from pytest's arguments.
 
-    Where nothing is named it collects every kernel and the project's benchmark tests.
+    Without any argument pytest collects every kernel and the project's benchmark tests.
     """
     project = config.current()
     ours = {str(KERNELS), *map(str, project.benchmarks)}
@@ -92,7 +92,7 @@ def _named_kernels(pytest_config: pytest.Config) -> list[Path]:
     tests = [each for each in named if each not in kernels]
     if kernels and tests:
         raise PeakgateError(
-            f"{next(iter(kernels))} and {tests[0]}: kernels and tests are named; expected one of both kinds",
+            f"{next(iter(kernels))} and {tests[0]}: expected either kernel files or test files, not both",
             Code.OPTION,
         )
     pytest_config.args[:] = [*([str(KERNELS)] if kernels else []), *tests]
@@ -100,7 +100,10 @@ def _named_kernels(pytest_config: pytest.Config) -> list[Path]:
 
 
 def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence[Path] = ()) -> BenchRun:
-    """Begin a run and register its plug-ins; PeakgateError where it cannot begin. ``kernels`` are those named."""
+    """Begin a run and register its plug-ins; raises PeakgateError if it cannot begin.
+
+    ``kernels`` are the kernel files and folders to measure; empty for all.
+    """
     if getattr(pytest_config.option, "benchmark_histogram", None) and find_spec("pygal") is None:
         raise PeakgateError(
             "--benchmark-histogram: pygal is not installed; pip install 'pytest-benchmark[histogram]'",
@@ -113,7 +116,7 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
     }
     for option in sorted(given & WITHOUT_EFFECT):
         run.session.notes.append(
-            f"{option} has no effect on gpu_benchmark: how often it samples follows from the spread"
+            f"{option} has no effect on gpu_benchmark, which samples until the relative error is small enough"
         )
     pytest_config.pluginmanager.register(hooks(run), PLUGIN_NAME)
     pytest_config.pluginmanager.register(run.machine)
@@ -121,7 +124,7 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
 
 
 class RunHooks:
-    """The hooks of one run, of pytest and pytest-benchmark, from the selected cases to the run file."""
+    """A run's hooks for pytest and pytest-benchmark, from the selected cases to the run file."""
 
     def __init__(self, run: BenchRun) -> None:
         self.run = run
@@ -130,7 +133,7 @@ class RunHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Begin with the cases that were selected: everything built, the device warm, the roofs measured."""
+        """Prepare the selected cases: build kernels, warm up the device, measure roofs."""
         run = self.run
         kernels = [case for item in session.items if (case := family_case(item)) is not None]
         tests = [case_of(item.nodeid) for item in session.items if item.nodeid in run.tests]
@@ -138,7 +141,7 @@ class RunHooks:
         if session.config.option.collectonly:
             return
         if run.plain and isinstance(saved := getattr(session.config.option, "benchmark_json", None), str | Path):
-            remove_output(Path(saved))  # where nothing is timed pytest-benchmark leaves an older file there
+            remove_output(Path(saved))  # if nothing is timed, pytest-benchmark would leave an older file
         try:
             _refuse_twice(session.items)
             run.begin(self._selected, session.config)
@@ -149,13 +152,13 @@ class RunHooks:
                 run.store.keep(run.session.unmeasured(case, case.judgement))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Give the test of other builds theirs."""
+        """Parametrize the test of an A/B's other builds."""
         if of_kernels(metafunc.definition) and metafunc.definition.name == OTHER_TEST:
             metafunc.parametrize("case_id", list(self.run.others.fingerprints))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave the test of other builds out where there are none: without cases it would be one that is skipped."""
+        """Remove the test of other builds if there are none, so that it is not reported as skipped."""
         if not self.run.others.fingerprints:
             items[:] = [item for item in items if not is_other_build(item)]
 
@@ -164,16 +167,16 @@ class RunHooks:
         machine_info["gpu"] = run_file.machine_info(self.run.session)
 
     def pytest_benchmark_generate_commit_info(self) -> dict[str, Any]:
-        """Name the project's tree in place of pytest-benchmark, which describes any repository around it."""
+        """The commit of the project's tree; pytest-benchmark would describe the repository of the working directory."""
         return git.commit_info(config.current().root)
 
     def pytest_benchmark_update_commit_info(self, commit_info: dict[str, Any]) -> None:
-        """Fill in the commit that the user named, where git cannot know it (an exported archive)."""
+        """Fill in the commit given by ``--commit``, for a tree outside git."""
         if self.run.request.commit:
             commit_info |= {"id": self.run.request.commit, "dirty": False, "error": None}
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
-        """Add the schema number and the run's own section; other builds have a file of their own."""
+        """Add the schema number and the run's section; an A/B's other builds go to a separate file."""
         output_json["peakgate_schema"] = CASE_SCHEMA
         others = [each for each in output_json["benchmarks"] if each["name"].startswith(f"{OTHER_TEST}[")]
         for benchmark in others:
@@ -193,13 +196,13 @@ class RunHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None] | None:
-        """Note how pytest's session ends."""
+        """Keep pytest's exit status."""
         self._exit_code = int(session.exitstatus)
         return None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
-        """End here after a lost CUDA context, which clean-up would meet again: everything is written by now."""
+        """Exit at once after a lost CUDA context: all files are written, and clean-up would fail."""
         if self.run.session.device.lost:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -212,7 +215,7 @@ class RunHooks:
             if partial and not terminalreporter.config.option.collectonly:
                 terminalreporter.write_line(f"partial run: {partial}")
             return
-        from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; a run that ends early does without)
+        from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; not needed if a run ends early)
 
         session.steps.wall_s["total"] = self.run.wall_s()
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
@@ -224,28 +227,28 @@ class RunHooks:
 
 
 class BenchHooks(RunHooks):
-    """Those of a run of ``peakgate bench``: the verdict at the end, and output that is safe to show."""
+    """The hooks of ``peakgate bench``: exit code and verdict, and test output without control characters."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """What a test printed, and its error."""
+        """Replace control characters in what a test printed and in its error."""
         _make_harmless(report)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """The same of what a file of tests printed while it was imported."""
+        """The same for what a test file printed while it was imported."""
         _make_harmless(report)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Save the run; turn the verdicts into the exit code, and hand both over where a caller can read them.
+        """Save the run, set the exit code by the verdicts, and send both to the supervisor or the verdict file.
 
-        Not where cases are below their floor: fresh processes measure them again, and the last one saves the run.
+        If cases are below their floor the run is not saved: new processes measure them again, and the last one saves.
         """
         if self._again_first(session.exitstatus):
             self.run.status.pytest_sessionfinish()
             sys.stdout.flush()
-            os._exit(AGAIN)  # one process's figures are not the run's; the journal has them
+            os._exit(AGAIN)  # the journal has this process's figures
         self.run.link.expect("saving the run", HOST_LIMIT_S)
         try:
             if self.run.request.mode is not Mode.WHOLE and config.BASE_VARIABLE not in os.environ:
@@ -261,11 +264,11 @@ class BenchHooks(RunHooks):
         partial = self.run.store.partial(self._selected)
         if not self.run.store.entries and not partial:
             if status == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # 2 would be pytest's word for interrupted
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # 2 means interrupted in pytest
             return
         verdicts = [Verdict(entry["verdict"]) for entry in self.run.store.entries]
         code = exit_code(verdicts, strict=self.run.request.strict_gate)
-        if partial and code == ExitCode.OK:  # pytest.exit, say, ends a run with whatever code it likes
+        if partial and code == ExitCode.OK:  # pytest.exit ends a run with any code
             code = ExitCode.UNDECIDED
         if status == pytest.ExitCode.INTERRUPTED:
             code = ExitCode.INTERRUPTED
@@ -279,7 +282,7 @@ class BenchHooks(RunHooks):
             write_json(verdict_report(verdict), self.run.out / VERDICT_FILE)
 
     def _verdict(self, verdicts: Sequence[Verdict], partial: str | None) -> dict[str, Any]:
-        """What the supervisor, or the verdict file, is given of the run."""
+        """The run's verdict for the supervisor or the verdict file."""
         verdict = {
             "code": self._exit_code,
             "device": self.run.session.device.slug,
@@ -294,13 +297,13 @@ class BenchHooks(RunHooks):
         return verdict
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The same, and where the verdict is."""
+        """Also print the path of the verdict file."""
         super().pytest_terminal_summary(terminalreporter)
         if self.run.store.entries:
             terminalreporter.write_line(f"verdicts: {config.near(self.run.out) / VERDICT_FILE}")
 
     def _again_first(self, status: int) -> bool:
-        """Whether this run is not to be saved yet, because cases below their floor were or will be measured again."""
+        """Whether not to save the run yet, because cases below their floor were or will be measured again."""
         if not self.run.link.supervised or status not in _ENDED:
             return False
         if status == pytest.ExitCode.INTERRUPTED:
@@ -309,7 +312,7 @@ class BenchHooks(RunHooks):
 
 
 def family_case(item: pytest.Item) -> RunCase | None:
-    """The case of a kernel family that a test is given by ``cases``; None for any other test."""
+    """The kernel case that ``cases`` parametrizes a test with; None for any other test."""
     if not isinstance(item, pytest.Function) or item.get_closest_marker(CASES_MARKER) is None:
         return None
     given = item.callspec.params.get("case") if hasattr(item, "callspec") else None
@@ -317,23 +320,23 @@ def family_case(item: pytest.Item) -> RunCase | None:
 
 
 def _refuse_twice(items: Sequence[pytest.Item]) -> None:
-    """PeakgateError where two of the tests are given the same case: a run has one result of it."""
+    """Raise PeakgateError if two tests have the same case, since a run has one result per case."""
     tests: dict[str, str] = {}
     for item in items:
         if (case := family_case(item)) is not None and (other := tests.setdefault(case.id, item.nodeid)) != item.nodeid:
             raise PeakgateError(
-                f"{item.nodeid}: {case.id} is the case of {other} too; name a family in one test, or choose by path",
+                f"{item.nodeid}: {other} has the case {case.id} too; give a family to one test, or select by path",
                 Code.BENCHMARK_TEST,
             )
 
 
 def of_kernels(item: object) -> bool:
-    """Whether an item of pytest's is a test of our own file."""
+    """Whether a pytest item is one of the built-in kernel tests."""
     return getattr(getattr(item, "function", None), "__module__", None) == KERNEL_TESTS
 
 
 def is_other_build(item: pytest.Item) -> bool:
-    """Whether it is the test of other builds."""
+    """Whether it is the test of an A/B's other builds."""
     return isinstance(item, pytest.Function) and of_kernels(item) and item.originalname == OTHER_TEST
 
 
@@ -345,7 +348,7 @@ def _make_harmless(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
-    """Measure nothing and print the reason in one line: UNDECIDED or, on bad input, BAD_INPUT."""
+    """End the run with exit code ``code`` before anything is measured; the reason is reported in one line."""
     if link.supervised:
         link.send(**{"undecided" if code is ExitCode.UNDECIDED else "refused": reason})
         os._exit(code)

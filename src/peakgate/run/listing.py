@@ -1,11 +1,11 @@
-"""The process of a change's Python: it lists the change's cases as data, and gives the values of their functions.
+"""The sandboxed process that imports a change's families: it lists their cases as data and calls their functions.
 
-A gate takes from a change how its kernels are launched, and what a case must do and how it is judged from the base. The
-change's families are imported by a process in the sandbox (``base/sandbox.py``) alone, ``python -m
-peakgate.run.listing SCALE TIER``; ``listed`` starts it, and gives its cases as records. A function of the
-families, a reference say, is called there, on NumPy arrays, when the record's is called here.
+A gate takes the launch of a kernel from the change, and its work and judgement from the base. Only this process,
+``python -m peakgate.run.listing SCALE TIER`` in the sandbox (``base/sandbox.py``), imports the change's families.
+``listed`` starts it and returns its cases as records. When a function of a record is called, such as a reference, the
+process calls the family's function with NumPy arrays and sends back the result.
 
-Both ends write messages: the length of a JSON text, that text, and the bytes of the arrays that it describes.
+A message is the length of a JSON text, the text, and the bytes of the arrays that the text describes.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from peakgate.spec.catalogue import Catalogue
 
 SUPPLIER_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 300.0
-"""Of one call of a family's function."""
+"""Time limit of one call of a family's function."""
 MOST_LISTING_BYTES = 1 << 26
 _LENGTH = struct.Struct("<Q")
 _ELEMENT_BYTES = 16
-"""Of the widest type, complex128."""
+"""The size of the widest type, complex128."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One case and the edge-size problems of its build.
 
-    ``folder`` is its family's where nothing but the family imports from there, None otherwise.
+    ``folder`` is its family's folder if no other family imports from there, else None.
     """
 
     case: Case
@@ -65,14 +65,11 @@ _UNREADABLE = (
     *(PeakgateError, RecursionError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError),
     OverflowError,
 )
-"""The exceptions that records of another form raise."""
+"""The exceptions that malformed records raise."""
 
 
 def with_probes(found: Catalogue, tier: Tier = Tier.FULL) -> tuple[list[Listed], list[RefusedCase]]:
-    """Each case with its edge-size problems; a case whose problems are not described is refused.
-
-    Under the gate tier only the gate's cases.
-    """
+    """Each case of a tier with its edge-size problems; a case whose problems are invalid is refused."""
     known, refused = [], list(found.refused)
     for case in found.cases:
         if tier is Tier.GATE and case.tier is not Tier.GATE:
@@ -85,13 +82,13 @@ def with_probes(found: Catalogue, tier: Tier = Tier.FULL) -> tuple[list[Listed],
 
 
 def _as_message(listed: Sequence[Listed], refused: Sequence[RefusedCase]) -> dict[str, Any]:
-    """The cases as data; equal lists of edge-size problems once."""
+    """The cases as data; equal lists of edge-size problems are written once."""
     known: dict[str, int] = {}
     builds: list[list[Any]] = []
     cases: list[Any] = []
     for each in listed:
         probes = [as_data(probe) for probe in each.probes]
-        key = repr(probes)  # cases of one build may have problems of their own
+        key = repr(probes)  # cases of one build may differ in their problems
         if key not in known:
             known[key] = len(builds)
             builds.append(probes)
@@ -102,16 +99,16 @@ def _as_message(listed: Sequence[Listed], refused: Sequence[RefusedCase]) -> dic
 
 
 def listed(project: Path, scale: Scale, tier: Tier = Tier.FULL) -> tuple[dict[str, Listed], list[RefusedCase]]:
-    """The cases of the project in folder ``project``, listed by a process of its own, by id, and what is refused.
+    """The cases of the project in folder ``project`` by id, and the refused ones, listed by a sandboxed process.
 
-    ``tier`` chooses cases as in ``with_probes``, and nothing of what is refused. The process lives as long as a
-    function of the cases. PeakgateError where they cannot be listed: one line of what that process reported.
+    ``tier`` selects cases as in ``with_probes``; refused ones are always returned. The process lives as long as a
+    function of the cases. Raises PeakgateError with the process's error line if they cannot be listed.
     """
     supplier = _Supplier(project, (scale.value, tier.value))
     try:
         with _records_alone():
             found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
-            # The edge-size problems that cases of a build share, read where the first of these is.
+            # Cases of a build share their edge-size problems, which are converted once.
             builds = [cache(partial(_as_records, each, supplier.tree)) for each in found["builds"]]
             every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
             folders = {family: Path(folder) for family, folder in found["folders"].items()}
@@ -122,7 +119,7 @@ def listed(project: Path, scale: Scale, tier: Tier = Tier.FULL) -> tuple[dict[st
         raise PeakgateError(f"{project}: its cases cannot be listed: {supplier.last_words()}", Code.FAMILY) from None
     except _UNREADABLE as error:
         raise PeakgateError(
-            f"{project}: its cases were listed as something else ({error!r}); see its families", Code.FAMILY
+            f"{project}: the list of its cases is invalid ({error!r}); see its families", Code.FAMILY
         ) from None
     refused += [each for each in every if isinstance(each, RefusedCase)]
     known = [replace(each, folder=folders.get(each.case.family)) for each in every if isinstance(each, Listed)]
@@ -131,7 +128,7 @@ def listed(project: Path, scale: Scale, tier: Tier = Tier.FULL) -> tuple[dict[st
 
 @contextmanager
 def _records_alone() -> Iterator[None]:
-    """A block that makes records and no cycles of them: looking for cycles would take a tenth of its time."""
+    """Disable the garbage collector for a block that creates many records and no cycles: saves a tenth of its time."""
     gc.disable()
     try:
         yield
@@ -153,11 +150,11 @@ def _listed(of: Sequence[str], data: Any, probes: Callable[[], list[Any]], suppl
         ]
         return Listed(_supplied(case, partial(_Function, supplier, problem=(case.id, None), case=case)), tuple(edges))
     except _UNREADABLE as error:
-        return RefusedCase.named(family, name, f"{family}.{name}: it was listed as something else ({error!r})")
+        return RefusedCase.named(family, name, f"{family}.{name}: the family's process sent no valid case ({error!r})")
 
 
 def _supplied(case: Case, function: Callable[..., Any]) -> Case:
-    """The case with the functions of its family: its reference, its scale, those that make input data."""
+    """The case with its placeholders replaced by functions that call the family's: reference, scale, input data."""
     places = count()
 
     def filled(buffer: Buffer) -> Buffer:
@@ -180,9 +177,9 @@ def _supplied(case: Case, function: Callable[..., Any]) -> Case:
 
 @dataclass(frozen=True)
 class _Function:
-    """A function of a family, in the process that lists: ``what`` is reference, scale or the place of a buffer.
+    """A family's function, called in the sandboxed process; ``what`` is reference, scale or the index of a buffer.
 
-    Equal where the functions are, whatever case has them: cases share what is expected of one problem.
+    Equal if the family's functions are, so that cases share the expected outputs of equal problems.
     """
 
     supplier: _Supplier
@@ -192,7 +189,7 @@ class _Function:
     case: Case = field(compare=False)
 
     def __call__(self, xp: Any, given: Sequence[Any]) -> Any:
-        """Its value there; PeakgateError where it fails."""
+        """The function's result; raises PeakgateError if it fails."""
         arrays = [] if isinstance(self.what, int) else [each.get() if hasattr(each, "get") else each for each in given]
         shape = list(given) if isinstance(self.what, int) else None
         buffers = [*self.case.buffers, *(buffer for _, buffer in self.case.stage.constants)]
@@ -208,7 +205,7 @@ class _Function:
 
 
 class _Supplier:
-    """The process that lists, and the pipes to it; it ends with this object."""
+    """The sandboxed process and the pipes to it; it ends with this object."""
 
     def __init__(self, project: Path, arguments: Sequence[str]) -> None:
         self.tree = git.tree_of(project)
@@ -234,7 +231,7 @@ class _Supplier:
     def ask(
         self, request: dict[str, Any], arrays: Sequence[np.ndarray[Any, Any]], most_bytes: int
     ) -> tuple[dict[str, Any], list[Array | None]]:
-        """The answer to a call; PeakgateError where there is none."""
+        """The answer to a call; raises PeakgateError if there is none."""
         assert self._process.stdin is not None
         try:
             with self._within(ANSWER_LIMIT_S) as answers:
@@ -250,22 +247,22 @@ class _Supplier:
             ) from None
 
     def receive(self, most_bytes: int, limit_s: float) -> tuple[dict[str, Any], list[Array | None]]:
-        """The next message; EOFError where the process has ended, or does not answer in time and is ended."""
+        """The next message; raises EOFError if the process has ended, or is killed because it exceeds the limit."""
         with self._within(limit_s) as answers:
             return _received(answers, most_bytes)
 
     def last_words(self) -> str:
-        """Why it ended, in a line."""
+        """Why the process ended, in one line."""
         code = end_group(self._process, 1.0)
         with self._errors.open(encoding="utf-8", errors="replace") as stream:
             lines = stream.read(1 << 20).strip().splitlines()
         if lines and code > 0:
             return PeakgateError.repeated(lines[-1]).message
-        return f"no end within its time limit, or a crash (exit {code})"
+        return f"it exceeded its time limit or crashed (exit {code})"
 
     @contextmanager
     def _within(self, limit_s: float) -> Iterator[IO[bytes]]:
-        """What it answers with; it is ended where the block takes longer."""
+        """The stream of its answers; it is killed if the block takes longer than the limit."""
         assert self._process.stdout is not None
         timer = threading.Timer(limit_s, end_group, (self._process,))
         timer.daemon = True
@@ -297,7 +294,7 @@ def _send(stream: IO[bytes], message: dict[str, Any], arrays: Sequence[np.ndarra
 
 
 def _received(stream: IO[bytes], most_bytes: int) -> tuple[dict[str, Any], list[Array | None]]:
-    """A message and its arrays; EOFError at the stream's end, ValueError where it is larger, or of other types."""
+    """A message and its arrays. Raises EOFError at the stream's end, ValueError for a size or type not allowed."""
     length = _LENGTH.unpack(_exactly(stream, _LENGTH.size))[0]
     if length > min(most_bytes, MOST_LISTING_BYTES):
         raise ValueError(f"a message of {length} bytes")
@@ -327,10 +324,10 @@ def _exactly(stream: IO[bytes], size: int) -> bytearray:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """List the cases, then answer calls until the judge is gone; 2 on bad input."""
+    """List the cases, then answer calls until the pipe closes; 2 on bad input."""
     scale, tier = arguments
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a family prints is no message
+    os.dup2(2, 1)  # what a family prints goes to stderr
     try:
         with _records_alone():
             known, refused = with_probes(catalogue.described(Scale(scale)), Tier(tier))

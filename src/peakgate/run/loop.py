@@ -1,4 +1,4 @@
-"""One run in this process, from the cases that were selected to what came of each."""
+"""One run in this process, from the selected cases to their outcomes."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from peakgate.spec.case import Case, RefusedCase
 
 
 class BenchRun:
-    """A run: what it is asked for, its session, its cases, and what came of them.
+    """A run: its request, session, cases and results.
 
-    ``known`` are the cases of the project, ``tests`` the case ids of benchmark tests by node id, ``refused_tests`` what
-    stands for those that are none. ``others`` are builds
-    that are sampled interleaved with the cases. ``plain``: pytest was started by a person, not by ``peakgate bench``.
+    ``known`` are the cases of the project, ``tests`` the case ids of benchmark tests by node id, ``refused_tests`` the
+    benchmark tests that cannot be measured. ``others`` are builds that are sampled interleaved with the cases.
+    ``plain``: plain pytest was started, not ``peakgate bench``.
     """
 
     def __init__(self, pytest_config: pytest.Config, kernels: Sequence[Path] = ()) -> None:
-        """Open device and floors, so that a mistake is reported before anything runs.
+        """Open the device and read the floors, so that mistakes are reported before anything runs.
 
-        ``kernels`` are files and folders: of families the cases whose sources are within are run, without any all.
+        ``kernels`` are files and folders: only cases whose sources are within are run; empty for all.
         """
         self._began = time.monotonic()
         options = pytest_config.option
@@ -83,10 +83,10 @@ class BenchRun:
         self._shares: CaseShares | None = None
 
     def choose(self) -> tuple[dict[str, RunCase], list[str] | None]:
-        """The cases of families that are asked for, by id, and those that ``cases`` lists, None where all are wanted.
+        """The requested kernel cases by id, and the ids that the request's ``cases`` lists, None without it.
 
-        Under plain pytest they are read when a test asks for them: tests of callables need no family. PeakgateError
-        where the request's ``cases`` names one that is not there.
+        Plain pytest reads them when a test needs them, since tests of callables need no family. Raises PeakgateError
+        if the request's ``cases`` names an unknown case.
         """
         if self._chosen is None:
             self._chosen = wanted_cases(self.known, self.session.tier, self.request.cases, self._kernels)
@@ -94,17 +94,17 @@ class BenchRun:
 
     @property
     def cases(self) -> dict[str, RunCase]:
-        """The cases of families that are asked for, by id."""
+        """The requested kernel cases by id."""
         return self.choose()[0]
 
     def begin(self, selected: Sequence[RunCase], pytest_config: pytest.Config) -> None:
-        """Have everything built, the device warm, the roofs measured.
+        """Build kernels, warm up the device and measure the roofs.
 
-        CannotDecide where nothing can be measured as it is asked for, PeakgateError for a mistake.
+        Raises CannotDecide if nothing can be measured as requested, PeakgateError for a mistake.
         """
         session, before = self.session, self.before
         if self.plain:
-            session.whole = False  # what else there is, nobody asked
+            session.whole = False  # unknown: the project's other cases are not listed
         else:
             self._compare_with_known(selected)
         if not selected:
@@ -122,30 +122,30 @@ class BenchRun:
         self.status.building(len(remaining))
         if session.device.kind == "cpu" and self.link.supervised and not before.restarts:
             self._shares = CaseShares(session, self._run_here(remaining))
-        self.machine.begin(pytest_config)  # after the shares, whose processes are forked from a single thread
+        self.machine.begin(pytest_config)  # starts a thread: after the shares, which fork
         self._begin_session(self._measurable(remaining), built=built)
         self.machine.wait()
         self.status.built()
         if self._shares is not None:
             self._shares.begin()
-        if self.token.needed and not self.tests:  # benchmark tests may want the GPU to the end
+        if self.token.needed and not self.tests:  # benchmark tests may use the GPU until the end
             self._measure_in_turn(selected)
 
     def _compare_with_known(self, selected: Sequence[RunCase]) -> None:
-        """Note what the project has beside the selected cases; CannotDecide where nothing described was selected."""
+        """Note refused cases that were not selected; raise CannotDecide if that leaves no case."""
         session, known = self.session, self.known
         unknown = [each for each in known.refused if each.whole]
         if not selected and unknown:
-            raise CannotDecide.repeated(f"no case was selected that is described: {unknown[0].reason}")
+            raise CannotDecide.repeated(f"no valid case was selected: {unknown[0].reason}")
         chosen = {case.id for case in selected}
         tier = {case.id for case in known.listed(session.tier)}
         session.whole = chosen >= tier | set(self.tests.values()) and not unknown
         session.notes += [f"not selected, {each.reason}" for each in known.refused if each.id not in chosen]
 
     def _take_turn(self, selected: Sequence[RunCase]) -> bool:
-        """Wait for this process's turn, where turns are given, and only then open the device.
+        """In an A/B wait for the GPU token, then open the device.
 
-        Whether the builds were read from the cache meanwhile: without references that takes no GPU.
+        Returns whether the builds were loaded from the cache meanwhile, which needs no GPU if nothing is proven.
         """
         if not self.token.needed:
             return False
@@ -158,7 +158,7 @@ class BenchRun:
         return built
 
     def _begin_session(self, cases: Sequence[Case], *, built: bool) -> None:
-        """Begin the session, whose memory may be full and whose first kernel may take the GPU's context with it."""
+        """Begin the session; raises CannotDecide if memory is full. A kernel that faults already here is kept."""
         session, before = self.session, self.before
         try:
             session.begin(
@@ -168,7 +168,7 @@ class BenchRun:
                 prove_early=self.link.supervised,
             )
         except LostEarly as lost:
-            self.store.keep(session.failed(lost.case, lost.error))  # a fresh process measures the others
+            self.store.keep(session.failed(lost.case, lost.error))  # a new process measures the others
         except (MemoryError, RuntimeError) as fault:
             full = fault if isinstance(fault, MemoryError) else failure(fault)
             if not isinstance(full, MemoryError):
@@ -180,9 +180,9 @@ class BenchRun:
             self.link.send(roofs=dict(session.roofs))
 
     def _measure_in_turn(self, selected: Sequence[RunCase]) -> None:
-        """Measure every case now and leave the GPU to the next process: pytest takes its time.
+        """Measure every case before pytest runs its tests, then release the GPU to the next process.
 
-        Of what is sampled interleaved it may be asked for more after a look, for which run files are written.
+        After each interim analysis, for which run files are written, `peakgate ab` may request further pairs.
         """
         device = self.session.device
         for case in self._run_here(selected):
@@ -198,25 +198,25 @@ class BenchRun:
             asked = _other_builds(self.request.other_builds)
             for case in self._measurable([self.cases[case_id] for case_id in asked.fingerprints]):
                 self._ahead[case.id] = self._interleaved(case, asked)
-        if device.lost is None:  # else the GPU is free when this process ends
+        if device.lost is None:  # else the GPU is released when this process ends
             begun = time.monotonic()
             device.close()
             self.token.release(self.session.steps.wall_s | {"close": time.monotonic() - begun})
 
     def measure(self, case: RunCase) -> tuple[Entry, Sequence[float]]:
-        """Measure a case, unless that was done before; its entry and its samples."""
+        """Measure a case, unless an earlier process did; its entry and its samples in µs."""
         if (known := self.store.take_over(case)) is not None:
             return known
-        objection = self.known.objection(case)  # the change dropped it, or the base cannot judge it
+        objection = self.known.objection(case)  # such as: the change removed it, or the base cannot judge it
         if objection is not None:
             return self.store.keep(self.session.unmeasured(case, objection))
-        assert isinstance(case, Case)  # to any other there is an objection
+        assert isinstance(case, Case)  # a RefusedCase has an objection
         ahead = self._ahead.pop(case.id, None)
         return self.store.keep(ahead or self._measured(case))
 
     def measure_other(self, case: RunCase) -> tuple[Entry, Sequence[float]]:
-        """The entry and the samples of a case's other build, which was sampled with it."""
-        from peakgate.session.pairs import OTHER_FAILED  # noqa: PLC0415  (of an A/B alone)
+        """The entry of a case's other build, which was sampled with it, and its samples in µs."""
+        from peakgate.session.pairs import OTHER_FAILED  # noqa: PLC0415  (in an A/B only)
 
         outcome = self._others.pop(case.id, None)
         spoilt = Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED)
@@ -230,8 +230,8 @@ class BenchRun:
         return self.session.measured(case)
 
     def _interleaved(self, case: Case, asked: OtherBuilds) -> Outcome:
-        """Sample a case and its other build, beyond what was sampled of them before; the other's outcome is kept."""
-        from peakgate.session.pairs import interleaved  # noqa: PLC0415  (of an A/B alone)
+        """Sample a case interleaved with its other build, in addition to earlier samples; keep the other's outcome."""
+        from peakgate.session.pairs import interleaved  # noqa: PLC0415  (in an A/B only)
 
         outcome, self._others[case.id] = interleaved(
             self.session,
@@ -244,15 +244,15 @@ class BenchRun:
         return outcome
 
     def _measurable(self, cases: Sequence[RunCase]) -> list[Case]:
-        """Those of the cases that are described, and that the base, if there is one, can judge."""
+        """The cases without an objection, such as that the base cannot judge them."""
         return [case for case in cases if isinstance(case, Case) and not self.known.objection(case)]
 
     def _run_here(self, cases: Sequence[RunCase]) -> list[Case]:
-        """Those of them that this device runs."""
+        """The measurable cases that this device can run."""
         return [case for case in self._measurable(cases) if not self.session.device.refusal(case)]
 
     def wall_s(self) -> float:
-        """Wall time since the run was started: by its supervisor, or with this process; in an A/B since its turn."""
+        """Wall time in seconds since the supervisor or this process started; in an A/B since the GPU token's grant."""
         if self.token.needed:
             return time.monotonic() - self._began
         return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
@@ -266,5 +266,5 @@ def _make_absolute(options: argparse.Namespace) -> None:
 
 
 def _other_builds(file: Path | None) -> OtherBuilds:
-    """What the file of an A/B says; nothing without one."""
+    """The builds in the file of an A/B; none without a file."""
     return OtherBuilds() if file is None else records.read(file, OtherBuilds, "run `peakgate ab` again")

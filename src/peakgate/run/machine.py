@@ -1,4 +1,4 @@
-"""pytest-benchmark's ``machine_info`` of a run: whole beside the builds, or brief for an A/B and for emulated times."""
+"""pytest-benchmark's ``machine_info``: complete, or minimal for an A/B and the emulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peakgate.base.processes import SAFE_PATH, variables
 
 
 class DescribedMachine:
-    """The whole ``machine_info``, described in a thread: pytest-benchmark's CPU probe, a process, takes a second."""
+    """The complete ``machine_info``, made in a thread: pytest-benchmark's CPU probe takes a second."""
 
     def __init__(self) -> None:
         self._described: Future[dict[str, Any]] | None = None
@@ -22,7 +22,7 @@ class DescribedMachine:
         named = pytest_config.pluginmanager.subset_hook_caller("pytest_benchmark_generate_machine_info", [self])
 
         def described() -> dict[str, Any]:
-            # The processor's description comes from its package, not from a module of the project's folder.
+            # The CPU probe is a Python process: it must not import modules of the project's folder.
             with variables(**{SAFE_PATH: "1"}):
                 found: dict[str, Any] = named(config=pytest_config)
             return found
@@ -38,15 +38,15 @@ class DescribedMachine:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any] | None:
-        """The machine as described; None, for the other plug-ins' answer, where that was not begun."""
+        """The description; None if it was not begun, so that another plug-in answers."""
         return self._described.result() if self._described else None
 
 
 class BriefMachine(DescribedMachine):
-    """Minimal ``machine_info``, at once."""
+    """Minimal ``machine_info``, without the CPU probe."""
 
     def begin(self, pytest_config: pytest.Config) -> None:
-        """Nothing takes long."""
+        """There is nothing to prepare."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:

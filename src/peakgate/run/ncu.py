@@ -1,10 +1,10 @@
-"""Hardware counters of cases by NVIDIA Nsight Compute: its command line, what it prints, and what runs under it.
+"""Hardware counters of cases by NVIDIA Nsight Compute (ncu): its command line, its output, and the profiled process.
 
-``python -m peakgate.run.ncu JOURNAL CASES`` runs under ncu and launches each case once to be profiled. CASES is a
-file of case ids, one per line. Each case is a range of NVTX of its name, by which ncu names what it profiled; only the
-launch between start and stop of the profiler counts, the launch before it loads the code. The journal has a line in
-JSON when a case begins, when it ends, with the reason where it was not profiled, and one at the end. A fault ends the
-process, for the GPU's context may be gone; so does a case that takes too long.
+``python -m peakgate.run.ncu JOURNAL CASES`` runs under ncu and launches each case to be profiled. CASES is a file of
+case ids, one per line. An NVTX range with the case's id encloses its profiled launch, between start and stop of the
+profiler; an earlier launch loads the code. The journal has a JSON line when a case begins, one when it ends, with the
+reason if it was not profiled, and one at the end. The process ends after a GPU fault, which may destroy the context,
+and after a case that exceeds its time limit.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ METRICS = (
     "sm__warps_active.avg.pct_of_peak_sustained_active",
     *(f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio" for stall in STALLS),
 )
-"""The counters that the ranking reads, on compute capability 7.0 and later."""
+"""The counters that the ranking of causes reads, for compute capability 7.0 and later."""
 
 EXPLAINING = ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS))
-"""Sections and metrics to ask for; the later ones where ncu does not know all of the earlier ones."""
+"""Sections and metrics to request, in order of preference: ncu refuses a request with one that it does not know."""
 
 Counters = Mapping[str, float]
 """Metric to value of one kernel, in base units: bytes, ns, percent, counts."""
@@ -69,16 +69,16 @@ Counters = Mapping[str, float]
 DURATION = "gpu__time_duration.sum"
 
 CASE_LIMIT_S = 60.0
-"""For a case to be prepared and profiled, whose kernels ncu launches some ten times."""
+"""Time limit to prepare and profile one case; ncu launches its kernels some ten times."""
 
 START_LIMIT_S, MEAN_LIMIT_S = 120.0, 15.0
-"""For a process of many cases to start, and for each of them on average."""
+"""Time limit of a process: to start, and for each of its cases on average."""
 
 PRINTING_LIMIT_S = 10.0
-"""After its limit, or Ctrl-C, ncu has so long to print what it has."""
+"""Time that ncu has after its limit, or Ctrl-C, to print its results."""
 
 MOST_BARREN = 3
-"""So many processes in a row without counters of any case are enough."""
+"""Profiling stops after this many processes in a row without counters of any case."""
 
 NO_NCU = "no hardware counters: ncu is not on PATH; install NVIDIA Nsight Compute, a part of the CUDA toolkit"
 STOPPED = "interrupted"
@@ -92,9 +92,9 @@ PERMISSION = (
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """What ncu counted: by case the kernels of a launch in their order, or why there are none.
+    """By case the counters of a launch's kernels in order, or why there are none (``failed``).
 
-    ``problem`` says why the other cases were not tried; None where all were.
+    ``problem`` is why the remaining cases were not tried; None if all were.
     """
 
     kernels: dict[str, list[Counters]] = field(default_factory=dict)
@@ -103,16 +103,16 @@ class Profiled:
 
 
 def find() -> str | None:
-    """The path of ncu; None where it is not on PATH."""
+    """The path of ncu; None if it is not on PATH."""
     return shutil.which(NCU)
 
 
 def command(
     program: str, target: Sequence[str], sections: Sequence[str], metrics: Sequence[str], *, flush: bool = True
 ) -> list[str]:
-    """The command line that profiles what ``target`` launches between start and stop of the profiler.
+    """The command line that profiles the launches of ``target`` between start and stop of the profiler.
 
-    With ``flush`` ncu empties the caches before each kernel.
+    With ``flush`` ncu flushes the caches before each kernel.
     """
     line = [program, "--csv", "--page", "raw", "--print-units", "base", "--nvtx", "--profile-from-start", "off"]
     line += ["--target-processes", "application-only", "--clock-control", "none"]
@@ -122,7 +122,7 @@ def command(
 
 
 def launches(journal: Path, cases: Path, device: str) -> list[str]:
-    """The target: this interpreter launching the cases of a file."""
+    """The command to profile: this module, launching the cases of a file."""
     return [sys.executable, "-P", "-m", "peakgate.run.ncu", str(journal), str(cases), "--device", device]
 
 
@@ -137,10 +137,11 @@ def profile(
     device: str,
     flush: bool = True,
 ) -> Profiled:
-    """The counters of each case of the project in ``folder``; a case that is no family's is passed over.
+    """The counters of each kernel case of the project in ``folder``; other ids are ignored.
 
-    ``asked`` are sections and metrics, the first of which this ncu knows. A case that faults, or takes too long, costs
-    itself alone. What ncu printed last is kept in ``out``, an absolute path: ``ncu.csv``, ``ncu.log``.
+    ``asked`` are requests of sections and metrics, tried in order until ncu accepts one. After a case that faults or
+    takes too long, profiling continues with the others. ncu's last output is kept in ``out``, an absolute path, as
+    ``ncu.csv`` and ``ncu.log``.
     """
     journal, listed = out / "profiled.jsonl", out / "cases.txt"
     target = launches(journal, listed, device)
@@ -179,7 +180,10 @@ def profile(
 def _run(
     line: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, limit_s: float
 ) -> tuple[str | None, bool]:
-    """Run ncu, which prints what it has when it is stopped; what went wrong, and whether it was stopped."""
+    """Run ncu; return what went wrong, if anything, and whether it was stopped by the limit or Ctrl-C.
+
+    ncu prints its results so far when it is stopped.
+    """
     log_file = out / "ncu.log"
     with open_output(out / "ncu.csv", "wb") as printed, open_output(log_file, "wb") as log:
         process = subprocess.Popen(
@@ -193,15 +197,17 @@ def _run(
             return STOPPED if interrupted else f"ncu did not end within {limit_s:g} s", True
         finally:
             end_group(process, PRINTING_LIMIT_S)
-    said = "".join(path.read_text(encoding="utf-8", errors="replace") for path in (out / "ncu.csv", log_file))
-    errors = [text.removeprefix("==ERROR==").strip() for text in said.splitlines() if text.startswith("==ERROR==")]
+    printed_text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in (out / "ncu.csv", log_file))
+    errors = [
+        each.removeprefix("==ERROR==").strip() for each in printed_text.splitlines() if each.startswith("==ERROR==")
+    ]
     if errors:
         return f"ncu: {errors[0][:200]}; {PERMISSION if NO_PERMISSION in errors[0] else f'see {log_file}'}", False
     return f"ncu: {last_words_in(log_file)} (exit {code})" if code else None, False
 
 
 def _journaled(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal, none where there is no file."""
+    """The complete lines of a journal; none without a file."""
     records = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         with suppress(ValueError):
@@ -210,9 +216,9 @@ def _journaled(path: Path) -> list[dict[str, Any]]:
 
 
 def parse(text: str, cases: Collection[str]) -> dict[str, list[Counters]]:
-    """The kernels of each case in what ``ncu --csv --page raw --nvtx`` prints, in order.
+    """The counters of each case's kernels, in order, from the output of ``ncu --csv --page raw --nvtx``.
 
-    What is in no case's range is left out, and so are metrics without a number.
+    Kernels outside the range of a case are left out, and metrics without a number.
     """
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if line.startswith('"ID"')), None)
@@ -232,7 +238,7 @@ def parse(text: str, cases: Collection[str]) -> dict[str, list[Counters]]:
 
 
 def of_launch(kernels: Sequence[Counters]) -> Counters:
-    """The counters of a launch of several kernels: sums, and of what is none the mean by the kernels' times."""
+    """The counters of a launch of several kernels: sums are added, others are averaged weighted by kernel time."""
     if len(kernels) == 1:
         return kernels[0]
     together = {}
@@ -249,7 +255,7 @@ def of_launch(kernels: Sequence[Counters]) -> Counters:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Launch each case; 0 when the journal is complete."""
-    # Reports read counters on machines without a GPU.
+    # Imported here: other modules use this one on machines without a GPU.
     import cupy  # noqa: PLC0415
     import cupyx.profiler  # noqa: PLC0415
 
@@ -262,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m peakgate.run.ncu", description=__doc__)
     parser.add_argument("journal", type=Path, metavar="JOURNAL")
     parser.add_argument("cases", type=Path, metavar="CASES")
-    parser.add_argument("--device", default="gpu:0", help="gpu, gpu:N or gpu:N,M, of which the first is taken")
+    parser.add_argument("--device", default="gpu:0", help="gpu, gpu:N or gpu:N,M, of which the first is used")
     options = parser.parse_args(arguments)
     try:
         device = GpuDevice(named_gpus(options.device)[0], guarded=False)
@@ -290,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 faulthandler.cancel_dump_traceback_later()
                 write(case=case.id, problem=refusal)
                 if device.lost:
-                    os._exit(ExitCode.OK)  # clean-up would meet the lost context again; the journal says the rest
+                    os._exit(ExitCode.OK)  # clean-up would fail without the context; the journal has the results
             write(end=True)
     except PeakgateError as error:
         return refused(error)

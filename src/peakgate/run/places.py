@@ -1,4 +1,4 @@
-"""Where the files of a run go. They are moved to their places once they are whole."""
+"""Where the files of a run go. They are written to a staging folder and moved once they are complete."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from peakgate.base.verdict import ExitCode
 
 VERDICT_FILE = "bench.json"
 OTHER_BUILDS_FILE = "other_builds.json"
-"""In the verdict's folder: the run file of the builds that an A/B samples in turns with the cases."""
+"""In the verdict's folder: the run file of the builds that an A/B samples interleaved with the cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a run's files go: its verdict's folder, the JSON that was asked for by name, pytest-benchmark's storage.
+    """Where a run's files go: the verdict to ``out``, run files to ``json`` and ``storage``.
 
-    Without ``storage`` runs are saved in the project, in a folder per GPU model. ``json`` is None without
-    ``--benchmark-json``.
+    ``json`` is the file of ``--benchmark-json`` or None, ``storage`` the folder of ``--benchmark-storage``; if None,
+    runs are saved in the project, in a folder per GPU model.
     """
 
     out: Path
@@ -33,7 +33,7 @@ class Places:
 
     @property
     def staging(self) -> Path:
-        """The folder in which pytest-benchmark, whose writer is not atomic, writes before its files are moved."""
+        """The folder in which pytest-benchmark, whose writer is not atomic, writes its files."""
         return self.out / "bench.staged"
 
     @property
@@ -41,9 +41,9 @@ class Places:
         return self.staging / "run.json"
 
     def clear(self) -> None:
-        """Remove what an earlier run left, so that nothing old can be taken for this run's: PeakgateError if not."""
+        """Remove an earlier run's files, which could be taken for this run's. Raises PeakgateError if it cannot."""
         stale = [self.out / VERDICT_FILE, *([self.json] if self.json else [])]
-        stale += [scratch for path in stale for scratch in path.parent.glob(f".{path.name}.*")]  # of a run killed there
+        stale += [scratch for path in stale for scratch in path.parent.glob(f".{path.name}.*")]  # of a killed run
         try:
             make_folder(self.out)
             for path in (*stale, self.staging):
@@ -53,9 +53,9 @@ class Places:
             raise unwritable(Path(error.filename or self.out), error) from None
 
     def publish(self, default_storage: Path, *, measured: bool = True) -> list[Path]:
-        """Move the staged run files to their places, whole and fsynced; where they now are.
+        """Move the staged run files to their places, complete and fsynced; return their paths.
 
-        Where nothing was ``measured`` an empty file is none: pytest-benchmark 5.2 opens it before there is anything.
+        An empty file is ignored if nothing was ``measured``: pytest-benchmark 5.2 creates it in advance.
         """
         published = []
         for path in sorted(self.staging.rglob("*.json")):
@@ -67,7 +67,8 @@ class Places:
                 records.decode(content, dict[str, Any], path, "")
             except PeakgateError:
                 raise PeakgateError(
-                    f"{path}: the run file is not whole; free its disk and measure again with --resume", Code.UNWRITABLE
+                    f"{path}: the run file is incomplete; free disk space and measure again with --resume",
+                    Code.UNWRITABLE,
                 ) from None
             if path == self.staged_json:
                 assert self.json is not None
@@ -75,17 +76,17 @@ class Places:
                 published.append(self.json)
             else:
                 folder = (self.storage or default_storage) / path.parent.name
-                published.append(_numbered(folder, path.name, content))
+                published.append(_save_numbered(folder, path.name, content))
             remove_output(path)
         return published
 
     def remove_staging(self) -> None:
-        """Leave nothing but whole files behind."""
+        """Remove the staging folder."""
         remove_output(self.staging)
 
 
 def storage_folder(given: str | None) -> Path | None:
-    """The folder of a ``--benchmark-storage``; PeakgateError for a place that is none."""
+    """The folder that ``--benchmark-storage`` names; raises PeakgateError for another kind of storage."""
     if given is None:
         return None
     scheme = "file://"
@@ -97,7 +98,7 @@ def storage_folder(given: str | None) -> Path | None:
 
 
 def write_verdict(out: Path, verdict: Mapping[str, Any], baselines: Path, saved: Sequence[Path]) -> None:
-    """Write the verdict with the sha256 of every file that it rests on: floors and saved runs.
+    """Write the verdict with the SHA-256 of the files it depends on: floors and saved runs.
 
     ``verdict`` has the exit code as ``code``.
     """
@@ -113,8 +114,8 @@ def verdict_report(verdict: Mapping[str, Any]) -> Report:
     return Report("bench", ExitCode(verdict["code"]), fields=fields)
 
 
-def _numbered(folder: Path, name: str, content: bytes) -> Path:
-    """Save a run under the next number of the folder, as pytest-benchmark counts; never over another run."""
+def _save_numbered(folder: Path, name: str, content: bytes) -> Path:
+    """Save a run under the folder's next number, as pytest-benchmark does; never overwrite another run."""
     rest = name.partition("_")[2]
     while True:
         taken = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]

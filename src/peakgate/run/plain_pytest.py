@@ -1,4 +1,4 @@
-"""The run of a process of pytest: that of ``peakgate bench``, or one that the first test of a GPU begins by itself."""
+"""The run of a pytest process: that of ``peakgate bench``, or under plain pytest one begun by the first test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run_of(config: pytest.Config) -> BenchRun:
-    """The run of this process, begun where there is none yet; PeakgateError where it cannot begin."""
+    """The run of this process, begun if there is none yet; raises PeakgateError if it cannot begin."""
     hooks = config.pluginmanager.get_plugin(PLUGIN_NAME)
     if isinstance(hooks, RunHooks):
         return hooks.run
@@ -37,7 +37,7 @@ def run_of(config: pytest.Config) -> BenchRun:
 
 
 def begin(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin a run for the benchmark tests among these items, unless one has begun, or they are only listed."""
+    """Begin a run for the benchmark tests among these items, unless one has begun or tests are only listed."""
     if _only_listed(config):
         return
     begun = config.pluginmanager.has_plugin(PLUGIN_NAME)
@@ -46,14 +46,14 @@ def begin(config: pytest.Config, items: list[pytest.Item]) -> None:
     except PeakgateError as error:
         raise pytest.UsageError(one_line(str(error))) from None
     tests = config.pluginmanager.get_plugin(TESTS_PLUGIN_NAME)
-    if not begun and isinstance(tests, BenchmarkTests):  # its hook is called in this round no more
+    if not begun and isinstance(tests, BenchmarkTests):  # registered too late for pytest to call its hook
         tests.pytest_collection_modifyitems(config, items)
 
 
 def parametrize(metafunc: pytest.Metafunc, families: Sequence[str]) -> None:
-    """Give a test the cases of these families, of all without a name; what prevents it is an error of its file.
+    """Parametrize a test with the cases of these families, without names of all; raises CollectError on a mistake.
 
-    None where the cases are only listed, or our own test measures every case.
+    Without cases if tests are only listed, or if the built-in test measures every case.
     """
     config, ours = metafunc.config, kernel_run.of_kernels(metafunc.definition)
     if _only_listed(config) or (not ours and config.option.peakgate and str(KERNELS) in config.args):
@@ -66,7 +66,7 @@ def parametrize(metafunc: pytest.Metafunc, families: Sequence[str]) -> None:
     named = list(metafunc.definition.iter_markers(CASES_MARKER))
     root = project.current().root
     if len(named) > 1 or not (ours or metafunc.definition.path.is_relative_to(root)):
-        mistake = "has @cases twice" if len(named) > 1 else f"is not of the project {root}; run it in its own"
+        mistake = "has @cases twice" if len(named) > 1 else f"is outside the project {root}; run pytest in its own"
         raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {mistake} [{Code.BENCHMARK_TEST}]")
     known = {case.family for case in run.known.listed(Tier.FULL)}
     if unknown := [family for family in families if family not in known]:
@@ -85,12 +85,12 @@ def _only_listed(config: pytest.Config) -> bool:
 def fixture(
     request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture
 ) -> GpuBenchmark | CaseBenchmark:
-    """The fixture of one test: of a family's case where it has one, else of a callable."""
+    """The fixture ``gpu_benchmark`` of one test: for the test's kernel case if it has one, else for a callable."""
     config, node = request.config, request.node
     if benchmark.disabled and not config.getoption("benchmark_disable"):
         raise pytest.fail.Exception(
-            f"{node.nodeid}: not measured: pytest-xdist disables benchmarks; leave out -n, or give --benchmark-disable "
-            "to prove it alone",
+            f"{node.nodeid}: not measured: pytest-xdist disables benchmarks; leave out -n, or use --benchmark-disable "
+            "to check results only",
             pytrace=False,
         )
     run_of(config)

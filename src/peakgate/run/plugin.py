@@ -1,7 +1,7 @@
-"""The pytest plug-in: the fixture ``gpu_benchmark``, and what ``peakgate bench`` runs. Inert otherwise, cheap to load.
+"""The pytest plug-in: fixtures ``gpu_benchmark`` and ``load_kernel``, and the run of ``peakgate bench``.
 
-Plain pytest collects ``bench_*`` functions of ``bench_*.py`` in the folders of the project's benchmark tests too. Every
-other name carries ``peakgate``; ``peakgate bench`` translates its own short options.
+It loads fast and does nothing for other tests. Plain pytest also collects ``bench_*`` functions of ``bench_*.py`` files
+in the folders of the project's benchmark tests. All option and marker names contain ``peakgate``.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the run where ``peakgate bench`` asks for it."""
+    """Register the markers; begin the run of ``peakgate bench``."""
     config.addinivalue_line("markers", MARKER_LINE)
     config.addinivalue_line("markers", CASES_LINE)
     if config.option.peakgate:
-        from peakgate.run import benchmark_tests, kernel_run  # noqa: PLC0415  (a stranger's tests must not pay for it)
+        from peakgate.run import benchmark_tests, kernel_run  # noqa: PLC0415  (slow to import for other test suites)
 
         benchmark_tests.begin(config, kernel_run.begin_bench(config))
 
@@ -54,7 +54,7 @@ OWN_FUNCTIONS = pytest.StashKey[list[str]]()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """Collect a file of the project's benchmark tests, where the user's own settings do not collect it anyhow."""
+    """Collect a file of the project's benchmark tests, unless the user's settings collect it anyway."""
     if not (fnmatch(file_path.name, "bench_*.py") and _of_benchmarks(file_path)):
         return None
     config = parent.config
@@ -69,7 +69,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Mod
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str) -> list[Any] | None:
-    """Leave functions ``bench_*`` of other files alone, unless the user's settings collect them."""
+    """Do not collect functions ``bench_*`` of other files, unless the user's settings do."""
     if not name.startswith("bench_") or OWN_FUNCTIONS not in collector.config.stash or _of_benchmarks(collector.path):
         return None
     own = collector.config.stash[OWN_FUNCTIONS]
@@ -77,7 +77,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
 
 
 def _of_benchmarks(path: Path) -> bool:
-    from peakgate.base import config, errors  # noqa: PLC0415  (a stranger's tests must not pay for it)
+    from peakgate.base import config, errors  # noqa: PLC0415  (as above)
 
     try:
         project = config.find(path.parent)
@@ -88,7 +88,7 @@ def _of_benchmarks(path: Path) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test the cases of its families; make one of several states, or numbers of GPUs, one for each."""
+    """Parametrize a test with the cases of its families, or with its several states or numbers of GPUs."""
     if (families := metafunc.definition.get_closest_marker("peakgate_cases")) is not None:
         from peakgate.run.plain_pytest import parametrize  # noqa: PLC0415  (as above)
 
@@ -101,7 +101,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin a run where there are tests of our fixtures and none has begun."""
+    """Begin a run if there are tests with the fixtures of this plug-in and none has begun."""
     if any({"gpu_benchmark", "load_kernel"} & {*getattr(item, "fixturenames", ())} for item in items):
         from peakgate.run.plain_pytest import begin  # noqa: PLC0415  (as above)
 
@@ -110,9 +110,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
-    """The clock of ``gpu_benchmark``, requested before ``benchmark``: it plays back what the GPU's events measured.
+    """The timer of ``gpu_benchmark``, requested before ``benchmark``: it plays back the times of CUDA events.
 
-    A benchmark marker of the test keeps its other settings (its group, say): only the timer is ours.
+    Other settings of the test's ``benchmark`` marker, such as its group, apply.
     """
     from peakgate.session.replay import ReplayTimer  # noqa: PLC0415  (as above)
 
@@ -127,10 +127,10 @@ def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
 def gpu_benchmark(
     request: pytest.FixtureRequest, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture
 ) -> GpuBenchmark | CaseBenchmark:
-    """Prove, time and judge a callable on the GPU: ``gpu_benchmark(function, *args, **kwargs)`` gives its result.
+    """Prove, time and judge a callable on the GPU: ``gpu_benchmark(function, *args, **kwargs)`` returns its result.
 
-    ``pytest.mark.peakgate`` or its methods ``work`` and ``expect`` say what it must do and what must come out. In a
-    test of ``peakgate.suite.cases`` it measures that test's case: ``gpu_benchmark(case)``.
+    ``pytest.mark.peakgate`` or the methods ``work`` and ``expect`` declare its work and its expected result. In a test
+    of ``peakgate.suite.cases`` it measures that test's case: ``gpu_benchmark(case)``.
     """
     from peakgate.run.plain_pytest import fixture  # noqa: PLC0415  (as above)
 
@@ -139,10 +139,10 @@ def gpu_benchmark(
 
 @pytest.fixture
 def load_kernel(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Load a kernel of a .cu file: ``load_kernel(path, entry, **macros)`` gives what ``cupy.RawKernel`` is.
+    """Load a kernel of a .cu file: ``load_kernel(path, entry, **macros)`` returns a kernel like ``cupy.RawKernel``.
 
-    ``kernel(grid, block, arguments, shared_mem=0)`` launches it: on a GPU by CuPy, without one in the emulator, on
-    NumPy's arrays. The path is relative to the project's root.
+    ``kernel(grid, block, arguments, shared_mem=0)`` launches it: on a GPU by CuPy, without one in the emulator on NumPy
+    arrays. The path is relative to the project's root.
     """
     from peakgate.callables.loaded import load_kernel  # noqa: PLC0415  (as above)
     from peakgate.run.plain_pytest import run_of  # noqa: PLC0415  (as above)

@@ -1,7 +1,7 @@
-"""The process that measures: ``python -m peakgate.run.process SUPERVISOR ROOT [PYTEST-ARGUMENT...]``.
+"""The measuring process: ``python -m peakgate.run.process SUPERVISOR ROOT [PYTEST-ARGUMENT...]``.
 
-It runs pytest with our tests, our plug-ins and no others. Without a supervisor (the processes of an A/B) ``peakgate
-bench`` does so in its own process.
+It runs pytest with the built-in tests and plug-ins only. Without a supervisor (in an A/B) ``peakgate bench`` does so in
+its own process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KERNELS = Path(__file__).with_name("bench_kernels.py")
 DEVICE, LINK = "--peakgate-device=", "--peakgate-link="
 BENCH_SETTINGS = Path(__file__).with_name("bench.toml")
-"""pytest's settings for our own tests: a stranger's addopts are none of ours, those of the environment included."""
+"""pytest's settings for a run; the project's ``addopts`` and those of the environment do not apply."""
 
 NO_CASE = (
     "there is no case to measure: no family of `kernels` has one for this device and tier, no test of `benchmarks` "
@@ -42,7 +42,7 @@ ALL_SKIPPED = "every case was skipped, for the reason above; nothing was measure
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure; ended by the kernel when the supervisor is gone, whatever ended that."""
+    """Measure. The operating system kills this process when its supervisor ends."""
     supervisor, root, *given = arguments
     if not end_with_parent(int(supervisor)):
         return ExitCode.INTERRUPTED
@@ -51,25 +51,25 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def begin_on_gpu(given: Sequence[str]) -> None:
-    """Begin what takes long on the GPU beside pytest's imports."""
+    """Start to initialize the GPU in a thread, in parallel with pytest's imports."""
     choice = next((each.removeprefix(DEVICE) for each in given if each.startswith(DEVICE)), "auto")
     indices = driver.named_gpus(choice)
     if indices and driver.cuda_driver_version() is not None:
-        with contextlib.suppress(ImportError):  # opening the device reports it
-            from peakgate.device import warmup  # noqa: PLC0415  (a run without a GPU does without)
+        with contextlib.suppress(ImportError):  # reported when the device is opened
+            from peakgate.device import warmup  # noqa: PLC0415  (only with a GPU)
 
             warmup.begin(indices[0])
 
 
 class _Watch:
-    """Notes a crash of pytest itself, whose exit status is that of our UNDECIDED, and skipped modules and cases.
+    """Notes skipped modules and cases, and an internal error of pytest, whose exit status equals UNDECIDED.
 
-    What pytest says of an option that it does not take becomes a PeakgateError.
+    Errors of pytest about its arguments become PeakgateErrors.
     """
 
     crashed = skipped = False
     nothing = NO_CASE
-    """Why no case was selected, where none was."""
+    """The message if no case was selected."""
 
     @HookimplMarker("pytest")(wrapper=True)
     def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
@@ -86,7 +86,7 @@ class _Watch:
 
     @HookimplMarker("pytest")(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, int, int]:
-        """The same of arguments that it looks at later: an expression, files that are not there."""
+        """The same for arguments that are checked later: expressions, missing files."""
         import pytest  # noqa: PLC0415  (as in measure)
 
         try:
@@ -100,7 +100,7 @@ class _Watch:
 
     @HookimplMarker("pytest")(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        if any(map(_is_case, items)):
+        if any("gpu_benchmark" in getattr(item, "fixturenames", ()) for item in items):
             given = {"-k": config.option.keyword, "-m": config.option.markexpr}
             by = "".join(f" by {option} {text!r}" for option, text in given.items() if text)
             parts = "-k takes parts of case ids, " if config.option.keyword else ""
@@ -119,13 +119,8 @@ class _Watch:
         self.skipped = self.skipped or report.skipped
 
 
-def _is_case(item: pytest.Item) -> bool:
-    """Whether it uses our fixture."""
-    return "gpu_benchmark" in getattr(item, "fixturenames", ())
-
-
 def _option_refused(reported: str) -> PeakgateError:
-    """What pytest reports of its arguments, below a usage that is not that of ``peakgate bench``, in one line."""
+    """The error of pytest about its arguments in one line, without pytest's usage text."""
     from peakgate.run import bench_options  # noqa: PLC0415  (only a mistake needs them)
 
     found = re.search(r"error: (?:unrecognized arguments: ([^\s=]+))?(.*)", reported)
@@ -137,15 +132,15 @@ def _option_refused(reported: str) -> PeakgateError:
 
 
 def _link(arguments: Sequence[str]) -> Link:
-    """The pipe to the supervisor, where there is one."""
-    from peakgate.run.journal import Link  # noqa: PLC0415  (the GPU is begun on before)
+    """The pipe to the supervisor, if there is one."""
+    from peakgate.run.journal import Link  # noqa: PLC0415  (after the GPU's initialization has started)
 
     descriptor = next((each.removeprefix(LINK) for each in arguments if each.startswith(LINK)), None)
     return Link(None if descriptor is None else int(descriptor))
 
 
 def _refused(error: PeakgateError, arguments: Sequence[str]) -> ExitCode:
-    """Report a mistake, by the supervisor where there is one."""
+    """Report a mistake, through the supervisor if there is one."""
     link = _link(arguments)
     if not link.supervised:
         return refused(error)
@@ -155,7 +150,7 @@ def _refused(error: PeakgateError, arguments: Sequence[str]) -> ExitCode:
 
 def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
     """The arguments of pytest in a run of a project, before those that a user gave."""
-    from peakgate.base import config  # noqa: PLC0415  (the GPU is begun on before)
+    from peakgate.base import config  # noqa: PLC0415  (as above)
 
     fixed = [str(KERNELS), "-c", str(BENCH_SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
@@ -164,9 +159,9 @@ def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
     paths = [Path(each.partition("::")[0]).absolute() for each in given if not each.startswith("-")]
     of_tests = any(path.exists() and not (project and path.is_relative_to(project.kernels)) for path in paths)
     if project is None or (not project.benchmarks and (not of_tests or config.BASE_VARIABLE in os.environ)):
-        fixed.append("--noconftest")  # an editable install would bring the one above this package
+        fixed.append("--noconftest")  # with an editable install pytest would load Peakgate's own conftest.py
     else:
-        from peakgate.run import collection  # noqa: PLC0415  (families alone do without)
+        from peakgate.run import collection  # noqa: PLC0415  (not needed for kernels alone)
 
         collection.prepend(project)
         fixed += collection.pytest_arguments(project)
@@ -174,14 +169,14 @@ def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
 
 
 def measure(arguments: Sequence[str]) -> int:
-    """Run pytest in this process; its exit code in our terms. The supervisor reports a mistake, if there is one.
+    """Run pytest in this process; return a Peakgate exit code. Mistakes are reported through the supervisor, if any.
 
-    Where standard output takes nothing the run is saved all the same, and that is reported at its end.
+    If standard output cannot be written the run is saved, and the error is reported at its end.
     """
     with variables(PYTEST_ADDOPTS=""), printed_if_possible() as output:
         code = _measured(arguments)
     problem = None if output is None else output.problem
-    if problem is None or isinstance(problem, BrokenPipeError):  # the verdict counts, not who reads it
+    if problem is None or isinstance(problem, BrokenPipeError):  # such as `peakgate bench | head`
         return code
     link = _link(arguments)
     if not link.supervised:
@@ -191,7 +186,7 @@ def measure(arguments: Sequence[str]) -> int:
 
 
 def _measured(arguments: Sequence[str]) -> int:
-    import pytest  # noqa: PLC0415  (takes half a second, beside which the GPU is begun on)
+    import pytest  # noqa: PLC0415  (takes half a second, during which the GPU initializes)
 
     in_our_terms = {
         pytest.ExitCode.INTERRUPTED: ExitCode.INTERRUPTED,
@@ -203,8 +198,8 @@ def _measured(arguments: Sequence[str]) -> int:
         status = pytest.main(list(arguments), plugins=[watch])
     except PeakgateError as error:
         return _refused(error, arguments)
-    sys.stdout.flush()  # a supervisor that hears of a mistake waits for nothing more
-    link.send(returned=int(status))  # a file that calls os._exit leaves this out
+    sys.stdout.flush()  # before the supervisor is told of a mistake, after which it kills this process
+    link.send(returned=int(status))  # missing if a file calls os._exit
     if watch.crashed:
         return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -1,7 +1,7 @@
-"""Which files the functions of a family may read: those of its own folder, and those outside the families' folders.
+"""Which files a family's functions may read: those of its own folder, and those outside all families' folders.
 
-A folder is a family's own where no other family can import from it. So it is known without calling a function whether
-a change of a file can change what the function gives. Functions of the base read nothing of the change that they judge.
+A folder is a family's own if no other family can import from it. So it is known, without a call, whether a changed file
+can affect the function's result. Functions of the base must not read files of the change that they judge.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from peakgate.spec.case import Family
 
 
 def own_folders() -> dict[str, str]:
-    """The folder of each family that this process imported, by its name, if only the family's modules come from there.
+    """Family name to folder, for each imported family whose folder no other module was imported from.
 
-    Not where Python could import them under other names, or where a link in another family's folder leads there.
+    Without folders that are on ``sys.path`` or that a link in another family's folder leads to.
     """
     modules = {name: (module, getattr(module, "__file__", None)) for name, module in sys.modules.items()}
     files = [(name.partition(".")[0], module, Path(file).resolve()) for name, (module, file) in modules.items() if file]
@@ -53,9 +53,9 @@ def own_folders() -> dict[str, str]:
 
 
 def owners(changed: Iterable[Path] | None, folders: Collection[Path]) -> set[Path | None]:
-    """The families' own folders in which files are; None for one elsewhere, which functions of every family may read.
+    """The families' own folders that contain changed files; None stands for files that every family may read.
 
-    None too where it is not known which files changed.
+    {None} if the changed files are unknown.
     """
     if changed is None:
         return {None}
@@ -66,15 +66,15 @@ _READS = frozenset({"open", "os.listdir", "os.scandir"})
 """Events of Python's audit hooks whose first argument is the path."""
 
 _apart: dict[tuple[str, str], tuple[str, ...]] = {}
-"""By the trees of a change and of its base, the folders in the change's that are not the change's, all with a slash."""
+"""(change, base) trees to folders that may be read even within the change's tree. All end with a slash."""
 
 
 def keep_apart(change: Path, base: Path) -> None:
-    """From now on refuse files of the tree ``change`` to Python of the tree ``base``, in this process.
+    """From now on, raise PeakgateError when Python code of the tree ``base`` reads a file of the tree ``change``.
 
-    The working directory is the base's (``config.work_in``), so that no relative name leads to the change's. This is
-    for what does all the same: an import inside a function, by the change's ``pythonpath``. What the judge itself
-    imports and caches may be in the change's tree.
+    Relative names already resolve in the base, the working directory (``config.work_in``). This catches the rest, such
+    as an import inside a function by the change's ``pythonpath``. Peakgate's own files and cache may be in the
+    change's tree.
     """
     ours = (base, cache_folder(), *PACKAGES, Path(sys.prefix), Path(sys.base_prefix))
     _apart[_inside(change), _inside(base)] = tuple(map(_inside, ours))
@@ -87,26 +87,26 @@ def _inside(folder: Path) -> str:
 
 @cache
 def _add_hook() -> None:
-    sys.addaudithook(_refuse_files_of_the_change)
+    sys.addaudithook(_refuse_files_of_the_change)  # once: it cannot be removed
 
 
 def _refuse_files_of_the_change(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _READS or not isinstance(arguments[0], str | bytes | os.PathLike):
         return
     if event != "open" and sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):  # noqa: SLF001
-        return  # it looks for a module where it may not be; what it finds it opens
-    path = os.path.abspath(os.fsdecode(arguments[0]))  # noqa: PTH100  (a link leads where it leads in either tree)
+        return  # the import system lists folders; a module that it finds is opened
+    path = os.path.abspath(os.fsdecode(arguments[0]))  # noqa: PTH100  (links must not be resolved)
     for (change, base), ours in _apart.items():
         if f"{path}/".startswith(change) and not f"{path}/".startswith(ours) and (place := _caller_in(base)):
             raise PeakgateError(
-                f"{place} reads {near(Path(path))} of the change, which it judges; name files of the base by "
-                "Path(__file__), and import at the top of a module",
+                f"{place} reads {near(Path(path))} of the change that it judges; build paths from Path(__file__), and "
+                "import at the top of a module",
                 Code.FAMILY,
             )
 
 
 def _caller_in(base: str) -> str:
-    """Where in a tree the code is that runs, as file and line; empty where no caller is of that tree."""
+    """File and line of the innermost caller in a tree; empty if there is none."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  (as Python documents it)
     while frame is not None:
         if frame.f_code.co_filename.startswith(base):

@@ -1,7 +1,7 @@
-"""What one run is asked for: one record, whose options `peakgate bench` and pytest both have.
+"""The request of one run: a record whose fields are options of both `peakgate bench` and pytest.
 
-`peakgate bench` spells ``device`` as ``--device``, pytest as ``--peakgate-device``. Fields without a help text are
-passed between our own processes, by their names for pytest, and are no options of `peakgate bench`.
+The field ``device`` is ``--device`` in `peakgate bench` and ``--peakgate-device`` in pytest. Fields without a help text
+are passed between Peakgate's own processes, by their names in pytest, and are not options of `peakgate bench`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 OPTION_PREFIX = "--peakgate-"
-"""How pytest's options of ours begin."""
+"""Prefix of the options in pytest."""
 
 
 class Mode(StrEnum):
     """The purpose of a run."""
 
     WHOLE = "whole"
-    """Prove its cases, time and judge them, beside the roofs."""
+    """Measure the roofs; prove, time and judge the cases."""
     PROOF = "proof"
-    """One process of an A/B that proves its kernels before any is timed; others may be on the GPU meanwhile."""
+    """In an A/B: prove the kernels before any is timed; other processes may use the GPU meanwhile."""
     PAIR = "pair"
-    """One side of a pair of an A/B: it repeats the cases of a proof and only times them."""
+    """In an A/B: time the cases of one side of a pair, without proving them again."""
 
 
 def _seed(text: str) -> int:
-    from peakgate.base.options import at_least  # noqa: PLC0415  (a stranger's tests must not pay for it)
+    from peakgate.base.options import at_least  # noqa: PLC0415  (slow to import for other test suites)
 
     return at_least(0)(text)
 
@@ -41,7 +41,7 @@ def _option(say: str | None = None, **how: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a run is asked for, by `peakgate bench`, by the processes of `peakgate ab` or by pytest's options."""
+    """The options of a run, from `peakgate bench`, `peakgate ab` or pytest."""
 
     device: str = field(
         default="auto",
@@ -104,7 +104,7 @@ class Request:
 
     @staticmethod
     def of(options: argparse.Namespace) -> Request:
-        """What pytest's options ask for."""
+        """The request in pytest's options."""
         return Request(**{each.name: getattr(options, f"peakgate_{each.name}") for each in fields(Request)})
 
 
@@ -125,7 +125,7 @@ def add_options(add: Callable[..., Any], prefix: str) -> None:
 
 
 def as_arguments(given: argparse.Namespace) -> list[str]:
-    """Our options under the names that the plug-in gives them; what was not given is left out."""
+    """The given options as arguments for pytest."""
     found = []
     for each in fields(Request):
         value = getattr(given, each.name, None)

@@ -37,10 +37,10 @@ def run_info(
     partial: str | None,
     restarts: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The file's own section: what was asked for, verdict counts, cases without figures, where the time went.
+    """The section ``peakgate`` of the file: request, verdict counts, cases without figures, wall time by step.
 
     ``entries`` are the ``extra_info`` of all finished cases, ``skipped`` why the device cannot run a case; ``partial``
-    says what the run lacks of what it was to measure, None where it lacks nothing.
+    is which selected cases are missing, None if none are.
     """
     about = About(
         version=version(),
@@ -60,7 +60,7 @@ def run_info(
 
 
 def unsaved(session: Session, outcomes: Sequence[Outcome], commit_info: Mapping[str, Any]) -> dict[str, Any]:
-    """A run file of what a process has measured so far of a tree: of the figures of samples those that reports read."""
+    """A run file of the results so far, for an interim analysis; ``stats`` has only median, iqr and rounds."""
     entries, benchmarks = [extra_info(outcome) for outcome in outcomes], []
     for entry, outcome in zip(entries, outcomes, strict=True):
         if outcome.samples and outcome.metrics:
@@ -85,7 +85,7 @@ def judged(entry: Entry) -> dict[str, Any]:
 
 
 def summarised(entry: Entry) -> dict[str, Any]:
-    """A case as the verdict file has it: what was judged, and its figures."""
+    """A case in the verdict file: its verdict, reason and figures."""
     figures = ("time_us", "median_interval_us", "peak_fraction", "bound", "floor", "relative_error")
     return {**judged(entry), **{name: entry.get(name) for name in figures}}
 

@@ -1,4 +1,4 @@
-"""What a run measures, by its request: its device and floors in one session, and its cases."""
+"""Opens what a run's request asks for: device and floors as a session, and the cases."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def open_session(
     plain: bool = False,
     timed: bool = True,
 ) -> tuple[Session, Cases]:
-    """The session of this process and the cases of its project; with ``later`` the device is opened when it is free.
+    """The session of this process and the cases of its project; with ``later`` the device is not opened yet.
 
-    ``plain``: a person started pytest, where no project is needed, floors of tests that were not collected are none of
-    ours, and every tier is wanted. Without ``timed`` cases are proven alone.
+    ``plain``: under plain pytest no project is needed, floors of unknown cases are allowed, and the default tier is
+    full. Without ``timed`` cases are only proven.
 
-    Where a base judges the run, this process works in the base's tree from here on.
+    If a base judges the run, this process's working directory is the base's tree from here on.
     """
     project, mode = config.current() if plain else config.required(), request.mode
     tier = request.tier or (Tier.FULL if plain else Tier.GATE)
@@ -48,7 +48,7 @@ def open_session(
     cases = Cases(device.scale)
     ref, base = request.baselines_from, os.environ.get(config.BASE_VARIABLE)
     if base:
-        from peakgate.run.base_contract import against  # noqa: PLC0415  (a run without a base needs none of it)
+        from peakgate.run.base_contract import against  # noqa: PLC0415  (only with a base)
 
         baselines = baselines.absolute()
         config.work_in(Path(base))  # before anything of the base is imported
@@ -93,7 +93,7 @@ def open_session(
 
 
 def _is_within(case: RunCase, paths: Sequence[Path]) -> bool:
-    """Whether a case's source, or the folder of its family where it has none, is one of these or within one."""
+    """Whether a case's source file, or its family's folder if it has none, is at or within one of the paths."""
     source = case.stage.source if isinstance(case, Case) else None
     place = config.current().kernels / case.family if source is None else source.absolute()
     return any(place.is_relative_to(path) or path.is_relative_to(place) for path in paths)
@@ -102,22 +102,22 @@ def _is_within(case: RunCase, paths: Sequence[Path]) -> bool:
 def wanted_cases(
     cases: Cases, tier: Tier, listed: Path | None, within: Sequence[Path] = ()
 ) -> tuple[dict[str, RunCase], list[str] | None]:
-    """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
+    """The tier's cases by id, or those that the file ``listed`` names, in its order; and its ids, None without a file.
 
-    With files or folders ``within``: of the tier's cases those whose sources are there.
-    Where the project has benchmark tests, an id that no family has may be one of theirs.
+    With files or folders ``within``, only cases whose sources are there. Raises PeakgateError for an unknown id,
+    unless the project has benchmark tests, which may have it.
     """
     if listed is None:
         chosen = {case.id: case for case in cases.listed(tier) if not within or _is_within(case, within)}
         if within and not chosen:
-            raise PeakgateError(f"{config.near(within[0])}: no family has a case of it", Code.SELECTION)
+            raise PeakgateError(f"{config.near(within[0])}: no case uses it", Code.SELECTION)
         return chosen, None
     every = {case.id: case for case in cases.listed(Tier.FULL)}
     try:
         wanted = list(dict.fromkeys(read_text(listed).split()))
     except UnreadableFile as error:
         raise PeakgateError(
-            f"{config.near(listed)}: {error.why}; expected a file of case ids, one a line", Code.UNREADABLE
+            f"{config.near(listed)}: {error.why}; expected a file of case ids, one per line", Code.UNREADABLE
         ) from None
     every |= {
         case_id: case
