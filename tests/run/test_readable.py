@@ -155,8 +155,7 @@ def test_the_files_that_differ_are_named_from_the_top_of_the_tree(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     listed = tmp_path / "names"
     listed.write_text("kernels/a/x.npy\0f.txt\0")
-    assert identity._changed(listed) == [tmp_path / "kernels/a/x.npy", tmp_path / "f.txt"]
-    assert identity._changed(None) is None
+    assert identity.files_in(listed) == [tmp_path / "kernels/a/x.npy", tmp_path / "f.txt"]
 
 
 READS = """

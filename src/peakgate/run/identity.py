@@ -235,10 +235,7 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
     listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier))
-    changed = None
-    if options.changed is not None:
-        names = options.changed.read_text(encoding="utf-8", errors="surrogateescape").split("\0")
-        changed = [tree_of(config.current().root) / name for name in names if name]
+    changed = None if options.changed is None else files_in(options.changed)
     found = identities(list(listed.values()), capability, changed)
     found |= {each.id: Contract(problem=each.reason) for each in refused_cases}
     if config.current().benchmarks:
@@ -248,6 +245,12 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
         # Their machine code is unknown, so they are always measured.
         found |= dict.fromkeys(collected(config.current(), listed), Contract(operation=OPERATION))
     return found
+
+
+def files_in(names: Path) -> list[Path]:
+    """The files that ``names`` lists: paths in the repository, separated by NUL."""
+    tree = tree_of(config.current().root)
+    return [tree / name for name in names.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if name]
 
 
 def parse_capability(text: str | None) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""One case on an opened device: its arguments in place, proven right, sampled, its timed launches compared, judged."""
+"""One case on an opened device: prepared, proven right, sampled, its timed launches compared, judged."""

@@ -1,4 +1,4 @@
-"""One case as the run file keeps it."""
+"""The entry of one case in the run file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from peakgate.session.outcome import Outcome
 from peakgate.spec.case import Case, RefusedCase
 
 Entry = dict[str, Any]
-"""One case as the run file keeps it: its ``CaseRecord`` as JSON."""
+"""A case in the run file: its ``CaseRecord`` as JSON."""
 
 
 def extra_info(outcome: Outcome) -> Entry:
-    """One benchmark's ``extra_info``."""
+    """The ``extra_info`` of a case's benchmark."""
     figures, resources, samples, proof = outcome.metrics, outcome.resources, outcome.samples, outcome.proof
     occupancy = outcome.occupancy
     described = _undescribed(outcome.case) if isinstance(outcome.case, RefusedCase) else _described(outcome.case)
@@ -62,13 +62,13 @@ def extra_info(outcome: Outcome) -> Entry:
         probes=proof.probes if proof else 0,
         timed_launches_checked=proof.timed if proof else 0,
     )
-    # NumPy's float64, which is a float, is none to msgspec.
+    # msgspec does not accept NumPy's float64.
     entry: Entry = to_builtins(record, enc_hook=float)
     return entry
 
 
 def _described(case: Case) -> dict[str, Any]:
-    """What the description of a case gives of its record."""
+    """The fields of the record that follow from the case alone."""
     claimed = case.work.claimed
     return {
         "case": case.id,
@@ -94,7 +94,7 @@ def _described(case: Case) -> dict[str, Any]:
 
 
 def _undescribed(case: RefusedCase) -> dict[str, Any]:
-    """The same of a case that is not described, of which nothing but its name is known."""
+    """The same for a case that its family does not describe: only its name is known."""
     named = {"case": case.id, "family": case.family, "stage": case.name, "size": "", "block": "", "variant": ""}
     judged = {"state": "cold", "gpus": 1, "dtype": "float32", "tier": "gate", "host_bound": False}
     work = {"bytes": None, "flops": None, "peak_tflops": None, "math": "fp32", "math_given": False}

@@ -1,4 +1,4 @@
-"""What comes of one case: its proof, its figures, its verdict; and the verdict of one that gave no figures."""
+"""The outcome of one case: proof, figures, verdict; and the verdict of a case that failed."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class WrongResult(Exception):
 
 
 FAILURES = (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError, Unmeasurable)
-"""What ends a case without figures; anything else is a defect of ours."""
+"""Exceptions that end a case without figures; any other is a defect of Peakgate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A case found right: its largest error, and on how many edge cases its build was right too.
+    """A case that was right, and the number of edge-size problems (``probes``) on which its build was right.
 
-    ``error`` is ``max|out - ref| / max|ref|``, ``ratio`` the largest error of an element over its bound, ``varying``
-    how many elements differ in a second launch on the same data: None where that is not known. ``timed`` launches among
-    those compared were samples.
+    ``error`` is ``max|out - ref| / max|ref|``, ``ratio`` the largest error of an element over its bound. ``varying`` is
+    the number of elements that differ in a second launch on the same data, None if unknown. ``timed`` is the number of
+    timed launches that were compared.
     """
 
     error: float
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def verdict_of(error: Exception) -> Verdict:
-    """The verdict on a case that failed: WRONG and its like only where a kernel ran and was at fault."""
+    """The verdict on a case that failed: WRONG, CRASHED or TIMEOUT if the kernel is at fault, else INCONCLUSIVE."""
     match error:
         case KernelCrash():
             return Verdict.CRASHED

@@ -1,4 +1,4 @@
-"""Two builds of a kernel sampled interleaved in one process of an A/B, where nothing but machine code differs."""
+"""Samples two builds of a kernel interleaved in one process of an A/B whose sides differ in machine code only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from peakgate.session.session import Session
 from peakgate.spec.case import Case
 
 SPOILT_ROUNDS = 8
-"""Rounds of two builds without an undisturbed sample of one, after which the rest is left to the verdict."""
+"""Sampling stops after more rounds than this in which one build had no undisturbed sample."""
 
 OTHER_FAILED = "not timed: the other build failed in the same process"
 
@@ -33,12 +33,12 @@ def interleaved(
     cases: int,
     before: tuple[Outcome, Outcome] | None = None,
 ) -> tuple[Outcome, Outcome]:
-    """Sample a case and another build of its kernel, found by ``fingerprint``, interleaved: the outcome of either.
+    """Sample a case interleaved with another build of its kernel, found by ``fingerprint``; the outcomes of both.
 
-    Both run from the same places in memory, arrays and code, find the same contents in a round, and are first equally
-    often. One launch of either is compared. The other's samples have the ratio of each of so many ``pairs``; ``cases``
-    is how many cases the process samples so. Where one side fails neither has figures. What comes ``before`` are the
-    outcomes of earlier pairs in this process: these have them too, unless a side failed.
+    Both use the same addresses for arrays and code, the same buffer contents in a round, and are first equally often.
+    One launch of each is compared. The other build's samples have the time ratio of each of the ``pairs``; ``cases`` is
+    the number of cases that the process samples like this. If one side fails, neither has figures. ``before`` are the
+    outcomes of earlier pairs in this process: their samples are included in the new outcomes.
     """
     known = [outcome.samples for outcome in before or () if outcome.samples]
     if before and len(known) < len(before):

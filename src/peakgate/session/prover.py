@@ -1,4 +1,4 @@
-"""Proves cases right: the edge cases of each build once, then the case's own launch, and launches that were timed."""
+"""Proves cases right: the edge-size problems of each build once, then the case's own launch, and timed launches."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from peakgate.session.steps import Steps
 from peakgate.spec.case import Case
 
 OTHER_ORDER = 1
-"""The emulator's descending order of threads, for a second launch; a GPU has its own."""
+"""The emulator's descending order of threads, for a second launch; a GPU schedules by itself."""
 
 
 class LostEarly(Exception):
-    """A case whose kernel took the GPU's context with it before the first case was measured, and how."""
+    """A case whose fault destroyed the CUDA context before the first case was measured, with the error."""
 
     def __init__(self, case: Case, error: Exception) -> None:
         super().__init__(f"{case.id}: {error}")
@@ -31,16 +31,16 @@ class LostEarly(Exception):
 
 
 def compared_when_timed(case: Case) -> bool:
-    """Whether launches that are timed are compared: those of kernels, not of operations of the device itself."""
+    """Whether timed launches are compared: those of kernels are, those of library calls are not."""
     return case.stage.source is not None and case.reference is not None
 
 
 class Prover:
     """Compares launches on one device with their references.
 
-    ``probes`` gives the edge cases of a case's build. With ``nonfinite`` an output with NaN or infinity is wrong; with
-    ``determinism`` each case is launched once more on the same data, to see whether bits differ. ``launch_s`` is how
-    long the newest checked launch took.
+    ``probes`` returns the edge-size problems of a case's build. With ``nonfinite`` an output with NaN or infinity is
+    wrong; with ``determinism`` each case is launched again on the same data to count elements whose bits differ.
+    ``launch_s`` is the duration in seconds of the last checked launch.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Prover:
         self._reference: tuple[Any, ExpectedOutputs] | None = None
 
     def prove(self, launchable: KernelLaunchable) -> Proof:
-        """Check the edge cases of a case's build and launch the case itself; WrongResult or KernelFault if it is wrong.
+        """Check the edge-size problems of a case's build and launch the case itself.
 
-        A kernel's launch at its own size is compared when it is timed.
+        Raises WrongResult or KernelFault if it is wrong. A kernel's result at its own size is compared when timed.
         """
         case = launchable.case
         with self._steps.timed("check"):
@@ -84,9 +84,9 @@ class Prover:
         return Proof(error, probes, ratio, varying)
 
     def prove_early(self, case: Case) -> None:
-        """Run the edge cases of a case's build; what is wrong with it is reported where the case is proven.
+        """Run the edge-size problems of a case's build; errors are reported later, when the case is proven.
 
-        LostEarly where its kernel takes the context with it.
+        Raises LostEarly if a fault destroys the CUDA context.
         """
         if self._device.refusal(case):
             return
@@ -97,7 +97,7 @@ class Prover:
                 raise LostEarly(case, error) from None
 
     def prove_build(self, case: Case) -> int:
-        """Run the edge cases of a build once, whichever case asks first, and count them; WrongResult as in prove."""
+        """Run a build's edge-size problems, once for all of its cases; their number, or WrongResult as in ``prove``."""
         if case.build not in self._builds:
             self._builds[case.build] = self._run_probes(case)
         known = self._builds[case.build]
@@ -106,11 +106,11 @@ class Prover:
         return known
 
     def compare_timed(self, launch: TimedLaunch) -> Deviation:
-        """Compare a launch that was timed with the reference of what it was given."""
+        """Compare a timed launch with the reference for the buffer contents that it had."""
         return self._compare(launch, expected(self._device.xp, launch, self._device.prepare))
 
     def forget(self) -> None:
-        """Free the newest reference: the next case may need its room."""
+        """Free the last reference, whose memory the next case may need."""
         self._reference = None
 
     def _run_probes(self, case: Case) -> int | WrongResult:
@@ -125,7 +125,7 @@ class Prover:
                 self._launch(launchable, case)
                 result = self._compare(launchable, self._expected(launchable))
             except PeakgateError as error:
-                # Data that the operation cannot bear; the case's own size must have others.
+                # The operation does not support this pattern of data; the case's own size uses other data.
                 if isinstance(error, NothingCompared) or (pattern and error.code is Code.REFERENCE):
                     continue
                 raise
@@ -136,7 +136,7 @@ class Prover:
         return len(probes)
 
     def _launch(self, launchable: KernelLaunchable, owner: Case, *, schedule: int = 0) -> None:
-        """Launch once; ``owner`` is the case that it is done for."""
+        """Launch once; ``owner`` is the case that is being proven."""
         self._steps.expect("a launch", self._steps.launch_limit_s(launchable.case), owner.id)
         start = time.perf_counter()
         launchable.run(schedule)

@@ -1,4 +1,4 @@
-"""Shows in pytest-benchmark's fixture what the GPU's events measured, and fails the test where the verdict does."""
+"""Passes the times of CUDA events to pytest-benchmark's fixture, and fails the test if the verdict does."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from peakgate.session.session import NOT_TIMED, Session
 
 
 def fails(verdict: str, reason: str, session: Session) -> bool:
-    """Whether a test fails where this came of its case; one that was not to be timed, and is right, passes."""
+    """Whether a test with this verdict and reason fails; a case that is right and was not to be timed passes."""
     return verdict in FAILING and not (not session.timed and reason.endswith(NOT_TIMED))
 
 
 def raise_for(entry: Mapping[str, Any], session: Session) -> None:
-    """Fail the test at hand where the verdict of its case does."""
+    """Fail the current test if the verdict of its case does."""
     if fails(entry["verdict"], entry["reason"], session):
         where = f"; {config.near(session.floors.path)}" if entry["floor"] is not None else ""
         reported = f"{entry['case']} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
@@ -27,9 +27,9 @@ def raise_for(entry: Mapping[str, Any], session: Session) -> None:
 
 
 class ReplayTimer:
-    """A clock that plays back durations in seconds, for pytest-benchmark, which reads it before a round and after it.
+    """A timer that plays back durations in seconds to pytest-benchmark, which reads it before and after a round.
 
-    It returns 0 and the next duration alternately, so that an empty round "takes" the time that the GPU's events gave.
+    It returns 0 and the next duration alternately, so that an empty round appears to take the time measured on the GPU.
     """
 
     __name__ = "cuda_events"
@@ -39,7 +39,7 @@ class ReplayTimer:
         self._reading = -1
 
     def load(self, durations_s: Sequence[float]) -> None:
-        """Set what the next rounds will take."""
+        """Set the durations of the next rounds."""
         self._durations, self._reading = durations_s, -1
 
     def __call__(self) -> float:
@@ -50,10 +50,7 @@ class ReplayTimer:
 def replay(
     benchmark: BenchmarkFixture, timer: ReplayTimer, times_us: Sequence[float], entry: Mapping[str, Any] | None = None
 ) -> None:
-    """Give the benchmark one round per measured time, and a case's entry as its ``extra_info``; nothing without times.
-
-    Does nothing that shows when benchmarks are disabled.
-    """
+    """Give the benchmark one round per measured time, and a case's entry as ``extra_info``; nothing without times."""
     if not times_us:
         return
     benchmark.extra_info.update(entry or {})

@@ -1,4 +1,4 @@
-"""Times cases, and has launches that were timed compared with the reference of what each was given."""
+"""Times cases and has some of the timed launches compared with the reference for their buffer contents."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from peakgate.session.steps import Steps
 from peakgate.spec.case import Case
 
 LEAST_COMPARED, LEAST_LONG_COMPARED, LONG_LAUNCH_US = 8, 2, 10_000.0
-"""So many timed launches of a case are compared, and so many of one whose launch takes longer than LONG_LAUNCH_US. A
-kernel that is wrong in half of its launches passes eight in one of 256 runs, one that is wrong in a third in one of
-26."""
+"""The number of timed launches that are compared, and that for launches longer than LONG_LAUNCH_US. A kernel that is
+wrong in half of its launches passes eight comparisons in one of 256 runs, one that is wrong in a third in one of 26."""
 
 LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
-"""Batches that a short kernel has at least, and the time of all those of a longer one: what is to be compared is spread
-over them."""
+"""The least number of batches of a short kernel, and the total time of the batches of a longer one: the compared
+launches are spread over them."""
 
 Compare = Callable[[TimedLaunch], Deviation]
-"""Compares a launch that was timed."""
+"""Compares a timed launch with its reference."""
 
 
 class TimedChecks(SampleChecker):
-    """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing, a launch's ``launch_s``.
+    """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` comparing, ``launch_s`` of a launch.
 
-    With ``once`` one launch is enough: another run proves its kernels. Without ``compare`` none is compared.
+    With ``once`` one launch is compared, since another run proves the kernel. Without ``compare`` none is.
     """
 
     def __init__(
@@ -84,8 +83,8 @@ class TimedChecks(SampleChecker):
 class Sampler:
     """Times the cases of a run by a plan.
 
-    Contents of buffers, and places in memory, follow from ``seed`` and from how often earlier processes of the run
-    measured a case: ``attempts``. With ``once`` one timed launch of each case is compared.
+    Buffer contents and offsets are seeded by ``seed`` and by ``attempts``: how often earlier processes of the run
+    measured each case. With ``once`` one timed launch of each case is compared.
     """
 
     def __init__(
@@ -96,9 +95,9 @@ class Sampler:
     def sample(
         self, launchable: Launchable, proof: Proof | None, launch_s: float, compare: Compare | None
     ) -> tuple[Samples, Proof | None]:
-        """Time a case, some of whose timed launches are compared; its samples, and its proof over all launches.
+        """Time a case and compare some of the timed launches; its samples, and its proof with these included.
 
-        ``launch_s`` is how long a launch took. WrongResult or KernelFault where a timed launch is wrong.
+        ``launch_s`` is the duration of an earlier launch. Raises WrongResult or KernelFault if a timed launch is wrong.
         """
         case = launchable.case
         rng = np.random.default_rng([self._seed, zlib.crc32(case.id.encode()), self._attempts.get(case.id, 0)])
@@ -106,7 +105,7 @@ class Sampler:
         return self.sample_by(self._plan, launchable, checks, launch_s), checks.proof
 
     def sample_by(self, plan: SamplingPlan, launchable: Launchable, checks: TimedChecks, launch_s: float) -> Samples:
-        """Time a case by another plan; the checks are given the launches that they want."""
+        """Time a case by another plan and with given checks."""
         with self._steps.timed("sample"):
             limit_s = self._steps.launch_limit_s(launchable.case)
             checks.limit_s = sampling_limit_s(limit_s, launch_s, plan, launchable.case.state)

@@ -34,14 +34,14 @@ NOT_TIMED = "not timed: --benchmark-disable"
 
 @dataclass
 class Session:
-    """One device, one set of floors, one run.
+    """One run on one device with one set of floors.
 
-    ``whole`` is False when only some cases of the tier were asked for. ``new`` are cases that the base does not have:
-    they need no floor. ``alone`` is False where another process of ours is on the device: then no time counts, and none
-    is doubted for it. Without ``checks`` the run repeats one that proved its kernels: only what is timed is compared.
-    Without ``timed`` cases are proven and not sampled. Without ``wants_roofs`` none are measured. ``energy_loops`` of
-    each case measure its energy, none where that is 0. The other settings are those of ``Steps``, ``Prover`` and
-    ``Sampler``.
+    ``whole`` is False if only some cases of the tier were requested. ``new`` are cases that the base does not have;
+    they need no floor. ``alone`` is False if another process of an A/B uses the device: its times do not count and are
+    not checked for disturbances. Without ``checks`` another run has proven the kernels: only timed launches are
+    compared. Without ``timed`` cases are only proven. Without ``wants_roofs`` none are measured. ``energy_loops`` is
+    the number of loops that measure the energy of each case; 0 for none. The other settings are those of ``Steps``,
+    ``Prover`` and ``Sampler``.
     """
 
     device: Device
@@ -90,10 +90,10 @@ class Session:
         prebuild: bool = True,
         prove_early: bool = False,
     ) -> None:
-        """Build everything in parallel, bring the device to speed, measure the roofs unless they are known.
+        """Build all kernels in parallel, warm up the device, and measure the roofs unless ``roofs`` are given.
 
-        With ``prove_early`` builds are proven on their edge cases as long as others are being compiled; then LostEarly
-        may be raised.
+        With ``prove_early``, finished builds are proven on their edge-size problems while others compile; this may
+        raise LostEarly.
         """
         measured = self.device.peaks is not None and self.wants_roofs and roofs is None
         self._known_roofs = _tensor_roofs_of(selected) if measured else set(roofs or ())
@@ -119,10 +119,10 @@ class Session:
             steps.expect("roofs", HOST_LIMIT_S, None)
             self.roofs = measure_roofs(self.device, wanted) if roofs is None else roofs
             if tensor:
-                self.device.warm_up()  # from the clock that tensor cores leave
+                self.device.warm_up()  # tensor cores lower the clock
 
     def measured(self, case: Case) -> Outcome:
-        """The result of one case: proven, timed, the timed launches compared, and judged."""
+        """Prove, time and judge one case; its outcome."""
         try:
             launchable = self.prepare(case)
             proof = self.prover.prove(launchable) if self.checks else None
@@ -136,13 +136,13 @@ class Session:
         return replace(self.judged(launchable, proof, samples), energy=energy)
 
     def prepare(self, case: Case) -> KernelLaunchable:
-        """Build one case and put its arguments in place."""
+        """Build one case and create its arguments."""
         with self.steps.timed("prepare"):
             self.steps.expect("its build and input data", HOST_LIMIT_S, case.id)
             return self.device.prepare(case)
 
     def energy_of(self, launchable: Launchable, samples: Samples) -> Energy | None:
-        """The energy of a case's launch, where this run measures it and the device has a counter of it."""
+        """The energy of a case's launch; None if this run does not measure it or the device cannot."""
         if not self.energy_loops or not samples.times_us:
             return None
         with self.steps.timed("energy"):
@@ -150,10 +150,10 @@ class Session:
             return launchable.energy(samples.median_us, self.energy_loops)
 
     def judged(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
-        """Judge what was measured. A type whose roof nobody asked for when the run began has it measured first."""
+        """Judge a measured case. If its type's roof was not measured when the run began, measure it first."""
         case, device, resources = launchable.case, self.device, launchable.resources
         lacking = _tensor_roofs_of([case]) - self._known_roofs
-        if lacking and device.peaks is not None and self.wants_roofs:  # a benchmark test says its type when it runs
+        if lacking and device.peaks is not None and self.wants_roofs:  # a benchmark test declares its type when called
             self._known_roofs |= lacking
             with self.steps.timed("roofs"):
                 self.steps.expect("roofs", HOST_LIMIT_S, case.id)
@@ -166,7 +166,7 @@ class Session:
             judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
         occupancy = None
         if resources is not None and device.capability is not None:
-            with suppress(PeakgateError):  # an architecture newer than the table: every other figure still stands
+            with suppress(PeakgateError):  # an architecture newer than the occupancy table
                 occupancy = resources.occupancy(device.capability, case.launch)
         return Outcome(
             case=case,
@@ -181,39 +181,42 @@ class Session:
         )
 
     def failed(self, case: Case, error: Exception) -> Outcome:
-        """A case that gave no figures: wrong or faulted where a kernel ran and did so, otherwise undecided."""
-        said = " ".join(str(error).split())
+        """The outcome of a case that ended with one of ``FAILURES``."""
+        reason = " ".join(str(error).split())
         match error:
             case BuildError():
-                said = f"does not build{' in the emulator' if self.device.kind == 'cpu' else ''}: {said}"
+                reason = f"does not build{' in the emulator' if self.device.kind == 'cpu' else ''}: {reason}"
             case DeviceLost():
-                said = f"not run: {said}"
+                reason = f"not run: {reason}"
             case MemoryError():
                 self.prover.forget()
-                said = f"not run: {no_room(error, self.device, case)}"
-        return self.unmeasured(case, Judgement(verdict_of(error), said))
+                reason = f"not run: {no_room(error, self.device, case)}"
+        return self.unmeasured(case, Judgement(verdict_of(error), reason))
 
     def untimed(self, case: Case, proof: Proof | None, right: str) -> Outcome:
-        """A case that was not to be timed; ``right`` says what was proven. Only a GPU leaves its speed undecided."""
+        """The outcome of a case that was not to be timed: INCONCLUSIVE on a GPU, NO_FLOOR in the emulator.
+
+        ``right`` is the phrase about its proof.
+        """
         verdict = Verdict.NO_FLOOR if self.device.kind == "cpu" else Verdict.INCONCLUSIVE
         return replace(self.unmeasured(case, Judgement(verdict, f"{right}; {NOT_TIMED}")), proof=proof)
 
     def unmeasured(self, case: Case | RefusedCase, judgement: Judgement) -> Outcome:
-        """A case without figures."""
+        """An outcome without figures."""
         return Outcome(case, judgement, floor=self.floors.get(case.id))
 
 
 def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
-    """The message for full memory, of the GPU or the machine, with sizes, and where to look."""
-    sizes = [" ".join(str(full).split()) or "it did not say how much was asked for"]
+    """The message for full memory of the GPU or the machine, with sizes and where to look."""
+    sizes = [" ".join(str(full).split()) or "the requested size is unknown"]
     room = device.memory_bytes()
     if case is not None:
         sizes.append(f"the case's buffers take {case.buffer_bytes / 1e9:.2f} GB")
     if room is not None:
         sizes.append(f"{room[0] / 1e9:.2f} GB of {room[1] / 1e9:.2f} GB are free")
-    return f"no room in memory ({'; '.join(sizes)}); see what else uses it, of a GPU's with nvidia-smi"
+    return f"no room in memory ({'; '.join(sizes)}); see what else uses it, for a GPU with nvidia-smi"
 
 
 def _tensor_roofs_of(cases: Iterable[Case]) -> set[str]:
-    """The types of the tensor cores whose roofs the cases are compared with."""
+    """The tensor core types with whose roofs the cases are compared."""
     return {case.roof for case in cases if case.roof in TENSOR_MATH}

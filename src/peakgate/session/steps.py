@@ -1,4 +1,4 @@
-"""The steps of a run: each is announced with its time limit before it begins, and its wall time counted by its name."""
+"""The steps of a run: each is announced with its time limit before it begins; wall time is summed by step name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Expect = Callable[[str, float, str | None], None]
 
 
 def unwatched(_step: str, _limit_s: float, _case_id: str | None) -> None:
-    """Nobody watches the steps."""
+    """An ``Expect`` that ignores the steps, for a run without a supervisor."""
 
 
 class Steps:
-    """What one run on a device is at, for whom it is announced, and where its wall time went.
+    """Announces the steps of one run on a device by ``expect``, and sums their wall time.
 
-    ``wall_s`` holds seconds by the name of a step. ``given_limit_s`` replaces the limit of a launch that follows from
-    the work of its case.
+    ``wall_s`` maps the name of a step to seconds. ``given_limit_s`` replaces the limit of a launch, which otherwise
+    follows from the work of its case.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Steps:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Count the block's wall time as that of a step."""
+        """Add the block's wall time to a step."""
         start = time.perf_counter()
         try:
             yield
@@ -45,11 +45,11 @@ class Steps:
             self.add(name, time.perf_counter() - start)
 
     def add(self, name: str, seconds: float) -> None:
-        """Count further seconds as those of a step."""
+        """Add seconds to a step."""
         self.wall_s[name] = self.wall_s.get(name, 0.0) + seconds
 
     def launch_limit_s(self, case: Case) -> float:
-        """How long one launch may take."""
+        """The time limit of one launch."""
         if self._given_limit_s is not None:
             return self._given_limit_s
         if self._device.kind == "cpu":
