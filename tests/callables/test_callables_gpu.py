@@ -330,7 +330,7 @@ def project(tmp_path):
 
 
 EXPECTED = {
-    "test_lazy_result": ("WRONG", "whose values may be computed when they are asked for"),
+    "test_lazy_result": ("WRONG", "which may compute its values lazily"),
     "test_cached_result": ("WRONG", "timed call"),
     "test_side_stream-never": ("INCONCLUSIVE", "works on other streams"),
     "test_side_stream-at-the-end": ("INCONCLUSIVE", "works on other streams"),

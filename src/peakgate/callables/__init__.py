@@ -1,1 +1,1 @@
-"""Any Python callable as a case: its arguments, its outputs, its captured launches, on the device."""
+"""Measures any Python callable as a case: its arguments, its calls on the device, the check of its outputs."""

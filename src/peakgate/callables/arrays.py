@@ -1,9 +1,9 @@
-"""The arrays of whichever framework a callable uses; none is imported here.
+"""Operations on the arrays of any framework; no framework is imported here.
 
-A framework whose arrays a caller holds is imported already. Arrays of NumPy, CuPy and PyTorch are used as they are.
-Through a view are used those with ``__cuda_array_interface__``, or in the host's memory ``__array_interface__``
-(Numba-CUDA, Warp). Those of the array API standard with DLPack (JAX) are exchanged: ``call.py``. Subclasses and
-other objects are not read: one that computes its values when they are asked for would be timed without its work.
+A framework whose arrays are used is imported already. Arrays of NumPy, CuPy and PyTorch are used directly. Arrays with
+``__cuda_array_interface__``, or in host memory ``__array_interface__``, are used through a view (Numba-CUDA, Warp).
+Those of the array API standard with DLPack (JAX) are exchanged (``call.py``). Subclasses and other objects are not
+read: one that computes its values lazily would be timed without its work.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _REAL = ("float16", "float32", "float64", "complex64", "complex128", *BITS)
 
 
 def framework(value: object) -> str | None:
-    """``numpy``, ``cupy`` or ``torch`` for a plain array of it; None for what is no array, subclasses included.
+    """``numpy``, ``cupy`` or ``torch`` for a plain array of that framework; None for other objects and subclasses.
 
-    ``viewed`` for one whose memory a view shows, ``exchanged`` for one of the array API standard.
+    ``viewed`` for an array that is used through a view, ``exchanged`` for one of the array API standard.
     """
     kind = type(value)
-    if issubclass(kind, type):  # what a class has for its objects is no array
+    if issubclass(kind, type):  # a class has its instances' attributes and is not an array
         return None
     root, name = kind.__module__.partition(".")[0], kind.__name__
     if name in _PLAIN.get(root, ()):
@@ -54,14 +54,14 @@ def framework(value: object) -> str | None:
 
 
 def subclass_of_arrays(value: object) -> bool:
-    """Whether its class is made from a framework's arrays: its values may be computed when they are asked for."""
+    """Whether its class is a subclass of a framework's array, which may compute its values lazily."""
     bases = type(value).__mro__[1:]
     masked = any(base.__module__.startswith("numpy.ma") for base in type(value).__mro__)
     return not masked and any(base.__name__ in _PLAIN.get(base.__module__.partition(".")[0], ()) for base in bases)
 
 
 def numeric(value: Any) -> bool:
-    """Whether what is an array, or a value of NumPy's, has elements that can be compared as numbers."""
+    """Whether the elements of an array or NumPy scalar can be compared as numbers."""
     dtype = getattr(plain(value) if framework(value) == "viewed" else value, "dtype", None)
     return not isinstance(dtype, np.dtype) or dtype.kind in "biufc" or dtype.isbuiltin == 2  # 2: of another package
 
@@ -78,7 +78,7 @@ def on_gpu(value: Any) -> bool:
 
 
 def gpu_of(value: Any) -> int | None:
-    """The CUDA index of the GPU that holds an array; None for one in the host's memory."""
+    """The CUDA index of the GPU that holds an array; None for an array in host memory."""
     if not on_gpu(value):
         return None
     if framework(value) == "exchanged":
@@ -96,7 +96,7 @@ def wait_for(values: Iterable[Any]) -> None:
 
 
 def at_home(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Let a function work on the GPU that holds its first array, in that GPU's current stream."""
+    """Decorator: make the GPU that holds the function's first array current during the call."""
 
     @functools.wraps(function)
     def run(value: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -108,13 +108,13 @@ def at_home(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[
 
 
 def here(value: Any) -> Any:
-    """An array that is in the host's memory or on the current GPU; of one on another GPU a copy on this one."""
+    """The array itself if it is in host memory or on the current GPU; else a copy on the current GPU."""
     cupy, gpu = sys.modules.get("cupy"), gpu_of(value)
     if cupy is None or gpu is None or (at := cupy.cuda.Device().id) == gpu:
         return value
-    wait_for([value])  # whatever writes it, on the streams of that GPU
+    wait_for([value])  # for pending writes on that GPU's streams
     copied = value.detach().to(f"cuda:{at}") if framework(value) == "torch" else plain(value).copy()
-    wait_for([copied])  # before anything writes it
+    wait_for([copied])
     return copied
 
 
@@ -131,10 +131,10 @@ def arrays_in(value: object) -> Iterator[Any]:
 
 
 def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Every array that a call can be seen to use, once: its arguments, its closure, the globals it names.
+    """The arrays in a call's arguments, the function's closure and the globals it names, each once.
 
-    Arrays inside objects of other kinds are not found; exchanged ones, which nothing changes, are left out, as are
-    those of Python's objects.
+    Arrays inside other objects are not found. Exchanged arrays, which are immutable, and arrays of Python objects are
+    left out.
     """
     held: list[object] = [args, kwargs]
     while isinstance(function, functools.partial):
@@ -149,21 +149,21 @@ def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _kept(array: Any) -> bool:
-    """Whether the elements of an array can be kept, and there are any."""
+    """Whether an array has elements and they can be saved and restored."""
     if framework(array) == "exchanged" or not nbytes(array):
         return False
     return framework(array) == "torch" or not plain(array).dtype.hasobject
 
 
 def nbytes(value: Any) -> int:
-    """The bytes of an array's elements."""
+    """The size of an array's elements in bytes."""
     if framework(value) == "torch":
         return int(value.numel() * value.element_size())
     return int(plain(value).nbytes)
 
 
 def dtype_name(value: Any) -> str:
-    """``float32``, ``bfloat16``, ...: the same for every framework."""
+    """The name of an array's type, such as ``float32`` or ``bfloat16``, for every framework."""
     return str(plain(value).dtype if framework(value) == "viewed" else value.dtype).removeprefix("torch.")
 
 
@@ -176,7 +176,7 @@ def overlap(one: Any, other: Any) -> bool:
 
 
 def span(value: Any) -> tuple[int, int]:
-    """The addresses at which an array's memory begins and ends; of views, as if their elements were neighbours."""
+    """The addresses at which an array's memory begins and ends, as if the array were contiguous."""
     match framework(value):
         case "torch":
             start = int(value.data_ptr())
@@ -192,7 +192,7 @@ def span(value: Any) -> tuple[int, int]:
 
 @at_home
 def copy_of(value: Any) -> Any:
-    """An array's elements in memory of their own, in its framework; of a viewed one in that of its view."""
+    """A copy of an array in its framework; of a viewed array in that of its view."""
     match framework(value):
         case "torch":
             return value.detach().clone()
@@ -205,7 +205,7 @@ def copy_of(value: Any) -> Any:
 
 
 def settled(value: object) -> None:
-    """Let the current stream wait for the exchanged arrays in a result: DLPack's protocol of streams."""
+    """Make the current stream wait for the exchanged arrays in a result, by DLPack's stream protocol."""
     for array in arrays_in(value):
         if framework(array) == "exchanged":
             plain(array)
@@ -213,9 +213,9 @@ def settled(value: object) -> None:
 
 @at_home
 def restore(value: Any, saved: Any) -> None:
-    """Put back what ``copy_of`` kept, or another array's elements, in stream order where the array is on a GPU.
+    """Copy the elements of ``saved`` into an array, in stream order on a GPU.
 
-    What cannot be written is left as it is. Autograd is not told: a graph that saved the elements has them again.
+    A read-only array is left unchanged. Autograd is not notified: a graph that saved the elements sees them again.
     """
     if _read_only(value):
         return
@@ -227,7 +227,7 @@ def restore(value: Any, saved: Any) -> None:
 
 @at_home
 def differs(value: Any, saved: Any) -> bool:
-    """Whether an array's bytes are no longer those that ``copy_of`` kept."""
+    """Whether an array's bytes differ from those of ``saved``, a copy by ``copy_of``."""
     if framework(value) == "torch":
         torch = sys.modules["torch"]
         mine, kept = (part.detach().contiguous().reshape(-1).view(torch.uint8) for part in (value, saved))
@@ -239,11 +239,11 @@ def differs(value: Any, saved: Any) -> bool:
 
 @at_home
 def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
-    """Give an array other elements in place, drawn from its own; False for what is left as it is.
+    """Replace an array's elements in place by elements resampled from it; False if the array is left unchanged.
 
-    Real and complex elements are drawn with replacement and scaled by a factor in [0.5, 1), so their signs and their
-    magnitudes' bound stay. Integers and truth values are permuted: what is an index stays one, what is unique stays
-    unique; with ``redraw`` they are drawn with replacement. Other types, and what cannot be written, are left.
+    Real and complex elements are drawn with replacement and scaled by a factor in [0.5, 1): signs and the largest
+    magnitude are kept. Integers and booleans are permuted, so that indices stay valid and unique elements unique; with
+    ``redraw`` they are drawn with replacement. Other types and read-only arrays are left unchanged.
     """
     value = plain(value) if framework(value) == "viewed" else value
     name = dtype_name(value)
@@ -258,7 +258,7 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     if framework(value) == "torch":
         tensor = value.detach()
         flat = tensor.reshape(-1)
-        if name in BITS:  # PyTorch multiplies no 8-bit floats
+        if name in BITS:  # PyTorch cannot multiply 8-bit floats
             flat = flat.float()
         drawn = flat[_as_torch(order)]
         tensor.copy_((drawn * _as_torch(factor).to(flat.dtype) if scaled else drawn).reshape(tensor.shape))
@@ -278,10 +278,7 @@ def real(value: Any) -> bool:
 
 @at_home
 def as_words(value: Any) -> Array | None:
-    """The elements of an array of numbers on a GPU as words of their size, a view of CuPy's; None for every other one.
-
-    None too where the elements are not neighbours in memory.
-    """
+    """A CuPy view of a contiguous GPU array of numbers as words of its element size; None for any other array."""
     value = plain(value) if framework(value) == "viewed" else value
     if not on_gpu(value) or not (real(value) or dtype_name(value).startswith(("int", "uint", "bool"))):
         return None
@@ -301,21 +298,21 @@ def as_words(value: Any) -> Array | None:
 
 
 def announce_change(value: Any) -> None:
-    """Tell autograd that a tensor's elements change through ``as_words``: a graph that saved them does not go on."""
+    """Notify autograd that a tensor's elements change through ``as_words``: a graph that saved them then fails."""
     if framework(value) == "torch":
         value.detach().reshape(-1)[:0].zero_()
 
 
 @at_home
 def move(value: Any, share: float, seed: int) -> bool:
-    """Move each element of a real array by up to ``share`` of itself, in place; False for what is left as it is."""
+    """Perturb each element of a real array in place by up to ``share`` of itself; False if it is left unchanged."""
     value = plain(value) if framework(value) == "viewed" else value
     if _read_only(value) or dtype_name(value) not in ("float16", "bfloat16", "float32", "float64"):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
     factor = 1.0 + share * shares(bits_module, (int(np.prod(value.shape, dtype=np.int64)),), seed)
     if framework(value) == "torch":
-        tensor = value.data  # autograd is not told: the elements come back
+        tensor = value.data  # without notifying autograd: the elements are restored
         tensor.mul_(_as_torch(factor).reshape(tensor.shape))
     else:
         value *= factor.reshape(value.shape).astype(value.dtype)
@@ -323,11 +320,10 @@ def move(value: Any, share: float, seed: int) -> bool:
 
 
 def comparable(value: Any) -> Array:
-    """An array, or a number, as an array of CuPy or NumPy of at least one axis that can be compared with another.
+    """An array or number as a CuPy or NumPy array of at least one axis, for a comparison.
 
-    Types that those lack (bfloat16, 8-bit floats, those of ml_dtypes) become float32, which holds each of their values;
-    complex numbers become pairs of reals, truth values the bytes that are stored. The elements of a CUDA tensor come to
-    the host where CuPy is not imported.
+    Types that these lack (bfloat16, 8-bit floats, those of ml_dtypes) become float32, which is exact; complex numbers
+    become pairs of reals, booleans their stored bytes. A CUDA tensor is copied to the host if CuPy is not imported.
     """
     if framework(value) == "torch":
         array = _from_torch(value.detach())
@@ -337,7 +333,7 @@ def comparable(value: Any) -> Array:
         array = np.asarray(value)
     if array.ndim == 0:
         array = array.reshape(1)
-    if array.dtype.isbuiltin == 2:  # a type that another package gave to NumPy
+    if array.dtype.isbuiltin == 2:  # a type that another package registered with NumPy
         array = array.astype(np.float32)
     if array.dtype.kind in "cb":
         array = _module(array).ascontiguousarray(array).view(np.uint8 if array.dtype.kind == "b" else array.real.dtype)
@@ -363,9 +359,9 @@ def _as_torch(array: Array) -> Any:
 
 
 def plain(value: Any) -> Array:
-    """The array itself, or a view of CuPy or NumPy of one of another framework.
+    """A CuPy or NumPy view of an array of another framework; arrays of NumPy, CuPy and PyTorch unchanged.
 
-    The current stream waits for what computes an exchanged one. Of types that NumPy lacks only the bits are seen.
+    The current stream waits for an exchanged array's computation. Types that NumPy lacks are viewed as raw bits.
     """
     kind = framework(value)
     if kind not in ("viewed", "exchanged"):
@@ -378,7 +374,7 @@ def plain(value: Any) -> Array:
 
 
 def _read_only(value: Any) -> bool:
-    """Whether an array is one of NumPy's, or a view of them, that no call can write, or repeats its elements."""
+    """Whether an array is a read-only NumPy array or view, or a tensor with overlapping elements (stride 0)."""
     if framework(value) == "torch":
         return any(step == 0 and extent > 1 for step, extent in zip(value.stride(), value.shape, strict=True))
     if framework(value) not in ("numpy", "viewed"):

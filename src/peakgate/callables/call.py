@@ -1,11 +1,8 @@
-"""One call of a user's function: the arrays it uses, what it changes in them, and what it gives.
+"""One call of a user's function: the arrays it uses, those it changes, and its outputs.
 
-An argument that nothing can change, as JAX's arrays, is exchanged: a call is given a new one, made by DLPack on memory
-that can. So its elements change between calls as those of every other array do, and the stream on which they were
-written is one that the framework waits for.
-
-What a tuner chose for a call is the configuration of Triton's autotune and of torch.compile: from what Triton's
-autotuners say of their last launch, and from PyTorch's profiler. No framework is imported here.
+An immutable argument, such as a JAX array, is exchanged: each call gets a new array, made by DLPack on memory owned
+here. So its elements can change between calls like those of other arrays, and the framework waits for the stream that
+writes them. No framework is imported here.
 """
 
 from __future__ import annotations
@@ -47,19 +44,19 @@ from peakgate.spec.case import Array
 from peakgate.spec.dtypes import BITS
 
 ALIGNMENT_BYTES = 64
-"""Where the host's memory is not aligned so, XLA copies it."""
+"""XLA copies host memory that is not aligned to this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """An argument's elements in memory of ours; ``dtype`` where that holds the bits of a type that NumPy lacks."""
+    """An argument's elements in memory owned here; ``dtype`` if that has the bits of a type that NumPy lacks."""
 
     storage: Array
     namespace: Any
     dtype: str | None
 
     def array(self) -> Any:
-        """The framework's array on that memory, as it is at this place of the current stream."""
+        """A new array of the framework on that memory, in the order of the current stream."""
         made = self.namespace.from_dlpack(self.storage)
         return made if self.dtype is None else made.view(self.dtype)
 
@@ -71,7 +68,7 @@ class Exchange:
     _known: dict[int, tuple[object, Exchanged]] = field(default_factory=dict)
 
     def put(self, value: Any) -> Any:
-        """Nested tuples, lists and mappings with an ``Exchanged`` for each exchanged array."""
+        """Replace each exchanged array in nested tuples, lists and dicts by an ``Exchanged``."""
         if framework(value) != "exchanged":
             return _each(value, self.put)
         if id(value) not in self._known:
@@ -83,22 +80,22 @@ class Exchange:
 
     @property
     def storages(self) -> list[Array]:
-        """The memory of all of them."""
+        """The memory of all exchanged arrays."""
         return [made.storage for _, made in self._known.values()]
 
 
 def given(value: Any) -> Any:
-    """What ``Exchange.put`` gave, with the framework's arrays in it."""
+    """The inverse of ``Exchange.put``: replace each ``Exchanged`` by a new array of its framework."""
     return value.array() if isinstance(value, Exchanged) else _each(value, given)
 
 
 def _gathered(value: Any) -> Any:
-    """Nested tuples, lists and mappings with the arrays of other GPUs copied to the current one."""
+    """Copy the arrays of other GPUs in nested tuples, lists and dicts to the current GPU."""
     return _each(value, _gathered) if framework(value) is None else here(value)
 
 
 def _each(value: Any, change: Any) -> Any:
-    """A plain tuple, list or dict with its members changed; everything else as it is."""
+    """A plain tuple, list or dict with ``change`` applied to its members; anything else unchanged."""
     if type(value) in (tuple, list):
         return type(value)(change(member) for member in value)
     if type(value) is dict:
@@ -115,20 +112,20 @@ def _aligned(array: Array) -> Array:
 
 
 class NotAnArray(Exception):
-    """A result that holds a subclass of a framework's arrays; the message names its type."""
+    """A result contains a subclass of a framework's array; the message names its type."""
 
 
 class OtherKeys(Exception):
-    """A result whose dictionaries have other keys than the reference's; the message names them."""
+    """A result's dictionary has other keys than the reference's; the message names them."""
 
 
 @dataclass
 class Call:
     """A function with its arguments.
 
-    ``arrays`` are those it can be seen to use, ``saved`` their elements before the first run, ``changed`` the indices
-    of those that a run changes, known after ``learn``, ``left`` those that keep their elements between calls, with the
-    reason. ``result`` is what the newest run returned, ``raised`` what the function raised.
+    ``arrays`` are the visible arrays that it uses, ``saved`` their elements before the first run, ``changed`` the
+    indices of those that a run changes, known after ``learn``, ``left`` the arrays that keep their elements between
+    calls, with the reason. ``result`` is what the last run returned, ``raised`` what the function raised.
     """
 
     function: Callable[..., Any]
@@ -141,7 +138,7 @@ class Call:
     result: Any = None
     raised: BaseException | None = None
     _layout: Any = None
-    """That of what the reference gave: dictionaries are compared by key, in its order."""
+    """The layout of the reference's result: dictionaries are compared by key, in its order."""
 
     def __post_init__(self) -> None:
         exchange = Exchange()
@@ -151,7 +148,7 @@ class Call:
         self.remember()
 
     def elsewhere(self, gpus: Sequence[int]) -> int | None:
-        """Another GPU than these that holds an array; None where there is none."""
+        """The index of a GPU not in ``gpus`` that holds an array; None if there is none."""
         return next((at for at in map(gpu_of, self.arrays) if at not in (None, *gpus)), None)
 
     @property
@@ -159,7 +156,7 @@ class Call:
         return tuple(map(nbytes, self.arrays))
 
     def run(self) -> None:
-        """Call the function once, on the arrays as they are; the current stream waits for what it gives."""
+        """Call the function once on the arrays as they are; the current stream waits for its result."""
         args, kwargs = given(self._arguments)
         try:
             self.result = self.function(*args, **kwargs)
@@ -169,7 +166,7 @@ class Call:
             raise
 
     def remember(self) -> None:
-        """Take the arrays as they are for what a run starts from."""
+        """Save the arrays' current elements as those that a run starts from."""
         self.saved = list(map(copy_of, self.arrays))
 
     def learn(self) -> None:
@@ -178,23 +175,23 @@ class Call:
         self.changed = tuple(index for index, (array, saved) in pairs if differs(array, saved))
 
     def rewind(self) -> None:
-        """Put back what a run changes, in stream order."""
+        """Restore the arrays that a run changes, in stream order."""
         for index in self.changed:
             restore(self.arrays[index], self.saved[index])
 
     def rewind_all(self) -> None:
-        """Put back every array."""
+        """Restore every array."""
         for array, saved in zip(self.arrays, self.saved, strict=True):
             restore(array, saved)
 
     def of_arguments(self, wanted: object, name: str) -> Any:
-        """A value, or what a function gives for the call's arguments; PeakgateError with the name of one that fails."""
+        """A value, or a function's result for the call's arguments; raises PeakgateError if the function fails."""
         if not callable(wanted):
             return wanted
         return _evaluated(name, Code.BENCHMARK_TEST, wanted, given(self._arguments))
 
     def _referred(self, reference: object) -> list[Any]:
-        """What a reference gives for the call's arguments, of which it finds all on the current GPU."""
+        """The reference's result for the call's arguments, which are all copied to the current GPU."""
         value = reference
         if callable(reference):
             value = _evaluated("its reference", Code.REFERENCE, reference, _gathered(given(self._arguments)))
@@ -202,18 +199,18 @@ class Call:
         return _flat(value, _REFERENCE)
 
     def outputs(self, declared: object = None) -> list[Any]:
-        """The arrays and numbers that the newest run gave.
+        """The outputs of the last run, arrays and numbers.
 
-        What the user declared (arrays, or a function of the arguments), else the keyword argument ``out``, else what
-        the function returned, else, where it returned None, the arrays that it changed. OtherKeys where a dictionary
-        cannot be compared with the reference's.
+        ``declared`` (arrays, or a function of the arguments); else the function's result; else, if that is None, the
+        keyword argument ``out``, or the arrays that the function changed. Raises OtherKeys if a dictionary's keys
+        differ from the reference's.
         """
         if declared is not None:
             found = _flat(self.of_arguments(declared, "outputs"), _OUTPUTS, self._layout)
             if not callable(declared) and not all(map(framework, found)):
                 raise PeakgateError(
                     f"outputs is {shown(declared)}; expected the arrays that the callable writes, or a function that "
-                    "gives them",
+                    "returns them",
                     Code.BENCHMARK_TEST,
                 )
             return found
@@ -224,7 +221,7 @@ class Call:
         return _flat([self.arrays[index] for index in self.changed], _CALLABLE)
 
     def undeclared_changes(self, declared: object = None) -> list[int]:
-        """The changed arrays that the caller did not name as outputs; none where the function returned None."""
+        """Indices of changed arrays not declared as outputs; none if the function returned None."""
         named = declared if declared is not None else self.kwargs.get("out")
         if named is None and self.result is None:
             return []
@@ -232,22 +229,22 @@ class Call:
         return [index for index in self.changed if not any(overlap(self.arrays[index], output) for output in outputs)]
 
     def expected(self, reference: object) -> list[Typed]:
-        """The reference's result for the call's arguments, in memory of its own; the arrays are as before."""
+        """A copy of the reference's result for the call's arguments; the arrays are restored."""
         values = self._referred(reference)
         found = typed([copy_of(value) if framework(value) else value for value in values])
         self.rewind_all()
         return found
 
     def share(self) -> float:
-        """How far the call's real inputs move for ``moved``: some steps of the coarsest type."""
+        """The relative perturbation for ``moved``: some units in the last place of the coarsest input type."""
         shares = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "float32": 2.0**-12}
         return max((shares.get(dtype_name(array), 2.0**-20) for array in self.arrays), default=2.0**-20)
 
     def moved(self, reference: object, share: float, seed: int) -> list[Array]:
-        """The reference's result where every real input moves by up to ``share`` of itself; ValueError if none can."""
+        """The reference's result with every real input perturbed by up to ``share``; ValueError if there is none."""
         try:
             if not any([move(array, share, seed + at) for at, array in enumerate(self.arrays)]):  # noqa: C419  (all)
-                raise ValueError("no argument can be moved")
+                raise ValueError("no argument can be perturbed")
             return [each.array for each in typed(self._referred(reference))]
         except PeakgateError as error:
             raise ValueError(str(error)) from error
@@ -255,24 +252,24 @@ class Call:
             self.rewind_all()
 
     def renewed(self, seed: int, *, redraw: bool = False) -> bool:
-        """Give what the function reads other elements, ``left`` apart; False where nothing could be changed."""
+        """Replace the elements of arrays that the function only reads, except ``left``; False if none changed."""
         read = [(at, array) for at, array in enumerate(self.arrays) if at not in self.changed and at not in self.left]
         return any([renew(array, seed + index, redraw=redraw) for index, array in read])  # noqa: C419  (every one of them)
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An array that can be compared, and the name of the type that its values were computed in."""
+    """An array for a comparison, and the name of the type in which its values were computed."""
 
     array: Array
     dtype: str
 
 
 def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
-    """Outputs, or what a reference gave, as arrays that can be compared, on the current GPU or in the host's memory.
+    """Outputs, or a reference's result, as comparable arrays on the current GPU or in host memory.
 
-    Elements of a type that is not known here count as those of the type that holds their values. A number counts as
-    float64, an integer beside ``expected`` integers as int64; it is an object where it needs more than 64 bits.
+    An unknown type counts as the type that holds its values. A number counts as float64, an integer compared with
+    ``expected`` integers as int64; an integer of more than 64 bits is an object array.
     """
     found = []
     for at, value in enumerate(values):
@@ -285,7 +282,7 @@ def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
 
 
 def _evaluated(name: str, code: Code, function: Callable[..., Any], arguments: tuple[Any, Any]) -> Any:
-    """What a function of a test's settings gives for a call's arguments; PeakgateError where it fails."""
+    """The result of a function in a test's settings for a call's arguments; raises PeakgateError if it fails."""
     args, kwargs = arguments
     try:
         return function(*args, **kwargs)
@@ -304,55 +301,56 @@ def _evaluated(name: str, code: Code, function: Callable[..., Any], arguments: t
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error is one of full memory, whichever framework raised it."""
+    """Whether an error of any framework means that memory is full."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def _layout(value: object) -> Any:
-    """Nested tuples, lists and mappings as lists and dictionaries, with None for all else."""
+    """The structure of nested tuples, lists and mappings, as lists and dictionaries with None for any other value."""
     if framework(value) is None and isinstance(value, Mapping):
         return {key: _layout(member) for key, member in value.items()}
     return [_layout(member) for member in value] if isinstance(value, tuple | list) else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Giver:
-    """Who gives arrays and numbers, in words, and the code of what cannot be compared."""
+class _Source:
+    """The source of arrays and numbers as a phrase, and the error code if they cannot be compared."""
 
-    gives: str
+    returns: str
     code: Code
 
 
-_CALLABLE = _Giver("the callable gives", Code.TYPE)
-_REFERENCE = _Giver("its reference gives", Code.REFERENCE)
-_OUTPUTS = _Giver("outputs gives", Code.BENCHMARK_TEST)
+_CALLABLE = _Source("the callable returns", Code.TYPE)
+_REFERENCE = _Source("its reference returns", Code.REFERENCE)
+_OUTPUTS = _Source("outputs returns", Code.BENCHMARK_TEST)
 
 
-def _flat(value: object, giver: _Giver, layout: Any = None) -> list[Any]:
-    """Arrays and numbers in nested tuples, lists and mappings, in order; of mappings in that of their ``layout``.
+def _flat(value: object, source: _Source, layout: Any = None) -> list[Any]:
+    """The arrays and numbers in nested tuples, lists and mappings, in order; mappings in the order of ``layout``.
 
-    PeakgateError for what cannot be compared; NotAnArray where a callable gives a subclass of a framework's arrays.
+    Raises PeakgateError for values that cannot be compared, NotAnArray if a callable returns an array subclass.
     """
     if framework(value) is None and isinstance(value, Mapping):
         like = layout if isinstance(layout, dict) else dict.fromkeys(value)
         if like.keys() != value.keys():
             raise OtherKeys(f"gives the keys {_names(value)}, but the reference gives {_names(like)}")
-        return [leaf for key, inner in like.items() for leaf in _flat(value[key], giver, inner)]
+        return [leaf for key, inner in like.items() for leaf in _flat(value[key], source, inner)]
     if isinstance(value, tuple | list):
         inner = layout if isinstance(layout, list) and len(layout) == len(value) else [None] * len(value)
-        return [leaf for member, its in zip(value, inner, strict=True) for leaf in _flat(member, giver, its)]
+        return [leaf for member, its in zip(value, inner, strict=True) for leaf in _flat(member, source, its)]
     if (problem := _incomparable(value)) is None:
         return [value]
-    if giver is _CALLABLE and subclass_of_arrays(value):
+    if source is _CALLABLE and subclass_of_arrays(value):
         raise NotAnArray(problem.removeprefix("a "))
     raise PeakgateError(
-        f"{giver.gives} {problem}; expected arrays of numbers, or numbers, alone or in tuples, lists and dictionaries",
-        giver.code,
+        f"{source.returns} {problem}; expected arrays of numbers, or numbers, alone or in tuples, lists and "
+        "dictionaries",
+        source.code,
     )
 
 
 def _incomparable(value: Any) -> str | None:
-    """What a value is that is neither a number nor an array of numbers; None for one that is."""
+    """A phrase for a value that is neither a number nor an array of numbers; None for one that is."""
     if framework(value):
         return None if numeric(value) else f"an array of type {dtype_name(value)}"
     if isinstance(value, int):

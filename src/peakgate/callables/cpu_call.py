@@ -1,4 +1,4 @@
-"""A callable on the CPU, where no GPU answers: it runs once."""
+"""A callable without a GPU: it runs once on the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ON_CPU = "wall time of one call on the CPU"
 
 
 class CpuCall(CallableLaunchable):
-    """A callable on the CPU as a session's launchable: it runs once, and that is its one sample."""
+    """A callable on the CPU as a session's launchable: one run, whose wall time is the one sample."""
 
     def __init__(self, case: Case, call: Call) -> None:
         self.case = case
@@ -26,8 +26,8 @@ class CpuCall(CallableLaunchable):
         self._call = call
 
     def run(self) -> None:
-        """Call it once, and note what that changed."""
-        wait_for(self._call.arrays)  # the reference and the copies: the callable's stream may not wait for theirs
+        """Call it once, and note which arrays that changed."""
+        wait_for(self._call.arrays)  # copies and the reference may run on streams that the callable does not wait for
         start = time.perf_counter()
         self._call.run()
         wait_for(self._call.arrays)
@@ -39,5 +39,5 @@ class CpuCall(CallableLaunchable):
         return Samples((self.wall_us,), (None,), 0, ON_CPU)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (a processor has no such counter)
-        """None: no GPU runs it."""
+        """Return None: energy is measured on a GPU only."""
         return None

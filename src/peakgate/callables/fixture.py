@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # few runs measure it
 class GpuBenchmark:
     """The fixture: call it as pytest-benchmark's ``benchmark``.
 
-    ``group``, ``extra_info``, ``name`` and ``stats`` are pytest-benchmark's own. ``gpus`` are the CUDA indices of the
-    test's GPUs; where the run has fewer than it needs it is skipped.
+    ``group``, ``extra_info``, ``name`` and ``stats`` are those of pytest-benchmark. ``gpus`` are the CUDA indices of
+    the test's GPUs; the test is skipped if the run has fewer than it needs.
     """
 
     def __init__(self, node: pytest.Item, session: Session, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
@@ -54,7 +54,7 @@ class GpuBenchmark:
         has = session.device.gpus
         if (lacking := too_few(self._given.gpus, len(has), gpu_count())) is not None:
             pytest.skip(f"{self._listed.id}: {lacking}")
-        benchmark.fullname = f"peakgate::{self._listed.id}"  # by which runs are compared
+        benchmark.fullname = f"peakgate::{self._listed.id}"  # runs are compared by it
         self.gpus = has[: max(1, self._given.gpus)]
         self.outcome: Outcome | None = None
         self.called = False
@@ -62,7 +62,7 @@ class GpuBenchmark:
 
     @property
     def xp(self) -> Any:
-        """The array module of the device at hand: CuPy, or NumPy where no GPU answers."""
+        """The array module of the device: CuPy, or NumPy without a GPU."""
         return self._session.device.xp
 
     @property
@@ -99,7 +99,7 @@ class GpuBenchmark:
         peak_tflops: float | None = None,
         math: str | None = None,
     ) -> GpuBenchmark:
-        """Say what one call must at least do; see ``Given``."""
+        """Declare the least work of one call; see ``Given``."""
         self._given = replace(self._given, bytes=bytes, flops=flops, peak_tflops=peak_tflops, math=math)
         return self
 
@@ -113,7 +113,7 @@ class GpuBenchmark:
         outputs: object = None,
         fresh: bool = True,
     ) -> GpuBenchmark:
-        """Say what must come out; see ``Given``."""
+        """Declare the expected result; see ``Given``."""
         self._given = replace(
             self._given,
             reference=reference,
@@ -126,29 +126,29 @@ class GpuBenchmark:
         return self
 
     def tuned(self, choice: object) -> GpuBenchmark:
-        """Say what a tuner of your own chose: a mapping by kernel, or a function of the arguments that gives it."""
+        """Declare what your own tuner chose: a mapping by kernel, or a function of the arguments that returns it."""
         self._given = replace(self._given, tuned=choice)
         return self
 
     def on(self, stream: object) -> GpuBenchmark:
-        """Say which stream the callable works on: an object with ``__cuda_stream__``."""
+        """Declare the stream that the callable works on: an object with ``__cuda_stream__``."""
         self._given = replace(self._given, stream=stream)
         return self
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Prove, time and judge one callable; its result. The test fails where the verdict does.
+        """Prove, time and judge one callable; returns its result. The test fails if the verdict does.
 
-        A kernel, of ``load_kernel`` or CuPy, is given with its launch: ``(kernel, grid, block, arguments)``.
+        A kernel of ``load_kernel`` or CuPy is passed with its launch: ``(kernel, grid, block, arguments)``.
         """
         if self.called:
-            self._benchmark.has_error = True  # what it measured before is kept nowhere
-            self._refuse("gpu_benchmark measures one callable per test, and is called twice; parametrize")
+            self._benchmark.has_error = True  # discards the first measurement
+            self._refuse("gpu_benchmark measures one callable per test, and is called twice; parametrize the test")
         self.called = True
         if not callable(function):
             self._refuse(f"gpu_benchmark is given {shown(function)}; expected a function and its arguments")
         try:
             self._call = call = Call(*as_call(function, args, kwargs))
-            wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
+            wait_for(call.arrays)  # they are copied on the current stream, which may not be the callable's
         except Exception as error:
             if (full := _no_room(error)) is not None:
                 self._fail(self._listed, full)
@@ -159,7 +159,7 @@ class GpuBenchmark:
         return self._measured(call, session)
 
     def _once(self, call: Call, function: Callable[..., Any]) -> Any:
-        """Run it once and check it, without a GPU or without timing; a kernel on other inputs too."""
+        """Run and check it once, without a GPU or without timing; a kernel also on fresh inputs."""
         case = self._listed
         try:
             case = self._case(call)
@@ -168,7 +168,7 @@ class GpuBenchmark:
             launchable.run()
             proof = output_check.first() if output_check else None
             if output_check and is_kernel(function) and self._given.fresh:
-                output_check.on_fresh_inputs(launchable.run)  # an output may have held the answer before
+                output_check.on_fresh_inputs(launchable.run)  # an output may have held the right result before the run
             tuned = self._given.choices(call)
         except (WrongResult, KernelFault, NotAnArray, PeakgateError, MemoryError) as error:
             if isinstance(error.__cause__, Exception) and not gpu_count() and of_framework(error.__cause__):
@@ -200,7 +200,7 @@ class GpuBenchmark:
             with one_stream(device, handle, session.plan.batch, gpus) as stream:
                 case = self._case(call)
                 output_check = self._output_check(call) if session.checks else None
-                call.run()  # compiles what is compiled at the first call
+                call.run()  # the first call may compile
                 stream.synchronize()
                 call.learn()
                 proof = output_check.first() if output_check else None
@@ -239,7 +239,7 @@ class GpuBenchmark:
         return call.result
 
     def _refuse_elsewhere(self, call: Call, session: Session) -> None:
-        """Fail where the GPU is lost, or another than the test's holds an array."""
+        """Fail the test if the GPU is lost, or if another GPU than the test's holds an array."""
         if session.device.lost:
             self._fail(self._listed, DeviceLost(session.device.lost))
         if (other := call.elsewhere(self.gpus)) is not None:
@@ -256,14 +256,15 @@ class GpuBenchmark:
         launch_s: float,
         compare: Callable[[TimedLaunch], Deviation] | None,
     ) -> tuple[Samples, Proof | None]:
-        """Time a callable that was right; Unmeasurable where its captured graph is not: the state is not shown."""
+        """Time a callable that was right; raises Unmeasurable if its captured graph is wrong."""
         try:
             return session.sampler.sample(launchable, proof, launch_s, compare)
         except WrongResult as error:
             if launchable.case.state != "graph":
                 raise
             raise Unmeasurable(
-                f"state graph not shown: {error}; right alone, so it keeps a state, works in place or its graph differs"
+                f"state graph not measured: {error}; a plain call is right, so the callable keeps state, works in "
+                "place, or its graph differs"
             ) from None
 
     def _case(self, call: Call) -> Case:
@@ -277,7 +278,7 @@ class GpuBenchmark:
         return None if self._given.reference is None else OutputCheck(call, self._given)
 
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
-        """Show what came of the case in its benchmark; fail the test where the verdict does."""
+        """Keep the outcome and show it in pytest-benchmark's table; fail the test if the verdict does."""
         self.outcome = outcome
         if self._benchmark.group is None:
             self._benchmark.group = outcome.case.family
@@ -287,7 +288,7 @@ class GpuBenchmark:
         raise_for(entry, self._session)
 
     def take_over(self, entry: Mapping[str, Any], times_us: Sequence[float]) -> None:
-        """Show what an earlier process of the run measured; fail the test where its verdict does."""
+        """Show the result of an earlier process of the run; fail the test if its verdict does."""
         self._benchmark.group = entry["family"]
         replay(self._benchmark, self._timer, times_us, entry)
         raise_for(entry, self._session)
@@ -302,19 +303,19 @@ class GpuBenchmark:
 
 
 def sized_input(array: Any, nbytes: int) -> Buffer:
-    """A case's record of a callable's array: its size, which chooses the roof, and a type that suggests its math."""
+    """A callable's array as a case's input: its size selects the roof, its type the default math."""
     dtype = dtype_name(array)
     dtype = dtype if dtype in MATH_OF_INPUTS else "uint8"
     return Buffer(Role.IN, (nbytes // dtypes.storage(dtype).itemsize,), dtype)
 
 
 def _no_room(error: Exception) -> MemoryError | None:
-    """An error as one of full memory, whichever framework raised it; None where it is another."""
+    """An out-of-memory error of any framework as MemoryError; None for another error."""
     return MemoryError(str(error)) if out_of_memory(error) else None
 
 
 def _fault_behind(device: GpuDevice, case: Case, error: Exception) -> Exception | None:
-    """The loss of the GPU, or of its memory, that made a function of the test's settings fail; None for any other."""
+    """The lost GPU or full memory that made a function of the test's settings fail; None for another cause."""
     if not isinstance(error.__cause__, Exception):
         return None
     found = device.faulted(case, error.__cause__)
@@ -323,24 +324,24 @@ def _fault_behind(device: GpuDevice, case: Case, error: Exception) -> Exception 
 
 def _wrong(error: Exception) -> Exception:
     if isinstance(error, NotAnArray):
-        return KernelFault(
-            f"gives a {error}, whose values may be computed when they are asked for; return plain arrays or numbers"
-        )
+        return KernelFault(f"gives a {error}, which may compute its values lazily; return plain arrays or numbers")
     return error
 
 
 def _judged(outcome: Outcome, case: Case) -> Judgement:
-    """The judgement of a callable: one that waits for the host, or claims no work, is not compared with a floor."""
+    """The judgement of a callable; without declared work, or if it waits for the host, no floor applies."""
     judgement = outcome.judgement
     if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
         return judgement
     unchecked = "" if outcome.proof is not None else UNCHECKED
     if case.stage.host_bound:
-        return Judgement(Verdict.NO_FLOOR, f"waits for the host, whose time is in it: recorded, not judged{unchecked}")
+        return Judgement(
+            Verdict.NO_FLOOR, f"waits for the host, whose time is included: recorded, not judged{unchecked}"
+        )
     if not case.work.claimed:
         if outcome.floor is not None:
             return Judgement(
                 Verdict.INCONCLUSIVE, f"has a floor of {outcome.floor:.3g}, but no bytes or flops are given"
             )
-        return Judgement(Verdict.NO_FLOOR, f"no bytes or flops are given: `peakgate ab` alone judges it{unchecked}")
+        return Judgement(Verdict.NO_FLOOR, f"no bytes or flops are given: only `peakgate ab` judges it{unchecked}")
     return replace(judgement, reason=judgement.reason + unchecked)

@@ -1,4 +1,4 @@
-"""The GPU frameworks that are known, and whether one of them raised an error."""
+"""Whether an error was raised by a GPU framework."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FRAMEWORKS = frozenset(
         "tilelang",
     }
 )
-"""Exceptions that mean a missing GPU: a test that raises one is skipped without a GPU."""
+"""Packages whose errors, on a machine without a GPU, mean that it is missing: the test is skipped."""
 
 
 def of_framework(error: Exception) -> bool:
-    """Whether a GPU framework raised it, or is what could not be imported."""
+    """Whether a GPU framework raised the error or could not be imported."""
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in FRAMEWORKS:
         return True
     if type(error).__module__.partition(".")[0] in FRAMEWORKS:

@@ -1,4 +1,4 @@
-"""A callable on the GPU: on one stream for every framework, its behaviour found out, its calls sampled."""
+"""A callable on the GPU: one stream for all frameworks, a trial of its behaviour, and the sampling of its calls."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock
 from peakgate.spec.case import Case
 from peakgate.spec.recorded import Energy
 
-# So long a trial blocks the GPU for calls that wait for the host.
+# Time for which a trial blocks the GPU, to detect calls that wait for it.
 TRIAL_LIMIT_NS = 200_000_000
 
-# So many trials, of so many calls at least: to see the end of several GPUs takes 26 µs longer than that of none.
+# Trials, and least calls of each: to wait for several GPUs takes 26 µs, which is divided among the calls.
 TRIALS, TRIAL_CALLS = 3, 6
 
-# Work on other streams is noticed from this much time per call after the stream is done, and this share of it.
+# A call works on other streams if the GPU is busy for longer than this, and this share of the call, after its stream.
 LEAST_TAIL_US, LEAST_TAIL_SHARE = 3.0, 0.05
 
-# A sample shorter than this share of a call behind a full GPU, less so many microseconds: work ran ahead of it.
+# Work ran before a sample began if the sample is shorter than this share of a call on a busy GPU, less these µs.
 EARLY_SHARE, EARLY_US = 0.7, 3.0
 
 
@@ -43,7 +43,7 @@ EARLY_SHARE, EARLY_US = 0.7, 3.0
 class Behaviour:
     """How a callable behaves besides launching on its stream.
 
-    ``batch`` is how many calls can be queued at once; ``event_us`` a call's time with a GPU that was full before it.
+    ``batch`` is the number of calls that can be queued at once; ``event_us`` the time of a call queued behind others.
     """
 
     waits_for_host: bool
@@ -52,9 +52,9 @@ class Behaviour:
 
 
 def stream_handle(call: Call, wanted: object = None) -> int:
-    """The stream a callable works on: the one named, one among its arguments, the current one of CuPy or PyTorch.
+    """The handle of the stream a callable works on: ``wanted``, a stream among its arguments, or the current one.
 
-    0, the legacy default stream, is where work goes by default in all of them.
+    0, the legacy default stream, is the default of CuPy and PyTorch.
     """
     given = [wanted, *call.args, *call.kwargs.values()]
     for candidate in given:
@@ -69,10 +69,10 @@ def stream_handle(call: Call, wanted: object = None) -> int:
 
 @contextmanager
 def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1) -> Iterator[SampleStream]:
-    """Make a stream current for every framework that is imported; gives what samples on it.
+    """Make a stream current in every imported framework; yields the ``SampleStream`` on it.
 
-    Warp takes no legacy default stream from others: where it is imported a new stream stands for that. With several
-    GPUs the current stream of each stays what it is.
+    Warp cannot use the legacy default stream: if it is imported, a new stream replaces that. With several GPUs the
+    current stream of each is kept.
     """
     with ExitStack() as stack:
         if gpus > 1:
@@ -95,9 +95,9 @@ def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1
 
 
 def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
-    """Whether a callable that ran before waits for the host, and how many of its calls can be queued at once.
+    """Whether a callable waits for the host, and how many of its calls can be queued at once, by trials.
 
-    Unmeasurable where work of it goes on after its stream is done.
+    The callable must have run before. Raises Unmeasurable if its work continues after its stream is done.
     """
     for _ in range(plan.warmup):
         call.rewind()
@@ -111,7 +111,7 @@ def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
     idle = [stream.trial(lambda: None, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
     event_us = min(trial.event_us for trial in trials)
     tail_us = min(trial.tail_us for trial in trials) - median(trial.tail_us for trial in idle)
-    # A framework's host callbacks, with which JAX gives memory back, also keep the GPU from being idle: CUPTI tells.
+    # Host callbacks, by which JAX frees memory, also keep the GPU from being idle: CUPTI tells them from kernels.
     busy = tail_us > max(LEAST_TAIL_US, LEAST_TAIL_SHARE * event_us)
     if busy and stream.leaves_work(call.run, batch) is not False:
         raise Unmeasurable(
@@ -122,7 +122,7 @@ def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
 
 
 class GpuCall(CallableLaunchable):
-    """One callable as a case on the GPU; its arrays stay where the user put them."""
+    """One callable as a case on the GPU; its arrays are not moved."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class GpuCall(CallableLaunchable):
         outputs: Callable[[], Sequence[Any]] | None = None,
         fresh: bool = False,
     ) -> None:
-        """``outputs`` gives the arrays of the newest call; with ``fresh`` the elements of arrays may change."""
+        """``outputs`` returns the last call's outputs; with ``fresh`` the elements of arrays may change."""
         self.case = case
         self._device, self._call, self._stream, self._behaviour = device, call, stream, behaviour
         self._outputs = outputs
@@ -143,9 +143,9 @@ class GpuCall(CallableLaunchable):
         self._keys = round_keys([device.draw(SEEDS) for _ in range(KEY_WORDS)])
         self._keys_there = cupy.asarray(self._keys)
         self._words: list[tuple[Any, Any]] = []
-        """Of real arrays, each with its elements at the start."""
+        """Real arrays as words, each with its elements at the start."""
         self._integers: list[Any] = []
-        """Of other arrays: their elements change places, so that indices stay indices."""
+        """Other arrays as words: their elements are exchanged, so that indices stay valid."""
         for at, (array, saved) in enumerate(zip(call.arrays, call.saved, strict=True)):
             words = as_words(array) if fresh and at not in call.left else None
             if words is not None and real(array) and (kept := as_words(saved)) is not None:
@@ -160,21 +160,21 @@ class GpuCall(CallableLaunchable):
                     elements.exchange(words[:2].copy(), 0, self._keys_there)
 
     def run(self) -> None:
-        """Run the call once from where it starts and wait for all of each GPU."""
+        """Run the call once on its initial arrays and synchronize each GPU."""
         if self._device.lost:
             raise DeviceLost(self._device.lost)
         self._call.rewind()
-        self._stream.synchronize()  # one GPU may read what is put back on another
+        self._stream.synchronize()  # one GPU may read arrays that are restored on another
         self._call.run()
         self._stream.synchronize()
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
-        """Time calls; Unmeasurable where a part of their work ran before they were timed.
+        """Time calls; raises Unmeasurable if part of their work ran before the timed interval.
 
-        Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of all arrays
-        changes, but for those that the call leaves as they are. The checker is given the calls that it wants, with the
-        arrays as each found them. Where the process reserves L2 for persisting lines, they are reset before each
-        sample, one at a time.
+        Before each sample, untimed, arrays that a call changes are restored, and one word in every 4 KiB of all arrays
+        changes, except in ``Call.left``. The checker gets the calls that it requests, with the arrays as each call
+        found them. If the process reserves L2 for persisting lines, these are reset before each sample, and batches
+        have one sample.
         """
         call, stream, behaviour, facts = self._call, self._stream, self._behaviour, self._device.facts
         blocked = not behaviour.waits_for_host
@@ -195,15 +195,15 @@ class GpuCall(CallableLaunchable):
         outputs = self._outputs or tuple
         launch_us: float | None = None
         for index, most in sampling.batches():
-            # Persisting lines are reset once a batch.
+            # Persisting lines are reset once per batch.
             count = 1 if persisting_l2_bytes() else min(most, behaviour.batch)
 
-            # Choose the calls that are compared, and take memory for their outputs, which no call finds.
+            # Choose the calls to compare, and allocate memory for their outputs, which the calls cannot see.
             wanted = checks.wanted(count, launch_us) if self._outputs else 0
             places = list(range(count))
             chosen = sorted(places.pop(checks.draw(len(places))) for _ in range(wanted))
             if chosen:
-                call.rewind_all()  # what batches of which no call was compared left
+                call.rewind_all()  # undo the changes of batches without compared calls
                 self._seeds.clear()
             copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
 
@@ -217,7 +217,7 @@ class GpuCall(CallableLaunchable):
                 launch_us = min(time_us for time_us, _ in taken)
                 self._compare(checks, index, copies)
 
-            # Keep the undisturbed.
+            # Keep undisturbed samples.
             if not sampling.add(taken, power() if power else None):
                 let_clock_recover()
 
@@ -246,9 +246,9 @@ class GpuCall(CallableLaunchable):
         return state.shown(samples, facts.l2_bytes, memory_gbs)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
-        """The energy of a call, over loops of calls on the arrays as they are, which are put back afterwards.
+        """The energy of a call, by loops of calls on the arrays as they are, which are restored afterwards.
 
-        None of one on several GPUs: its calls would not start together.
+        None on several GPUs, whose calls would not start together.
         """
         if self.case.gpus > 1:
             return None
@@ -265,13 +265,13 @@ class GpuCall(CallableLaunchable):
         return found
 
     def _renew(self, draw: Callable[[int], int]) -> None:
-        """Restore the arrays that calls change, then replace some words of all."""
+        """Restore the arrays that calls change, then replace some words of all arrays."""
         self._call.rewind()
         self._seeds.append(draw(SEEDS))
         self._change(self._seeds[-1])
 
     def _compare(self, checker: SampleChecker, index: int, copies: dict[int, list[Any]]) -> None:
-        """Give the checker calls of the newest batch, of which there are copies, with the arrays as each found them."""
+        """Pass the copied calls of the last batch to the checker, with the arrays as each call found them."""
         call, result, seeds = self._call, self._call.result, list(self._seeds)
         for at in list(copies):
             call.rewind_all()
@@ -298,7 +298,7 @@ def _by_torch(call: Call) -> bool:
 
 
 def _copy_all(outputs: Callable[[], Sequence[Any]], copies: list[Any]) -> None:
-    """Copy the outputs of the newest call, in stream order, to memory that is there; numbers as they are."""
+    """Copy the last call's outputs, in stream order, into ``copies``, reusing its memory; keep numbers."""
     found = outputs()
     for at, output in enumerate(found):
         reusable = at < len(copies) and framework(copies[at]) not in (None, "exchanged")

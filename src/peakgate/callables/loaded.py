@@ -1,4 +1,4 @@
-"""One kernel of a .cu file, by itself: ``cupy.RawKernel`` on a GPU, an object of the same form in the emulator."""
+"""Loads one kernel of a .cu file: a ``cupy.RawKernel`` on a GPU, an object with the same interface in the emulator."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from peakgate_emulator import DEFAULT_CAPABILITY, KernelDefect
 
 
 def load_kernel(device: Device, path: str | Path, entry: str, defines: Mapping[str, object]) -> Any:
-    """The kernel ``entry`` of a file, whose name is relative to the project's root, built with the project's options.
+    """The kernel ``entry`` of a file, whose path is relative to the project's root, built with the project's options.
 
-    ``entry`` may have template arguments, ``softmax<float, 256>``; ``defines`` are macros. BuildError where it does not
-    compile.
+    ``entry`` may have template arguments, such as ``softmax<float, 256>``; ``defines`` are macros. Raises BuildError if
+    it does not compile.
     """
     project = config.current()
     if not isinstance(path, str | Path) or not isinstance(entry, str):
         raise PeakgateError(
-            f"load_kernel is given {shown(path)}, {shown(entry)}; expected a file and a name", Code.ARGUMENTS
+            f"load_kernel is given {shown(path)}, {shown(entry)}; expected a path and the name of a kernel",
+            Code.ARGUMENTS,
         )
     source = project.root / path
     stage = Stage(
@@ -47,9 +48,9 @@ def load_kernel(device: Device, path: str | Path, entry: str, defines: Mapping[s
 
 
 class EmulatedRawKernel:
-    """A kernel that the emulator runs on NumPy's arrays, with the names of ``cupy.RawKernel``.
+    """A kernel that the emulator runs on NumPy arrays, with the interface of ``cupy.RawKernel``.
 
-    Its resources are those of the machine code for compute capability 9.0, which NVRTC must be there to make.
+    Its resources are those of machine code for compute capability 9.0, which needs NVRTC.
     """
 
     def __init__(self, stage: Stage, defines: Defines) -> None:
@@ -66,11 +67,11 @@ class EmulatedRawKernel:
         *,
         shared_mem: int = 0,
     ) -> None:
-        """Launch it on arrays, which are changed in place, and numbers: Python's are int64, float64 and bool as CuPy's.
+        """Launch it on arrays, which are changed in place, and numbers; Python's count as int64, float64 and bool.
 
-        KernelFault for what the emulator sees it do wrong, PeakgateError for a launch that is none.
+        Raises KernelFault for a defect that the emulator finds, PeakgateError for an invalid launch.
         """
-        __tracebackhide__ = True  # pytest shows the line of the test
+        __tracebackhide__ = True  # pytest then shows the line of the test
         given = [each if isinstance(each, np.ndarray) else np.asarray(each)[()] for each in arguments]
         problem: Exception | None = None
         try:
@@ -85,28 +86,28 @@ class EmulatedRawKernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """The resources by the names of CUDA's function attributes."""
+        """Resources by the names of CUDA's function attributes."""
         names = ("max_threads_per_block", "shared_size_bytes", "local_size_bytes", "num_regs")
         return {name: int(getattr(self, name)) for name in names}
 
     @property
     def num_regs(self) -> int:
-        """Registers of a thread."""
+        """Registers per thread."""
         return self._built.resources.registers
 
     @property
     def shared_size_bytes(self) -> int:
-        """Static shared memory of a block."""
+        """Static shared memory per block, in bytes."""
         return self._built.resources.static_shared_bytes
 
     @property
     def local_size_bytes(self) -> int:
-        """Local memory of a thread: its stack."""
+        """Local memory per thread (its stack), in bytes."""
         return self._built.resources.stack_bytes
 
     @property
     def max_threads_per_block(self) -> int:
-        """As ``__launch_bounds__`` allows, else CUDA's 1024."""
+        """The limit of ``__launch_bounds__``, else CUDA's 1024."""
         return (self._built.bounds or (None,))[0] or 1024
 
     @cached_property
@@ -115,14 +116,14 @@ class EmulatedRawKernel:
 
 
 def is_kernel(function: object) -> bool:
-    """Whether it is a kernel of CuPy's or of the emulator's."""
+    """Whether it is a kernel of CuPy or of the emulator."""
     return hasattr(type(function), "shared_size_bytes")
 
 
 def as_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A launch as a function of the kernel's arguments, with these; whatever else is called as it is.
+    """(function, args, kwargs) of a call; a kernel launch becomes a function of the kernel's arguments alone.
 
-    So ``bytes``, ``reference`` and ``outputs`` see the kernel's arguments, and neither grid nor block.
+    So ``bytes``, ``reference`` and ``outputs`` are called with the kernel's arguments, without grid and block.
     """
     if not is_kernel(function) or len(args) != 3:
         return function, args, kwargs
@@ -136,8 +137,6 @@ def as_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 def _triple(extents: object) -> tuple[int, int, int]:
     if not isinstance(extents, Sequence) or len(extents) > 3 or not all(isinstance(each, Integral) for each in extents):
-        raise PeakgateError(
-            f"{shown(extents)} is given for a grid or block; expected (x,), (x, y) or (x, y, z)", Code.LAUNCH
-        )
+        raise PeakgateError(f"the grid or block is {shown(extents)}; expected (x,), (x, y) or (x, y, z)", Code.LAUNCH)
     x, y, z = (*map(int, extents), *(1,) * (3 - len(extents)))
     return x, y, z

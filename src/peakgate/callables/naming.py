@@ -1,4 +1,4 @@
-"""The case of a benchmark test: its id, in the alphabet of case ids, and what is known of it before it is called."""
+"""The case of a benchmark test before it is called, and its id in the alphabet of case ids."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from peakgate.spec.case import Case, Launch, Stage, Tier, Work
 from peakgate.spec.recorded import case_parts
 
 OPERATION = "callable"
-"""In place of a source file, which a callable's case does not have."""
+"""The operation of a callable's case, which has no source file."""
 
 FIXTURE = "gpu_benchmark"
 
 
 def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:
-    """The case of a benchmark test, without what only its call provides: its work, its arrays.
+    """The case of a benchmark test, without its work and arrays, which only the call provides.
 
-    A ``state`` other than cold is the last of the test's parameters. A number of GPUs stays in its size.
+    A ``state`` other than cold is the last of the test's parameters; a number of GPUs is part of the size.
     """
     file, test, parameters = case_parts(nodeid)
     if state != "cold":
@@ -25,7 +25,7 @@ def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:
         launch=Launch((1, 1, 1), (1, 1, 1)),
         arguments=(),
         work=Work(0),
-        reference=None,  # it takes the arguments of the callable
+        reference=None,  # a callable's reference takes the callable's arguments
         size=parameters,
         tier=Tier.GATE,
         state=state,

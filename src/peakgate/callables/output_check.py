@@ -1,4 +1,4 @@
-"""Checks what a callable gives: at its first call, when and after it was timed, and on other inputs."""
+"""Checks a callable's outputs at its first call, during and after timing, and on fresh inputs."""
 
 from __future__ import annotations
 
@@ -26,25 +26,22 @@ _SEED = 20_261_121
 
 
 class OutputCheck:
-    """Checks a callable's outputs at its first call, when and after it was timed, and on other inputs.
-
-    One call and what its reference gives for its arguments as they are at the start; a reference must be given.
-    """
+    """Compares a callable's outputs with its reference; ``given.reference`` must not be None."""
 
     def __init__(self, call: Call, given: Given) -> None:
-        """Compute the reference; to be done before the callable runs for the first time."""
+        """Compute the reference for the arguments as they are; call it before the callable's first run."""
         self._call, self._given = call, given
         self.tolerance = 0.0
-        """The largest that an output was compared with."""
+        """The largest tolerance that an output was compared with."""
         self._expected = call.expected(given.reference)
 
     def first(self) -> Proof:
-        """Check the first run; WrongResult where an output is wrong or the run changed what the reference reads.
+        """Check the first run; raises WrongResult if an output is wrong or an input of the reference was changed.
 
-        PeakgateError where nothing can be told: the run changes no array, and the arrays held the right result before.
+        PeakgateError if nothing can be checked: the run changes no array, and the arrays already held the result.
         """
-        told = bool(self.outputs()) or self._find_outputs()
-        if not told and not self.outputs() and all(map(self._holds, self._expected)):
+        conclusive = bool(self.outputs()) or self._find_outputs()
+        if not conclusive and not self.outputs() and all(map(self._holds, self._expected)):
             raise PeakgateError(
                 "nothing is compared: the call changes no array, and its arrays hold the reference's result already; "
                 "expected other contents in the arrays that it writes",
@@ -55,20 +52,20 @@ class OutputCheck:
         return proof
 
     def check(self, when: str) -> Proof:
-        """How right the newest run is; WrongResult, its message begun by ``when``."""
+        """The proof of the last run; raises WrongResult with ``when`` before its message."""
         return self._compare(self._expected, when)
 
     def outputs(self) -> list[Any]:
-        """The arrays and numbers of the newest call that are to be compared."""
+        """The arrays and numbers of the last call to compare."""
         try:
             return self._call.outputs(self._given.outputs)
         except OtherKeys as error:
             if self._given.outputs is None:
                 raise WrongResult(str(error)) from None
-            raise PeakgateError(f"outputs {error}; name them alike", Code.BENCHMARK_TEST) from None
+            raise PeakgateError(f"outputs {error}; expected the same keys", Code.BENCHMARK_TEST) from None
 
     def timed(self, launch: TimedLaunch) -> Deviation:
-        """Compare a call that was timed with the reference for the arrays as they are, which are as it found them."""
+        """Compare a timed call with the reference for the current arrays, which are those that the call found."""
         original = self._call.saved
         try:
             expected = self._now()
@@ -79,7 +76,7 @@ class OutputCheck:
         return Deviation(proof.error, proof.ratio or 0.0, None)
 
     def on_fresh_inputs(self, run: Callable[[], None]) -> str:
-        """Check a run with other elements in its inputs, which get theirs back; how that went, for the record."""
+        """Check a run with other elements in its inputs, then restore these; a phrase for the run file."""
         call = self._call
         if not self._given.fresh:
             return "not checked on fresh inputs"
@@ -133,7 +130,7 @@ class OutputCheck:
         return worst
 
     def _magnitudes(self, expected: Sequence[Typed]) -> list[Array | None]:
-        """The magnitudes of the reference's values, estimated where the call's arrays are as they were for them."""
+        """The magnitudes of the reference's values, estimated on the arrays that the reference had."""
         values = [each.array for each in expected]
         xp: Any = np if all(isinstance(value, np.ndarray) for value in values) else importlib.import_module("cupy")
         call, kept = self._call, self._call.saved
@@ -156,9 +153,9 @@ class OutputCheck:
         return TOLERANCES.get(dtype, 0.0)
 
     def _find_outputs(self) -> bool:
-        """Run once on other elements: an array that held the result already, as after a warm-up, changes then.
+        """Run once on other elements to find outputs that already held the result, such as after a warm-up.
 
-        Whether the reference's result does.
+        Returns whether the reference's result is different for these elements.
         """
         call, original = self._call, self._call.saved
         if not self._given.fresh or not call.renewed(_SEED):
@@ -173,7 +170,7 @@ class OutputCheck:
         return changes
 
     def _holds(self, wanted: Typed) -> bool:
-        """Whether one of the call's arrays equals a result of the reference."""
+        """Whether one of the call's arrays equals the given result of the reference."""
         for array in self._call.arrays:
             xp, held, expected = _alike(comparable(here(array)), wanted.array)
             if held.shape == expected.shape and bool(xp.array_equal(held, expected)):
@@ -181,13 +178,13 @@ class OutputCheck:
         return False
 
     def _run(self) -> None:
-        """Run once. Copies and references are made on other streams than the callable's, which need not wait."""
+        """Run once; synchronize, since the callable may not wait for the streams of copies and references."""
         wait_for(self._call.arrays)
         self._call.run()
         wait_for(self._call.arrays)
 
     def _refuse_changed_inputs(self) -> None:
-        """An array that the reference reads must not be changed, unless the test names it as an output."""
+        """Raise WrongResult if the call changes an array that its reference reads and that is not a declared output."""
         call = self._call
         suspects = call.undeclared_changes(self._given.outputs)
         if not suspects:
@@ -211,7 +208,7 @@ class OutputCheck:
         call.result = result
 
     def _now(self) -> list[Typed]:
-        """The reference's result for the arrays as they are, which stay so."""
+        """The reference's result for the current arrays, which are kept."""
         kept = self._call.saved
         try:
             self._call.remember()
@@ -221,7 +218,7 @@ class OutputCheck:
 
 
 def _alike(output: Array, wanted: Array) -> tuple[Any, Array, Array]:
-    """Two arrays in one module, and that module: the GPU's where they are of two and it holds both."""
+    """The array module of a comparison and both arrays in it: CuPy if one is on the GPU, except for objects."""
     if output.dtype.kind == "O" or wanted.dtype.kind == "O":
         output, wanted = on_host(output), on_host(wanted)
     if isinstance(output, np.ndarray) and isinstance(wanted, np.ndarray):

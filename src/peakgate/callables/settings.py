@@ -1,4 +1,4 @@
-"""What a benchmark test says of its callable: by its marker, or by the fixture's methods."""
+"""The settings of a benchmark test, by its marker or the fixture's methods."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ MARKER = "peakgate"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The settings of a test, by marker or by the fixture's methods: values, or functions of the callable's arguments.
+    """The settings of a test: values, or functions of the callable's arguments.
 
-    ``bytes`` and ``flops`` are the work of one call, ``math`` the type whose peak its operations have (``Work.math``),
-    ``peak_tflops`` that peak where it is no type's.
-    ``reference`` gives the expected outputs. ``tolerance`` is how far an element may be off, relative to
-    ``max(|ref|, magnitude)``, besides its type's rounding (``peakgate.judge.correctness``; None: by type); ``atol`` and
-    ``rtol`` in its place are NumPy's.
-    ``outputs`` names the arrays that the callable writes, ``stream`` the stream it works on. ``fresh`` False keeps the
-    inputs as they are: they are not checked again with other elements. ``state`` is what a timed call finds, one of
-    ``peakgate.spec.case.STATES``; several states are as many tests (``variants_of``). ``tuned`` is what a tuner that is
-    not known here chose, by kernel: ``{"kernel": configuration}``. ``gpus`` is the number of GPUs that it needs, 0
-    by default; several numbers are as many tests.
+    - ``bytes`` and ``flops``: the work of one call; ``math``: the type of its operations (``Work.math``);
+      ``peak_tflops``: their peak if it is not that of a type.
+    - ``reference``: the expected outputs. ``tolerance``: the allowed error relative to ``max(|ref|, magnitude)``,
+      besides the type's rounding (``peakgate.judge.correctness``; None: by type); or instead NumPy's ``atol`` and
+      ``rtol``.
+    - ``outputs``: the arrays that the callable writes; ``stream``: the stream it works on.
+    - ``fresh``: False keeps the inputs' elements; the callable is then not checked on other inputs.
+    - ``state``: the state of a timed call, one of ``peakgate.spec.case.STATES``. Several states make several tests.
+    - ``tuned``: the choice of a tuner that is not supported here, ``{"kernel": configuration}``.
+    - ``gpus``: the number of GPUs that it needs, 0 by default. Several numbers make several tests.
     """
 
     bytes: object = None
@@ -52,17 +52,17 @@ class Given:
     gpus: int = 0
 
     def choices(self, call: Call) -> tuple[TunedChoice, ...]:
-        """What ``tuned`` gives after a call; PeakgateError for what is no mapping."""
+        """The choices in ``tuned`` after a call; raises PeakgateError if it is not a mapping."""
         found = call.of_arguments(self.tuned, "tuned")
         if found is not None and not isinstance(found, Mapping):
             raise PeakgateError(
-                f"tuned is {shown(found)}; expected {{'kernel': configuration}}, or a function that gives it",
+                f"tuned is {shown(found)}; expected {{'kernel': configuration}}, or a function that returns it",
                 Code.BENCHMARK_TEST,
             )
         return tuple(TunedChoice(str(kernel), str(choice)) for kernel, choice in sorted((found or {}).items(), key=str))
 
     def work(self, call: Call) -> Work:
-        """The work of one call; PeakgateError for what is no whole number, and for an unknown type of operations."""
+        """The work of one call; raises PeakgateError for an invalid number or type of operations."""
         if self.math is not None and self.math not in MATH:
             raise PeakgateError(f"math is {shown(self.math)}; expected one of {', '.join(MATH)}", Code.BENCHMARK_TEST)
         peak = self.peak_tflops
@@ -71,12 +71,12 @@ class Given:
         return Work(self._count("bytes", call), self._count("flops", call), self.peak_tflops, self.math)
 
     def refuse_allowances(self) -> None:
-        """PeakgateError where an element may not be off by what is given."""
+        """Raise PeakgateError for an invalid tolerance."""
         for name in ("tolerance", "atol", "rtol"):
             value = getattr(self, name)
             if not is_allowance(value) and (value is not None or name == "atol"):
                 raise PeakgateError(
-                    f"{name} is {shown(value)}; expected a finite number from 0 up", Code.BENCHMARK_TEST
+                    f"{name} is {shown(value)}; expected a finite number, 0 or more", Code.BENCHMARK_TEST
                 )
 
     def _count(self, name: str, call: Call) -> int:
@@ -84,7 +84,7 @@ class Given:
         whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
         if value is not None and (isinstance(value, bool) or not whole or not 0 <= value < 1 << 63):
             raise PeakgateError(
-                f"{name} is {shown(value)}; expected a whole number from 0 up of 63 bits, or a function that gives one",
+                f"{name} is {shown(value)}; expected a whole number, 0 to 2**63 - 1, or a function that returns one",
                 Code.BENCHMARK_TEST,
             )
         return int(value or 0)
@@ -94,7 +94,7 @@ NAMES = tuple(field.name for field in fields(Given))
 
 
 def given_by(node: pytest.Item) -> Given:
-    """The settings of the nearest marker; PeakgateError for an unknown name or state."""
+    """The settings of the nearest marker; raises PeakgateError for an unknown name or an invalid state or number."""
     marker = node.get_closest_marker(MARKER)
     if marker is None:
         return Given()
@@ -111,7 +111,7 @@ def given_by(node: pytest.Item) -> Given:
         )
     for name, one_of, fits in (
         ("state", f"one of {', '.join(STATES)}", lambda each: isinstance(each, str) and each in STATES),
-        ("gpus", "a whole number from 1 up", lambda each: is_whole(each, 1)),
+        ("gpus", "a whole number, 1 or more", lambda each: is_whole(each, 1)),
     ):
         several = _several(marker.kwargs.get(name, ()))
         alike = any(each in several[:at] for at, each in enumerate(several))
@@ -124,8 +124,8 @@ def given_by(node: pytest.Item) -> Given:
     state, gpus = getattr(node, "callspec").params[FIXTURE] if variants_of(marker) != PLAIN else PLAIN[0]  # noqa: B009
     if gpus > 1 and (state != "cold" or marker.kwargs.get("stream") is not None):
         raise PeakgateError(
-            f"{node.nodeid}: on several GPUs it is measured cold and on the current stream of each; "
-            f"expected neither state={state!r} nor a stream",
+            f"{node.nodeid}: state={state!r} or a stream on several GPUs; expected neither: a test on several GPUs is "
+            "measured cold, on the current stream of each",
             Code.BENCHMARK_TEST,
         )
     return Given(**{**marker.kwargs, "state": state, "gpus": gpus})
@@ -135,7 +135,7 @@ PLAIN = (("cold", 0),)
 
 
 def variants_of(marker: pytest.Mark | None) -> tuple[tuple[Any, Any], ...]:
-    """State and number of GPUs of each test that a marker asks for."""
+    """State and number of GPUs of each test that a marker makes."""
     given = {"state": "cold", "gpus": 0, **({} if marker is None else marker.kwargs)}
     return tuple((state, count) for count in _several(given["gpus"]) for state in _several(given["state"]))
 
@@ -145,7 +145,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 
 def in_variants(metafunc: pytest.Metafunc) -> None:
-    """Make a benchmark test one for each number of GPUs and state; those given, but for cold, end its id."""
+    """Parametrize a benchmark test by number of GPUs and state; its id ends with them, except for cold."""
     variants = variants_of(metafunc.definition.get_closest_marker(MARKER))
     labels = {_label(*variant) for variant in variants}
     if FIXTURE in metafunc.fixturenames and variants != PLAIN and len(labels) == len(variants) > 0:  # else: given_by
@@ -154,14 +154,14 @@ def in_variants(metafunc: pytest.Metafunc) -> None:
 
 
 def _label(state: object, gpus: object) -> str:
-    """How the id of a test ends that is in this state and on so many GPUs: ``2gpu``, ``warm``."""
+    """The end of a test's id: ``2gpu``, ``warm``, ``2gpu-warm``, or empty."""
     return "-".join([*([f"{gpus}gpu"] if gpus else []), *([] if state == "cold" else [str(state)])])
 
 
 def too_few(needed: int, of_run: int, here: int) -> str | None:
-    """Why a test cannot run that needs so many GPUs, in one line; None where it can.
+    """Why a test that needs ``needed`` GPUs cannot run, in one line; None if it can.
 
-    ``of_run`` are those of the run, ``here`` those that the driver offers.
+    ``of_run`` is the number of GPUs of the run, ``here`` that of the machine.
     """
     if needed <= of_run:
         return None

@@ -1,4 +1,4 @@
-"""What the tuners of Triton and PyTorch chose for a call."""
+"""The configurations that the tuners of Triton and PyTorch chose for a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CODE_DIGITS = 12
 
 
 def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
-    """The choices of the tuners in one more call; none where no tuner is loaded that is known here."""
+    """The choices of the tuners, found by one more call; none if neither Triton nor torch.compile was used."""
     tuned = _of_triton(run) if "triton" in sys.modules else []
     if "torch._inductor.compile_fx" in sys.modules:  # torch.compile was used, not necessarily by this call
         known = {each.kernel for each in tuned}
@@ -25,10 +25,10 @@ def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
 
 
 def _of_triton(run: Callable[[], None]) -> list[TunedChoice]:
-    """The kernels with an autotuner that the call launches, each with its last configuration.
+    """The autotuned kernels that the call launches, each with its configuration.
 
-    An autotuner sets its ``best_config`` with every launch, so those that the call launches are those that have one
-    after it, if none has one before it. What they compiled is in no public attribute: the code is not reported.
+    An autotuner sets ``best_config`` at every launch: it is removed before the call, and those that have one afterwards
+    were launched. The compiled code is in no public attribute, so it is not reported.
     """
     kind = sys.modules["triton"].runtime.Autotuner
     tuners: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), kind)]
@@ -44,7 +44,7 @@ def _of_triton(run: Callable[[], None]) -> list[TunedChoice]:
 
 
 def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:
-    """The Triton kernels of torch.compile that the call launches, and the names of all others, a library's say."""
+    """The Triton kernels of torch.compile that the call launches, and the names of all others, such as a library's."""
     torch: Any = sys.modules["torch"]
     kinds = torch.profiler.ProfilerActivity
     wanted = [kinds.CPU, *([kinds.CUDA] if torch.cuda.is_available() else [])]
@@ -59,7 +59,7 @@ def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:
 
 
 def of_trace(trace: Mapping[str, Any]) -> Iterable[TunedChoice]:
-    """The choices that a trace of PyTorch's profiler shows."""
+    """The choices in a trace of PyTorch's profiler."""
     generated = set()
     for event in trace.get("traceEvents", ()):
         facts = event.get("args", {})

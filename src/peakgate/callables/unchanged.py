@@ -1,9 +1,9 @@
-"""Which arrays of a call keep their elements between its calls, because others would be no input of the same kind.
+"""Which arrays keep their elements between calls, because other elements would not be a valid input.
 
-A graph that PyTorch's autograd made before the call has saved some arrays and what came of others: it goes on with no
-other elements, or as if there were none. Such graphs are found from the tensors that Python's garbage collector knows.
-Integers in order are offsets, or what is searched by halves. Others would lead a right kernel out of bounds, and other
-lengths beside offsets would too.
+An autograd graph of PyTorch that was built before the call has saved arrays or values computed from them: with other
+elements it fails or ignores them. Such graphs are found from the tensors that Python's garbage collector tracks. Sorted
+integers may be offsets, or keys of a binary search; with others, or with other lengths beside offsets, a right kernel
+could access memory out of bounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def unchanged(arrays: Sequence[Any]) -> Mapping[int, str]:
 
 
 def described(reasons: Mapping[int, str]) -> str:
-    """How many arrays were left as they are, and why, for the record; empty where none was."""
+    """A phrase for the run file: how many arrays were left unchanged, and why; empty if none."""
     found = [f"{counted(count, 'array')} {reason}" for reason, count in Counter(reasons.values()).items()]
     return f"left as they are: {', '.join(found)}" if found else ""
 
@@ -57,7 +57,7 @@ def _elements(array: Any) -> int:
 
 @at_home
 def _in_order(value: Any) -> bool:
-    """Whether all elements, or those of each row, neither rise nor fall, and there are several."""
+    """Whether there are several elements and all, or those of each row, are sorted up or down."""
     array = comparable(value)
     rows = [array.reshape(-1)] + ([array] if array.ndim > 1 and array.shape[-1] > 1 else [])
     return array.size > 1 and any(map(_monotone, rows))
@@ -69,8 +69,8 @@ def _monotone(rows: Array) -> bool:
 
 
 def _in_graphs(torch: Any) -> Iterator[Any]:
-    """The tensors of all graphs that there are: results, what was saved on the way, what gradients are given to."""
-    if gc.get_freeze_count():  # by whom it may be: frozen objects are not listed
+    """The tensors of all autograd graphs: results, saved tensors, and leaves that accumulate gradients."""
+    if gc.get_freeze_count():  # gc.get_objects leaves out frozen objects
         gc.unfreeze()
     tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
     ends = [each for each in tensors if each.grad_fn is not None]
@@ -85,7 +85,7 @@ def _in_graphs(torch: Any) -> Iterator[Any]:
         ahead += [following for following, _ in node.next_functions]
         for name in dir(node):
             if name.startswith("_saved_") or name in ("variable", "saved_tensors"):
-                with suppress(RuntimeError):  # the graph was used up, or what it saved has changed since
+                with suppress(RuntimeError):  # the graph was freed, or a saved tensor has changed
                     yield from _strided(getattr(node, name))
 
 
