@@ -1,1 +1,1 @@
-"""What a case is: its records and contract, the API of ``family.py``, how families are loaded and cases selected."""
+"""The specification of cases: records, contract, the API of ``family.py``, loading of families, selection."""

@@ -1,4 +1,4 @@
-"""The arguments of a kernel: arrays, values and structs, arrays seen as textures or surfaces, tensor maps of arrays."""
+"""The arguments of a kernel: arrays, values, structs, arrays read as textures or surfaces, tensor maps of arrays."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check
 
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
-"""Contents of an input. None: random values in [-1, 1), for integers of their whole range, among them equal neighbours,
-zeros and limits; on edge-size problems also patterns (``peakgate.measure.data``). ``(low, high)``: random values from
-``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
-left there; a function: ``data(xp, shape)``. An array holds values, which are rounded to the type, or elements of a type
-that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.spec.dtypes.read``)."""
+"""Contents of an input. None: random values in [-1, 1), integers in their whole range, with some equal neighbours,
+zeros and limits; on edge-size problems also patterns (``peakgate.measure.data``). ``(low, high)``: random values in
+[low, high). A number: that number. A path: the array that numpy.save wrote there. A function: ``data(xp, shape)``. The
+array of a path or function has values, which are rounded to the type, or elements of a type that NumPy lacks, by
+ml_dtypes or as they are stored (``peakgate.spec.dtypes.read``)."""
 
 
 class Role(Enum):
@@ -33,9 +33,9 @@ class Role(Enum):
     OUT = "out"
     INOUT = "inout"
     SCRATCH = "scratch"
-    """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
+    """Zeroed when allocated; the kernel leaves it ready for its next launch."""
     TEMP = "temp"
-    """State that one launch of a case leaves for a later one: filled with noise like an output, never compared."""
+    """Written by one launch of a case and read by a later one: filled with noise like an output, never compared."""
 
 
 _DATA = Kind(
@@ -82,7 +82,7 @@ MAP_FIELDS: fields.Kinds = {
 class Buffer:
     """A device array that a kernel receives as a pointer: row-major, ``shape`` in elements of type ``dtype``.
 
-    ValueError if shape or type are invalid, and for rows of an odd number of half bytes.
+    Raises ValueError for an invalid shape or type, and for rows of an odd number of 4-bit elements.
     """
 
     role: Role
@@ -112,7 +112,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A kernel argument passed by value; ValueError where its type does not hold the value."""
+    """A kernel argument passed by value; raises ValueError if its type cannot represent the value."""
 
     value: float
     dtype: str = "int32"
@@ -127,9 +127,9 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A kernel argument that is a struct passed by value: its members' values, and their names and types in order.
+    """A struct passed by value: the values of its members, and their names and types in order.
 
-    Members are laid out as C++ does, each aligned to its own type. ValueError where they do not hold the values.
+    Members are laid out as in C++, each aligned to its type. Raises ValueError if a type cannot represent its value.
     """
 
     values: tuple[float, ...]
@@ -165,10 +165,10 @@ TEXEL_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16",
 class Texture:
     """How a kernel reads a buffer through a ``cudaTextureObject_t``; the fields are those of ``cudaTextureDesc``.
 
-    ``address``: what lies outside, in every dimension; ``wrap`` and ``mirror`` need ``normalized_coords``, coordinates
-    from 0 to 1. ``linear`` interpolates between texels, which needs floats. ``normalized_read`` turns integers of 8 and
-    16 bits into floats from 0, or -1, to 1. With more than one of ``channels`` they are the buffer's last axis.
-    ``layered``: its first axis are layers. ``linear_memory`` is what ``tex1Dfetch`` reads: it has no address mode.
+    ``address`` is the address mode of every dimension; ``wrap`` and ``mirror`` need ``normalized_coords``, coordinates
+    in [0, 1). ``linear`` interpolates between texels, which needs floats. ``normalized_read`` converts 8- and 16-bit
+    integers to floats in [0, 1] or [-1, 1]. Several ``channels`` are the buffer's last axis. ``layered``: its first
+    axis is that of the layers. ``linear_memory`` is read by ``tex1Dfetch`` and has no address mode.
     """
 
     address: Literal["clamp", "border", "wrap", "mirror"] = "clamp"
@@ -185,7 +185,7 @@ class Texture:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A buffer that a kernel reads and writes through a ``cudaSurfaceObject_t``; the fields as those of a texture."""
+    """A buffer that a kernel accesses through a ``cudaSurfaceObject_t``; the fields are those of a texture."""
 
     channels: int = 1
     layered: bool = False
@@ -196,7 +196,7 @@ class Surface:
 
 @dataclass(frozen=True, slots=True)
 class Texels:
-    """How many texels there are; 0 for what the object does not have. It has depth or layers, not both."""
+    """The extents of a texture or surface in texels; 0 if it lacks that dimension. It has depth or layers, not both."""
 
     width: int
     height: int
@@ -205,13 +205,13 @@ class Texels:
 
     @property
     def dimensions(self) -> int:
-        """Of the coordinates, without the layer."""
+        """The number of coordinates, without the layer."""
         return 1 + bool(self.height) + bool(self.depth)
 
 
 @dataclass(frozen=True, slots=True)
 class TexelBuffer(Buffer):
-    """A buffer that a kernel receives as an object. PeakgateError for what CUDA has no such object for."""
+    """A buffer passed as a texture or surface object; raises PeakgateError if CUDA does not support it."""
 
     seen_as: Texture | Surface = Texture()
 
@@ -260,20 +260,20 @@ class TexelBuffer(Buffer):
 
     @property
     def texels(self) -> Texels:
-        """How many texels there are."""
+        """The extents in texels."""
         layers, dimensions = _split(self.shape, self.seen_as)
         width, height, depth = (*reversed(dimensions), 0, 0)[:3]
         return Texels(width, height, depth, layers)
 
 
 def _split(shape: tuple[int, ...], how: Texture | Surface) -> tuple[int, tuple[int, ...]]:
-    """The layers, or 0, and the dimensions of a texel's place, the slowest first."""
+    """The number of layers, or 0, and the extents in texels, the slowest dimension first."""
     places = shape[:-1] if how.channels > 1 else shape
     return (places[0], places[1:]) if how.layered and places else (0, places)
 
 
 def seen_as(buffer: Buffer, other: Buffer) -> Buffer:
-    """The buffer, received by the kernel as ``other`` is."""
+    """The buffer, passed to the kernel in the same way as ``other``: as pointer, texture or surface."""
     plain = (buffer.role, buffer.shape, buffer.dtype, buffer.data)
     return TexelBuffer(*plain, other.seen_as) if isinstance(other, TexelBuffer) else Buffer(*plain)
 
@@ -282,9 +282,9 @@ DATA_TYPES = {
     "bool": 0, "int8": 0, "uint8": 0, "float8_e4m3fn": 0, "float8_e5m2": 0, "int16": 1, "uint16": 1, "uint32": 2,
     "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
-"""The CUtensorMapDataType of elements; where CUDA has none of that name, the one of unsigned integers of their size."""
+"""The CUtensorMapDataType by type; a type that CUDA lacks uses that of unsigned integers of its size."""
 FIRST_CAPABILITY = (9, 0)
-"""The first compute capability that has tensor maps."""
+"""The first compute capability with tensor maps."""
 SWIZZLES, L2_PROMOTIONS = (0, 32, 64, 128), (0, 64, 128, 256)
 """Bytes, in the order of CUtensorMapSwizzle and of CUtensorMapL2promotion."""
 _MOST_AXES, _LARGEST_SIDE, _UNIT_BYTES = 5, 256, 16
@@ -293,12 +293,11 @@ _LARGEST_EXTENT, _LARGEST_STRIDE_BYTES = 1 << 32, 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class TensorMapArgument:
-    """A kernel argument ``const __grid_constant__ CUtensorMap``: a map of the case's argument number ``of``, a buffer.
+    """A kernel argument ``const __grid_constant__ CUtensorMap``: a map of the buffer that is argument number ``of``.
 
-    ``box`` is what one copy moves, in elements: a side for each axis of the buffer, the contiguous one last.
-    ``swizzle`` is the span in bytes within which units of 16 bytes are permuted in shared memory, ``l2`` to how many
-    bytes a read is widened in L2; 0: neither. The box steps by one element, nothing is interleaved, and what is
-    outside the buffer reads as 0.
+    ``box`` is the box of one copy in elements: a side per axis of the buffer, the contiguous axis last. ``swizzle`` is
+    the span in bytes within which 16-byte units are permuted in shared memory, ``l2`` the L2 promotion of reads in
+    bytes; 0 for none. Element strides are 1, there is no interleave, and elements outside the buffer read as 0.
     """
 
     of: int
@@ -310,11 +309,11 @@ class TensorMapArgument:
         check(self, MAP_FIELDS, "a tensor map")
 
     def seen(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The extents in elements of the axes that copies see, and the strides in bytes of all but the last."""
+        """The extents of the map's axes in elements, and the strides in bytes of all but the last."""
         return shape, strides_bytes(shape, dtype)
 
     def objection(self, shape: tuple[int, ...], dtype: str) -> str | None:
-        """Why CUDA has no such map of a buffer, and what is expected; None where it has one."""
+        """Why CUDA does not support this map of a buffer, and what is expected; None if it does."""
         if dtype not in DATA_TYPES:
             return f"of {dtype}; expected one of {', '.join(DATA_TYPES)}"
         shape, strides = self.seen(shape, dtype)
@@ -341,9 +340,9 @@ class TensorMapArgument:
 
 @dataclass(frozen=True, slots=True)
 class StridedMapArgument(TensorMapArgument):
-    """The same with ``axes`` of its own: of each the extent and the stride in elements, that of the last one 1.
+    """A tensor map with its own ``axes``: extent and stride of each in elements, the last stride 1.
 
-    Copies then see the buffer as an array of any order of axes, each of them as often as the strides make them.
+    So copies may see the buffer's axes in another order, split or overlapping.
     """
 
     axes: tuple[tuple[int, int], ...] = ()
@@ -353,12 +352,12 @@ class StridedMapArgument(TensorMapArgument):
         check(self, {"axes": MAP_AXES}, "a tensor map")
 
     def seen(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], tuple[int, ...]]:  # noqa: ARG002
-        """The extents and the strides in bytes that were given."""
+        """The extents, and the strides in bytes, of ``axes``."""
         itemsize = dtypes.storage(dtype).itemsize
         return tuple(extent for extent, _ in self.axes), tuple(stride * itemsize for _, stride in self.axes[:-1])
 
     def objection(self, shape: tuple[int, ...], dtype: str) -> str | None:
-        """As of any map; its axes have to lie in the buffer."""
+        """The same; also if its axes reach beyond the buffer."""
         if not self.axes or self.axes[-1][1] != 1 or any(min(axis) < 1 for axis in self.axes):
             return f"with axes {self.axes}; expected (extent, stride) of each from 1 up, the last stride 1"
         reached = 1 + sum((extent - 1) * stride for extent, stride in self.axes)
@@ -368,7 +367,7 @@ class StridedMapArgument(TensorMapArgument):
 
 
 def strides_bytes(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
-    """The strides of a buffer's axes but the last, in its own order."""
+    """The strides in bytes of a buffer's axes, in order, without the last."""
     itemsize = dtypes.storage(dtype).itemsize
     return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape) - 1))
 
@@ -377,7 +376,7 @@ Argument = Buffer | Scalar | Struct | TensorMapArgument
 
 
 def value_of(argument: Scalar | Struct) -> np.generic:
-    """Value passed for a scalar or a structure."""
+    """The NumPy value of a scalar or struct."""
     if isinstance(argument, Struct):
         return argument.as_numpy()
     return dtypes.scalar(argument.value, argument.dtype)

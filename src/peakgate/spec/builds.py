@@ -1,4 +1,4 @@
-"""A kernel as its family describes it, and its builds: one for each point on its axes, with the cases of its sizes."""
+"""A kernel as its family describes it, and its builds: one per combination of its axes, with the cases of its sizes."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ PARAMETERS: fields.Kinds = {
     "state": TEXT | several(TEXT, LISTS),
     "reference": FEW,
 }
-"""What the parameters of ``kernel`` have to be that are used before a case is made of them. A case checks its own, such
-as the shapes of its launches: a mistake there costs the cases of one kernel, not those of its family."""
+"""The kinds of those parameters of ``kernel`` that are used before a case is made. A case checks its own fields, such
+as the shapes of its launches: a mistake there affects the cases of one kernel, not those of its family."""
 
 OF_BUILD = (
     "block",
@@ -93,14 +93,14 @@ OF_BUILD = (
     "roof",
     "math",
 )
-"""Parameters that do not depend on the size: they may be functions of the axes, or an axis of their name."""
+"""Parameters that do not depend on the size: they may be functions of the axes, or an axis with their name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """The parameters of ``kernel``, which documents them; ``folder`` is the family's.
 
-    Those without a type of their own may be functions of the axes, of which a ``KernelBuild`` has the values.
+    Fields of type Any may be functions of the axes here; those of a ``KernelBuild`` are values.
     """
 
     folder: Path
@@ -140,7 +140,7 @@ class Description:
             raise ValueError(f"axes: no axis is named {refused[0]}, a parameter; expected another name, or of {axes}")
 
     def builds(self) -> list[KernelBuild]:
-        """A build for each point on the axes at which there are sizes; ValueError where there is none."""
+        """A build for each point on the axes that has sizes; raises ValueError if there is none."""
         names, axes, sizes = numbers_taken(self.arguments), dict(self.axes), self.sizes
         if not sizes and axes.keys() & {*names}:
             sizes = along_axes(axes, names)
@@ -174,7 +174,7 @@ class KernelBuild:
 
     @cached_property
     def first(self) -> LaunchOf:
-        """The launch that stands for all."""
+        """The first launch, whose shape is that of the case."""
         given, entry = self.given, self.given.compile.entry
         if given.launches:
             return cast("LaunchOf", given.launches[0])
@@ -183,7 +183,7 @@ class KernelBuild:
 
     @cached_property
     def stage(self) -> Stage:
-        """Its stage; ValueError where a kernel is given both as one launch and as several, or as neither."""
+        """Its stage; raises ValueError if both or neither of grid and block, and launches, are given."""
         given, launches = self.given, self.given.launches
         if bool(launches) == bool(given.operation or (given.grid and given.block)):
             raise ValueError(f"{given.source}: expected either grid and block, or launches=[launch(...), ...]")
@@ -206,11 +206,11 @@ class KernelBuild:
 
     @cached_property
     def usual(self) -> Labelled | None:
-        """The first of its sizes; None where it has none."""
+        """The first of its sizes; None if it has none."""
         return next(chain(self._taken(self.given.sizes), self._taken(self.given.small_sizes)), None)
 
     def _taken(self, sizes: Sizes | None) -> Iterator[Labelled]:
-        """The sizes that are no hole of the sweep."""
+        """The sizes that ``where`` does not exclude."""
         where = self.given.where
         return (
             (numbers, label)
@@ -219,7 +219,7 @@ class KernelBuild:
         )
 
     def case(self, numbers: tuple[int, ...], label: str = "", scale: Scale = Scale.SMALL, state: str = "cold") -> Case:
-        """The case of a size; ``label`` is in its id, by default the numbers."""
+        """The case of a size; ``label``, by default the numbers, is part of its id."""
         given, label = self.given, label or label_of(numbers)
         reference, of_files = given.reference, isinstance(given.reference, str | Sequence)
         if not (callable(reference) or of_files or isinstance(reference, LaunchOf)):
@@ -249,7 +249,7 @@ class KernelBuild:
             tier=Tier.GATE if scale is Scale.BENCH and not given.host_bound and at("gate", given.gate) else Tier.FULL,
             predicted=tuple(at("predicted", given.predicted).items()),
             sequence=tuple(operands.sequence(given.launches, at, KernelLaunch(self.stage.kernel, shape, ()))),
-            scale=self._of_inputs(magnitudes, numbers) or magnitudes,  # what is no function, the case refuses
+            scale=self._of_inputs(magnitudes, numbers) or magnitudes,  # the case refuses what is not a function
             atol=given.check.atol,
             rtol=given.check.rtol,
             state=state,
@@ -257,19 +257,19 @@ class KernelBuild:
         return self._by_other_kernel(made, at, operands) if isinstance(reference, LaunchOf) else made
 
     def _of_inputs(self, function: Any, numbers: Sequence[int]) -> _OfInputs | None:
-        """A reference or a scale at a size; None in place of what is no function."""
+        """A reference or scale function at a size; None if it is not a function."""
         if not callable(function):
             return None
         try:
             taken = inspect.signature(function).parameters.values()
-        except ValueError:  # a function of C
+        except ValueError:  # a built-in function without a signature
             taken = {}.values()
         asked = {each.name for each in taken if each.kind is each.KEYWORD_ONLY and each.default is each.empty}
         known = dict(zip(self.point.names, numbers, strict=False)) | dict(self.point.values)
         return _OfInputs(function, tuple((name, value) for name, value in known.items() if name in asked))
 
     def _by_other_kernel(self, case: Case, at: AtSize, operands: Operands) -> Case:
-        """The case, expected to give what a reference kernel gives on the same arguments."""
+        """The case with a reference kernel on the same arguments as its reference."""
         described: LaunchOf = self.given.reference
         assert case.stage.source is not None
         source = case.stage.source.parent / (described.source or case.stage.source.name)
@@ -291,20 +291,20 @@ class KernelBuild:
 
     @cached_property
     def sized(self) -> Sized | None:
-        """How problems of other sizes are made; None where edges or saved arrays say which there are."""
+        """How problems of other sizes are made; None if ``edges`` or saved arrays determine the sizes."""
         assert self.usual is not None
         of_every_size = {buffer.data for _, buffer in self.stage.constants}
-        # A saved argument is of one size, so that only sizes of which there is one can be problems.
+        # A saved argument has one size: only sizes with a file can be problems.
         if self.given.edges or set(self.case(*self.usual).saved) - of_every_size:
             return None
         return Sized(self.case, self.usual[0], self.point.names)
 
     @cached_property
     def _edges(self) -> tuple[Labelled, ...]:
-        """The sizes that prove the build."""
+        """The sizes of the build's edge-size problems."""
         if self.sized is None:
             return tuple(labelled(self.given.edges or ()))
-        from peakgate.spec.edges import edge_sizes  # noqa: PLC0415  (a family that gives its own does without)
+        from peakgate.spec.edges import edge_sizes  # noqa: PLC0415  (not needed for a family with its own edges)
 
         usual = EDGES.get(len(self.sized.usual), ())
         return tuple(labelled(edge_sizes(self.sized, list(map(numbers_of, usual)))))
@@ -314,14 +314,14 @@ class KernelBuild:
         yield from (self.case(numbers, label) for numbers, label in self._edges)
 
     def cases(self, scale: Scale) -> Iterator[Case | RefusedCase]:
-        """The case of each size at a scale; in place of one that is not described the reason."""
+        """The case of each size at a scale, or a RefusedCase with the reason."""
         given = self.given
         assert self.usual is not None
         try:
             wanted = tuple(self._taken(given.sizes if scale is Scale.BENCH else given.small_sizes))
             if scale is Scale.SMALL and given.small_sizes is not None and not given.small_sizes:
                 wanted = self._edges[-1:]
-            # Of what is measured the catalogue refuses them.
+            # At benchmark scale the catalogue refuses duplicate ids.
             for label in given_twice(given.sizes or ()) if scale is Scale.SMALL else ():
                 yield self._refused(label, ValueError(f"sizes has {label} twice; give each size once"))
         except Exception as error:
@@ -355,15 +355,15 @@ def _files(names: str | Sequence[str], folder: Path, size: str) -> tuple[Path, .
 
 @dataclass(frozen=True, slots=True)
 class _OfInputs:
-    """A function of a family's, of the array module and each input, as one of all inputs that gives a sequence.
+    """A family's function ``(xp, *inputs)`` as a function ``(xp, inputs)`` that returns a sequence.
 
-    Equal where the function and the keywords are, so that cases of one problem share what is expected of them.
+    Equal if function and keywords are equal, so that cases of one problem share their expected outputs.
     """
 
     __wrapped__: Callable[..., Any]
-    """Messages name its line."""
+    """The family's function, whose line messages name."""
     keywords: tuple[tuple[str, Any], ...]
-    """The numbers of the size and the axes that it takes by keyword alone."""
+    """Its keyword-only arguments: numbers of the size, and axes."""
 
     def __call__(self, xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
         found = self.__wrapped__(xp, *inputs, **dict(self.keywords))

@@ -1,8 +1,7 @@
-"""The records everything else speaks in: stage, work, launch, case and family.
+"""The records of a case: stage, work, launch, case and family.
 
-A *stage* is one kernel file and what it teaches. A *case* is a stage on one problem with one launch shape: the
-unit that is checked, timed, held to a floor and compared. A case is plain data: it can be listed, filtered and
-tested on a machine without a GPU.
+A *stage* is one kernel file and its lesson. A *case* is a stage on one problem with one launch shape: the unit that is
+proven, timed, compared with a floor and compared between runs. It is plain data, usable without a GPU.
 """
 
 from __future__ import annotations
@@ -61,24 +60,25 @@ the OUT and INOUT buffers after it, in argument order and of any type.
 """
 
 Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
-"""``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
-element, ``sqrt(sum of the squared terms)`` say; None where that is ``|ref|``. ``inputs`` are those of the reference."""
+"""``scale(xp, inputs) -> magnitudes``: for each output an array, broadcastable to it, of the magnitude of the terms
+summed into each element, such as ``sqrt(sum of the squared terms)``; None for ``|ref|``. ``inputs`` are those of the
+reference."""
 
 STATES = ("cold", "warm", "graph")
-"""What a timed launch finds. cold: a flushed L2. warm: an L2 in which the same launch just worked on the same arrays.
-graph: a captured CUDA graph of launches like it, of which it is one."""
+"""The state in which a launch is timed. cold: after a flush of the L2. warm: right after the same launch on the same
+arrays. graph: as one of many equal launches in a captured CUDA graph."""
 
 CASE_SCHEMA = 1
-"""``peakgate_schema`` of a run file; a change of meaning raises it."""
+"""``peakgate_schema`` of a run file; incremented when the meaning of a field changes."""
 
 
 def is_allowance(value: object) -> bool:
-    """Whether a value says how far an element may be off: a finite number from 0 up. All are right by any other."""
+    """Whether a value is a valid tolerance: a finite number, 0 or more."""
     return is_number(value, 0, sys.float_info.max)
 
 
 class Scale(Enum):
-    """For which kind of device problems are sized."""
+    """The device for which problems are sized: BENCH for a GPU, SMALL for the emulator."""
 
     BENCH = "bench"
     SMALL = "small"
@@ -88,20 +88,19 @@ class Scale(Enum):
 class Case:
     """One stage on one problem with one launch shape.
 
-    ``size``, ``block`` and ``variant`` are labels: with family and stage they make the id, which keys everything.
-    ``sequence`` is given where one run of the case is several launches, one after another on one stream, timed
-    together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
-    that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
-    asks the record for it, of a benchmark test say. ``roof`` names the measured roof the case is compared with.
-    ``predicted`` has what a model expects of this case, by the name under which the run file reports it.
-    ``state``, one of STATES, is what a timed launch finds; two states are two cases. Of a callable on several ``gpus``
-    the bytes are those that a GPU has to send over its links.
+    ``size``, ``block`` and ``variant`` are labels that make the id, with family and stage. ``sequence`` has the
+    launches if one run of the case is several, one after another on one stream and timed together; ``launch`` is then
+    the first. ``reference`` is the expected result: a function, the files that numpy.save wrote for each output, or a
+    case of another kernel on the same arguments; None for a benchmark test, whose callable has its own. ``roof`` names
+    the measured roof with which the case is compared. ``predicted`` has a model's predictions, by their name in the run
+    file. ``state`` is one of STATES; two states are two cases. With several ``gpus`` the bytes of a callable are those
+    that each GPU has to send over its links.
 
-    How far an element may be off is ``tolerance * max(|ref|, magnitude)`` and the rounding of the output's type
-    (``judge.correctness``): a number for all outputs that round, or one per output; 0 asks for equal values, and so
-    does an integer output beside one that rounds. ``scale(xp, inputs)`` gives each output's magnitudes, the size of
-    what is summed into an element (None: ``|ref|``); without it they are estimated. With ``atol`` or ``rtol`` the
-    bound is ``atol + rtol * |ref|`` instead.
+    The bound of an element's error is ``tolerance * max(|ref|, magnitude)`` plus the rounding of the output's type
+    (``judge.correctness``). ``tolerance`` is one number for all floating-point outputs, or one per output; 0 requires
+    equal values, as do integer outputs beside floating-point ones. ``scale(xp, inputs)`` returns the magnitude of each
+    output's terms (None: ``|ref|``); without it magnitudes are estimated. With ``atol`` or ``rtol`` the bound is
+    ``atol + rtol * |ref|`` instead.
     """
 
     family: str
@@ -154,7 +153,7 @@ class Case:
             raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
 
     def _check_map(self, at: int, given: TensorMapArgument) -> None:
-        """ValueError for a tensor map that CUDA does not have, or that the stage's GPUs lack."""
+        """Raise ValueError for a tensor map that CUDA does not support, or that some GPUs of the stage lack."""
         of = self.arguments[given.of] if 0 <= given.of < len(self.arguments) else None
         plain = of if isinstance(of, Buffer) and type(of) is Buffer else None
         if plain is None:
@@ -168,10 +167,10 @@ class Case:
 
     @property
     def math(self) -> str:
-        """The type whose peak its operations have: as given, else what the types of its inputs suggest, else fp32.
+        """The type whose peak applies to its operations: as given, else the type of its inputs, else fp32.
 
-        They suggest a type of the tensor cores where all of them are of it and the case's roof is not that of FMAs. The
-        machine code is not asked: a kernel that stops using tensor cores would have a lower peak, and meet its floor.
+        Inputs determine a tensor core type if all have it and the case's roof is not that of FMAs. The machine code
+        does not: a kernel that stops using tensor cores would get a lower peak and still reach its floor.
         """
         if self.work.math is not None:
             return self.work.math
@@ -181,27 +180,27 @@ class Case:
 
     @property
     def arithmetic_roof(self) -> bool:
-        """Whether it is compared with a measured rate of operations, not of bytes."""
+        """Whether its roof is a measured rate of operations, not of bytes."""
         return self.roof in ARITHMETIC_ROOFS
 
     @property
     def id(self) -> str:
-        """``family.stage-size-block-variant-state``, empty parts and the state cold left out."""
+        """``family.stage-size-block-variant-state``, without empty parts and without the state cold."""
         parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)
         return "-".join(part for part in (*parts, self.state if self.repeated else "") if part)
 
     @property
     def repeated(self) -> bool:
-        """Whether a timed launch follows launches like it: its bytes may come from the L2."""
+        """Whether equal launches precede a timed launch, so that its data may be in the L2."""
         return self.state != "cold"
 
     @property
     def build(self) -> tuple[Stage, tuple[tuple[str, str], ...], str, int]:
-        """Key that is equal for cases of the same build."""
+        """A key, equal for cases of the same build."""
         return self.stage, self.defines, self.block, self.launch.shared_bytes
 
     def tolerances(self, count: int) -> tuple[float, ...]:
-        """The tolerance of each of ``count`` outputs: of integers 0 beside an output that rounds."""
+        """The tolerance of each of ``count`` outputs; 0 for integers beside a floating-point output."""
         if isinstance(self.tolerance, tuple):
             return self.tolerance
         rounds = [dtypes.limits(buffer.dtype).unit_roundoff > 0 for buffer in self.outputs] or [True] * count
@@ -216,20 +215,20 @@ class Case:
 
     @property
     def largest_tolerance(self) -> float:
-        """The largest of an output, for the record; ``rtol`` where that is given."""
+        """The largest tolerance of an output, for the run file; ``rtol`` if that is given."""
         if self.atol or self.rtol is not None:
             return self.rtol or 0.0
         return max(self.tolerance) if isinstance(self.tolerance, tuple) else self.tolerance
 
     @property
     def launches(self) -> tuple[KernelLaunch, ...]:
-        """Kernels of one run, in launch order."""
+        """The kernels of one run, in launch order."""
         alone = KernelLaunch(self.stage.kernel, self.launch, tuple(range(len(self.arguments))))
         return self.sequence or (alone,)
 
     @property
     def saved(self) -> tuple[Path, ...]:
-        """The files of saved arrays that its inputs and its expected outputs come from."""
+        """The files of saved inputs and expected outputs."""
         given = (*self.buffers, *(buffer for _, buffer in self.stage.constants))
         expected = self.reference if isinstance(self.reference, tuple) else ()
         return (*(buffer.data for buffer in given if isinstance(buffer.data, Path)), *expected)
@@ -251,7 +250,7 @@ class Case:
 
     @property
     def buffer_bytes(self) -> int:
-        """Device memory the arguments take."""
+        """The size of the arguments in device memory."""
         return sum(buffer.nbytes for buffer in self.buffers)
 
 
@@ -282,9 +281,9 @@ CASE_FIELDS: fields.Kinds = {
 
 @dataclass(frozen=True, slots=True)
 class RefusedCase:
-    """A case that is not described so that it could be run: its id ``family.name``, and why not, in one line.
+    """A case whose description is invalid: its id ``family.name``, and the reason in one line.
 
-    ``whole``: it stands for all cases that its family did not describe, whose ids are not known. ``named`` makes one.
+    ``whole``: it represents all cases of a family that could not be read, whose ids are unknown. Made by ``named``.
     """
 
     family: str
@@ -298,12 +297,12 @@ class RefusedCase:
 
     @property
     def judgement(self) -> Judgement:
-        """What a run says of it: nobody knows whether it is right or fast."""
+        """INCONCLUSIVE, with the reason."""
         return Judgement(Verdict.INCONCLUSIVE, self.reason)
 
     @staticmethod
     def named(family: str, name: str, reason: str, *, whole: bool = False) -> RefusedCase:
-        """Of the id ``family.name``; what an id may not have becomes ``_``."""
+        """Make one; characters that an id may not contain become ``_``."""
         family, name = (re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (family, name))
         coded = PeakgateError.repeated(" ".join(reason.split()), Code.FAMILY)
         return RefusedCase(family, name, one_line(str(coded)), whole)
@@ -311,10 +310,10 @@ class RefusedCase:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """How a stage's problem of a size is made.
+    """How a stage's problem of a given size is made.
 
-    ``make(numbers)`` raises ValueError for a size that the kernel does not take. ``usual`` is a size that is measured,
-    ``names`` are what the family calls its numbers.
+    ``make(numbers)`` raises ValueError for a size that the kernel does not support. ``usual`` is a measured size,
+    ``names`` are the family's names of its numbers.
     """
 
     make: Callable[[tuple[int, ...]], Case] = field(repr=False)
@@ -323,20 +322,19 @@ class Sized:
 
 
 MOST_FAMILY_CASES = 10_000
-"""Of a family, or edge-size problems of a build: more would take a run of hours and mean a mistake."""
+"""The most cases of a family, or edge-size problems of a build: more would run for hours and are likely a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A folder of kernels/ and how its stages are put to work.
+    """A folder of kernels/ and the cases of its stages.
 
-    ``cases(scale)`` yields every case of every stage at that scale; in place of one that cannot be described it may
-    yield a RefusedCase, which ``spec.catalogue`` sorts out. ``probes(case)`` yields small edge-size problems
-    that run the same build (same source, defines and block) through the same entry: they prove the case right
-    where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
-    pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
-    problem. ``sized(case)`` is how to make problems of other sizes of its stage, None where none but the family's own
-    are meant: ``peakgate check`` chooses some.
+    ``cases(scale)`` yields every case of every stage at that scale, or a RefusedCase for an invalid one.
+    ``probes(case)`` yields small edge-size problems for the same build (same source, defines and block) and entry: they
+    find errors that a benchmark size, a multiple of every tile, cannot. ``headlines`` names, by stage, the case that
+    represents it in tables and pictures, as the part of its id after the stage; by default it is the first gate case
+    of the largest problem. ``sized(case)`` makes problems of other sizes, which ``peakgate check`` chooses; None if the
+    family supports only its own.
     """
 
     name: str

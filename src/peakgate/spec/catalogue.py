@@ -1,4 +1,4 @@
-"""The families of a project, the cases they define, and their small problems, for checks that are slow."""
+"""The families of a project, their cases, and their small problems for the emulator."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Contents of families: their cases, and the cases that are not described."""
+    """Families, their valid cases, and the refused ones."""
 
     families: Sequence[Family]
     cases: Sequence[Case]
     refused: Sequence[RefusedCase]
 
     def all(self) -> Catalogue:
-        """The same, where nothing is refused; PeakgateError with the first reason otherwise."""
+        """The catalogue itself; raises PeakgateError with the first reason if a case is refused."""
         for each in self.refused:
             raise PeakgateError.repeated(each.reason)
         return self
 
 
 def families(project: Project | None = None) -> list[Family]:
-    """Every family of the project (default: the current one), in order of folder: each ``kernels/*/family.py``.
+    """Every family of the project (default: the current one), ``kernels/*/family.py`` in order of folder.
 
-    PeakgateError where a file defines none.
+    Raises PeakgateError if a file defines none.
     """
     found, refused = _families(project or config.current())
     Catalogue((), (), refused).all()
@@ -60,7 +60,7 @@ def families(project: Project | None = None) -> list[Family]:
 
 
 def _families(project: Project, file: Path | None = None) -> tuple[list[Family], list[RefusedCase]]:
-    """The families of a project, or of one file, and what stands for the cases of those that cannot be had."""
+    """The families of a project, or of one file, and a RefusedCase for each that cannot be loaded."""
     found: dict[str, tuple[Family, Path]] = {}
     refused: list[RefusedCase] = []
     for path in [file] if file else family_files(project):
@@ -78,10 +78,9 @@ def _families(project: Project, file: Path | None = None) -> tuple[list[Family],
 
 
 def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None = None) -> list[Case]:
-    """Every case of these families (default: the current project's); under the gate tier only the gate's.
+    """Every case of these families (default: the current project's); at benchmark scale only those of the tier.
 
-    PeakgateError where one is not described. Small problems are few by themselves: the tier matters at benchmark
-    scale only.
+    Raises PeakgateError if a case is refused.
     """
     project, gate = config.current(), scale is Scale.BENCH and tier is Tier.GATE
     found = _described(families(project) if listed is None else listed, (), scale, project).all()
@@ -89,9 +88,9 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None 
 
 
 def described(scale: Scale, project: Project | None = None, file: Path | None = None) -> Catalogue:
-    """Cases that the families of a project (default: the current one), or of one file, describe at a scale.
+    """The cases of a project (default: the current one), or of one family file, at a scale.
 
-    One mistake costs the cases that it concerns. PeakgateError where the file is not there.
+    A mistake refuses only the cases that it affects. Raises PeakgateError if the file does not exist.
     """
     project = project or config.current()
     if file is not None and not file.is_file():
@@ -115,12 +114,12 @@ def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: 
 
 
 def refused_as(case: Case, reason: str) -> RefusedCase:
-    """A case that cannot be run as it is described."""
+    """The RefusedCase for a case that cannot be run."""
     return RefusedCase.named(case.family, case.id.removeprefix(f"{case.family}."), reason)
 
 
 def _problem(case: Case, seen: Collection[str]) -> str | None:
-    """Why a case cannot be run as it is described; None where it can."""
+    """Why a case cannot be run; None if it can."""
     if case.id in seen:
         return f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
     for stage in (case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])):
@@ -142,7 +141,7 @@ def _is_file(path: Path) -> bool:
 
 
 def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
-    """The edge-size problems that prove this case's build right."""
+    """The edge-size problems of this case's build."""
     project = config.current()
     for family in families(project) if listed is None else listed:
         if family.name == case.family:
@@ -154,7 +153,7 @@ def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
 
 
 def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
-    """How problems of other sizes of a case's stage are made; None where the family means its own alone."""
+    """How problems of other sizes of a case's stage are made; None if the family supports only its own."""
     project = config.current()
     family = next(each for each in (families(project) if listed is None else listed) if each.name == case.family)
     try:
@@ -174,7 +173,7 @@ def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
 
 
 def _cases(family: Family, scale: Scale, project: Project, refused: list[RefusedCase]) -> Iterator[Case]:
-    """The cases that a family yields; what it does not describe is added to ``refused``."""
+    """The valid cases that a family yields; refused ones are added to ``refused``."""
     try:
         for case in _from(family, family.cases, scale, "cases"):
             if isinstance(case, RefusedCase):
@@ -192,7 +191,7 @@ def _cases(family: Family, scale: Scale, project: Project, refused: list[Refused
 
 
 def _of_project(case: Case, project: Project) -> Case:
-    """The case, built with the options and include folders that the project gives to all of its kernels."""
+    """The case with the compiler options and include folders of the project."""
     stage = case.stage
     if stage.source is None or not (project.options or project.include):
         return case
@@ -203,13 +202,13 @@ def _of_project(case: Case, project: Project) -> Case:
 
 
 def _as_defined(case: Case, family: Family) -> Case:
-    """The case with its stage as the family defines it, which is what its ``probes`` knows."""
+    """The case with its stage as the family defines it, without the project's options, for the family's functions."""
     stage = next((stage for stage in family.stages if stage.name == case.stage.name), case.stage)
     return replace(case, stage=stage)
 
 
 def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> Iterator[Any]:
-    """The cases that a function of a family yields; a PeakgateError names the place where it fails."""
+    """The cases that a family's function yields; raises PeakgateError with the line where it fails."""
     try:
         for count, case in enumerate(_yielded(function, given)):
             if count == MOST_FAMILY_CASES:
@@ -240,27 +239,26 @@ def _yielded(function: Callable[[Any], Iterable[Any]], given: object) -> Iterato
 
 
 def _place(error: BaseException, family: Family, function: Callable[..., Any]) -> str:
-    """Where an error of a family's function was raised, or else where that function is."""
+    """File and line where a family's function raised an error, else where the function is defined."""
     defined = defined_at(function)
     return raised_at(error, Path(defined).parent) or defined or f"family {family.name}"
 
 
 def problems(text: str = "") -> list[Case]:
-    """Every small case that has a kernel of its own and that ``-k text`` selects, with its probes; equal launches once.
+    """Every small kernel case that ``-k text`` selects, with its edge-size problems, without duplicates.
 
-    Operations of the device (copies, a vendor's library) are left out: they are not ours to check. PeakgateError
-    when no case is left, or one is not described.
+    Library calls are left out. Raises PeakgateError if no case is left or one is refused.
     """
     return list(described_problems(text).all().cases)
 
 
 def described_problems(text: str = "", file: Path | None = None) -> Catalogue:
-    """As ``problems``, of the current project or of one family file, with what is not described beside them."""
+    """As ``problems``, for the current project or one family file, together with the refused cases."""
     selects = selector(text)
     found = described(Scale.SMALL, file=file)
     chosen = [case for case in found.cases if case.stage.source is not None and selects(case.id)]
     refused = [each for each in found.refused if selects(each.id) or (each.whole and not chosen)]
-    if not chosen and not refused:  # nothing is small where a file of saved arrays is missing
+    if not chosen and not refused:  # with a missing file of saved arrays there are no small cases
         refused = [each for each in described(Scale.BENCH, file=file).refused if selects(each.id)]
     if not chosen and not refused:
         if file is None and not text:
@@ -286,7 +284,7 @@ def described_problems(text: str = "", file: Path | None = None) -> Catalogue:
 
 
 def _known_by(argument: Any) -> Any:
-    """An argument, the function that fills it by its code: a lambda is another object in each call of a family."""
+    """A key of an argument that compares its data function by code: each call of a family makes new lambdas."""
     fill = argument.data if isinstance(argument, Buffer) else None
     if not isinstance(fill, FunctionType):
         return argument
@@ -294,20 +292,20 @@ def _known_by(argument: Any) -> Any:
     by_code = (fill.__code__, fill.__defaults__, cells)
     try:
         hash(by_code)
-    except TypeError:  # it keeps a list, say, which may be another one each time
+    except TypeError:  # its closure has a list, for example
         return argument
     return (replace(argument, data=None), by_code)
 
 
 def without_problems(small: Sequence[Case], measured: Sequence[Case]) -> list[str]:
-    """The kernels that are measured and that no small case runs: nothing checks them without a GPU."""
+    """The measured kernels that no small case runs, which are not checked without a GPU."""
     stages = {case.stage for case in small}
     left = [case for case in measured if case.stage.source is not None and case.stage not in stages]
     return list(dict.fromkeys(map(kernel_name, left)))
 
 
 def _why_none(text: str, listed: Sequence[Family]) -> str:
-    """A kernel file that no family lists yet is the likely slip."""
+    """Why ``-k`` selects nothing; names a matching kernel file that no family lists."""
     family, _, name = text.lower().rpartition(".")
     used = {stage.source.resolve() for each in listed for stage in each.stages if stage.source is not None}
     why = "no small case with a kernel has such an id; try a family's name"
@@ -319,5 +317,5 @@ def _why_none(text: str, listed: Sequence[Family]) -> str:
 
 
 def kernel_name(case: Case) -> str:
-    """A kernel as reports name it, ``family.stage``."""
+    """The name of a kernel in reports, ``family.stage``."""
     return f"{case.family}.{case.stage.name}"

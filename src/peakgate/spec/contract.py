@@ -1,12 +1,12 @@
-"""The contract of a case: every term that identifies it or that it is judged by, and the one comparison of two.
+"""The contract of a case: every term that identifies it or by which it is judged, and the comparison of two contracts.
 
-``run.identity`` reads the terms off the cases of a project, ``compare.evidence`` those that a run file has. Every
-term is compared by ``ab``, which measures no case that is surely equal; those of PROMISED fail ``protect``; those of
-KEPT are the base's in ``bench --baselines-from REF``, whatever the change says. A new term is a field here and its
-value in ``run.identity``.
+``run.identity`` reads the terms from the cases of a project, ``compare.evidence`` from a run file. ``ab`` compares all
+terms and does not measure a case that is surely equal; a change of those in PROMISED fails ``protect``; those in KEPT
+are always the base's in ``bench --baselines-from REF``. A new term needs a field here and its value in
+``run.identity``.
 
-No term is: a case's id and its parts, which say which cases are compared; a stage's lesson and what a model predicts,
-which judge nothing; a kernel's file, entry, options and include folders, which show in its machine code.
+Not terms: the parts of a case's id, by which cases are matched; a stage's lesson and a model's predictions, which judge
+nothing; a kernel's file, entry, options and include folders, whose effect is in the machine code.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ if TYPE_CHECKING:  # saved runs have contracts too, and no case
 TermValue = str | int | float | bool | None
 
 DIGITS = 12
-"""Of a digest, as many as are kept."""
+"""The number of hexadecimal digits of a digest that are kept."""
 
 
 class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The terms of one case; None where a term is not known, or the case has nothing of the kind.
+    """The terms of one case; a term is None if it is unknown or does not apply.
 
-    Without any term it is the contract of a case that is not described. Digests are their first digits.
+    The contract of a case that is not described has no terms. Digests are cut to ``DIGITS``.
     """
 
-    # Code: the fingerprint of the machine code; instead of it the operation of the device or a library, and which
-    # library does it in which version.
+    # Code: the fingerprint of the machine code; or the operation, with the library that does it and its version.
     code: str | None = None
     operation: str | None = None
     library: str | None = None
 
-    # Launch: a digest of grids, blocks, macros, arguments and constants, of the edge-size problems too.
+    # Launch: a digest of grids, blocks, macros, arguments and constants, with those of the edge-size problems.
     launch: str | None = None
 
     # Work, and the roof with which it is compared.
@@ -52,43 +51,43 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     math: str | None = None
     roof: str | None = None
 
-    # Inputs: the type in the case's id, a digest of all buffers, how inputs are filled, digests of saved arrays (the
-    # expected ones too). Scratch memory counts: a kernel can keep a result in it.
+    # Inputs: the case's type, a digest of all buffers, how inputs are filled, digests of saved arrays (including
+    # expected outputs). Scratch memory is included, since a kernel could keep a result in it.
     dtype: str | None = None
     buffers: str | None = None
     input_data: str | None = None
     saved: str | None = None
 
-    # Reference: how many edge-size problems, a digest of what is expected of them, one of a reference kernel. At the
-    # case's own size digests of the data that functions make, and of what is expected where that takes no long time.
+    # Reference: the number of edge-size problems, a digest of their expected outputs, one of a reference kernel. At the
+    # case's own size: digests of generated data, and of the expected output if that is fast to compute.
     edge_problems: int | None = None
     reference: str | None = None
     benchmark_data: str | None = None
     benchmark_reference: str | None = None
     reference_kernel: str | None = None
 
-    # Bound of the error: the tolerance, one per output, and atol and rtol where they are given; a digest of those of
-    # the edge-size problems, where they have others.
+    # Bound of the error: the tolerance, one per output, and atol and rtol if given; a digest of those of the edge-size
+    # problems if they differ.
     tolerance: float | str | None = None
     edge_tolerance: str | None = None
 
-    # Tier, and the devices that are asked to run it.
+    # Tier, and the devices that run it.
     tier: str | None = None
     min_capability: str | None = None
     host_bound: bool | None = None
 
-    # What a timed launch finds; None: a flushed L2.
+    # The state in which a launch is timed; None: cold.
     state: str | None = None
 
-    # How it was timed, and the state of the caches, of a saved run only.
+    # The sampling method, for a saved run only.
     sampling: str | None = None
 
     problem: str | None = None
-    """No term: why the case is not described, or does not build."""
+    """Not a term: why the case is not described, or does not build."""
 
     @property
     def described(self) -> bool:
-        """Whether the case is described so that it could be run."""
+        """Whether the case has a valid description."""
         return structs.replace(self, problem=None) != UNKNOWN
 
     @property
@@ -97,40 +96,40 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
         return self.code is not None or self.operation is not None
 
     def surely_equals(self, other: Contract) -> bool:
-        """Whether the two cannot differ; False if neither machine code nor a library's version identifies what runs.
+        """Whether the two must be equal; False if neither machine code nor a library's version identifies the code.
 
-        Both sides of an `ab` run on one driver and in one environment, and Peakgate makes the libraries' calls.
+        Both sides of an `ab` use one driver and environment, and library calls are Peakgate's own.
         """
         return (self.operation is None or self.library is not None) and not changes(self, other)
 
 
 UNKNOWN = Contract()
-"""Contract of a case that is not described; a run reports the reason."""
+"""The contract of a case that is not described; a run reports the reason."""
 
 TERMS = tuple(name for name in Contract.__struct_fields__ if name != "problem")
 
 PROMISED = tuple(term for term in TERMS if term not in ("code", "library", "launch"))
-"""Terms that no kernel change affects, and that could turn a failing kernel into a passing one."""
+"""Terms that a change of a kernel does not affect, and that could make a failing kernel pass."""
 
 EVALUATED = ("reference", "benchmark_data", "benchmark_reference")
-"""Terms that are known only by calling the family's functions."""
+"""Terms that need a call of the family's functions."""
 
 KEPT = tuple(term for term in PROMISED if term not in ("operation", "buffers", "edge_tolerance", *EVALUATED))
-"""The base's terms, by which a change is judged, as far as they can be compared without calling the change's functions.
+"""The base's terms by which a change is judged and that can be compared without calling the change's functions.
 
-An operation in place of a kernel is the change's code. Other buffers leave a case undecided, but for scratch memory,
-which is the kernel's own. Values of the change's functions are known only to a process that runs its Python.
+Not among them: an operation in place of a kernel is the change's code. Other buffers make a case INCONCLUSIVE, except
+scratch memory, which belongs to the kernel. Results of the change's functions need a process that runs its Python.
 """
 
 
 def changes(before: Contract, after: Contract, among: Iterable[str] = TERMS) -> dict[str, tuple[TermValue, TermValue]]:
-    """The terms that differ, each with both values, in the order of the record."""
+    """The terms that differ, each with both values, in the order of the fields."""
     pairs = {term: (getattr(before, term), getattr(after, term)) for term in among}
     return {term: (was, now) for term, (was, now) in pairs.items() if was != now}
 
 
 def summary(contracts: Mapping[str, tuple[Contract, Contract]], among: Iterable[str] = TERMS) -> list[str]:
-    """One line per term that differs: in how many of the cases, and the first of them with both values."""
+    """One line per term that differs: the number of cases, and the first of them with both values."""
     found: dict[str, list[str]] = {term: [] for term in among}
     for case, (before, after) in contracts.items():
         for term, (was, now) in changes(before, after, found).items():
@@ -141,12 +140,12 @@ def summary(contracts: Mapping[str, tuple[Contract, Contract]], among: Iterable[
 
 
 def named(term: str) -> str:
-    """A term in words."""
+    """The name of a term in messages."""
     return "machine code" if term == "code" else term.replace("_", " ")
 
 
 def stated(case: Case) -> Contract:
-    """The terms that a case's description gives, with no function of its family called and nothing compiled."""
+    """The terms that a case's record has, without calling its family's functions or compiling."""
     text = kernel_text(case)
     return Contract(
         operation=case.stage.operation,
@@ -169,13 +168,13 @@ def stated(case: Case) -> Contract:
 
 
 def saved_files(case: Case) -> str:
-    """The saved arrays of a case and their contents, as one text; empty where it has none."""
+    """The names and digests of a case's saved arrays as one text; empty if it has none."""
     return " ".join(f"{path.name}:{file_digest(path)}" for path in case.saved)
 
 
 def kernel_text(case: Case) -> str:
-    """The source, options and launches of a case's reference kernel; empty where it has none."""
-    from peakgate.base.emulated import read_sources  # noqa: PLC0415  (the emulator, which no saved run needs)
+    """The source, options and launches of a case's reference kernel as one text; empty if it has none."""
+    from peakgate.base.emulated import read_sources  # noqa: PLC0415  (not needed for saved runs)
     from peakgate.spec.case import Case  # noqa: PLC0415  (as above)
 
     if not isinstance(case.reference, Case) or case.reference.stage.source is None:
@@ -187,7 +186,7 @@ def kernel_text(case: Case) -> str:
 
 
 def tolerance_of(case: Case) -> float | str:
-    """How far an output may be off, in one value."""
+    """The bounds of a case's error in one value."""
     parts = case.tolerance if isinstance(case.tolerance, tuple) else (case.tolerance,)
     bounds = [f"atol={case.atol:.12g}"] if case.atol else []
     bounds += [f"rtol={case.rtol:.12g}"] if case.rtol is not None else []
@@ -195,19 +194,19 @@ def tolerance_of(case: Case) -> float | str:
 
 
 def advice_on(problem: str) -> str:
-    """What to do where the families of a commit fail as ``problem`` says; empty where that says all."""
+    """What to do if the families of a commit fail with ``problem``; empty if there is no advice."""
     if "No module named" not in problem:
         return ""
     return "a commit is judged without its submodules and before its `build`: commit the modules that families import"
 
 
 def digest(text: str) -> str:
-    """The first digits of a text's sha256."""
+    """The first ``DIGITS`` digits of a text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
 def _recipe(buffer: Buffer) -> str:
-    """How an input is filled; what a function makes shows in the reference's outputs only."""
+    """How an input is filled; a function's data is covered by other terms."""
     if buffer.data is None:
         return "random"
     if isinstance(buffer.data, Path):

@@ -1,9 +1,9 @@
 """Types of elements: NumPy's own, and those of CUDA that NumPy and CuPy lack.
 
-Elements of bfloat16 and of the 8-bit floats are stored as their bits, in unsigned integers of their size; of int4 and
-uint4 a byte holds two neighbours of the last axis, the first in its low half. NumPy and CuPy arrays hold either, so the
-emulator and a GPU are given the same. ``decoded`` gives the values of stored elements, ``encoded`` the elements that
-store values; ``xp`` is the array module, NumPy or CuPy.
+Elements of bfloat16 and of the 8-bit floats are stored as their bits, in unsigned integers of their size. int4 and
+uint4 are packed: a byte has two neighbours of the last axis, the first in its low half. So NumPy and CuPy arrays can
+store all types. ``decoded`` converts stored elements to values, ``encoded`` values to stored elements; ``xp`` is the
+array module, NumPy or CuPy.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Array = Any
 NumberKind = Literal["float", "int", "uint", "bool", "complex"]
 
 BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
-"""Floating-point types that NumPy lacks, named as PyTorch and ml_dtypes do, and what holds their bits."""
+"""Floating-point types that NumPy lacks, named as in PyTorch and ml_dtypes, and the type that stores their bits."""
 
 PACKED = {"int4": "int8", "uint4": "uint8"}
-"""Types of half a byte, and the type of their values."""
+"""4-bit types, and the type of their values."""
 
 RAW = BITS.keys() | PACKED.keys()
 """Types that NumPy lacks."""
@@ -39,10 +39,10 @@ KNOWN = ("bool", *(f"{kind}{size}" for kind, sizes in _SIZES.items() for size in
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The numbers of a type, of a complex one those of its parts.
+    """The limits of a type; for a complex type those of its parts.
 
-    ``unit_roundoff`` is half the machine epsilon, 0 for integers and bool; ``smallest_step`` the least distance of two
-    numbers (the smallest subnormal one); ``lowest`` and ``largest`` are the finite numbers farthest from 0.
+    ``unit_roundoff`` is half the machine epsilon, 0 for integers and bool; ``smallest_step`` the smallest subnormal
+    number, 1 for integers; ``lowest`` and ``largest`` are the extreme finite numbers.
     """
 
     kind: NumberKind
@@ -55,7 +55,7 @@ class Limits:
 
 @cache
 def storage(dtype: str) -> np.dtype[Any]:
-    """The type of the array that holds such elements; PeakgateError for a name that is no type here."""
+    """The type of the array that stores such elements; raises PeakgateError for an unknown type."""
     if dtype in RAW:
         return np.dtype(BITS.get(dtype, "uint8"))
     if dtype == "float8_e4m3":
@@ -72,9 +72,9 @@ def storage(dtype: str) -> np.dtype[Any]:
 
 
 def storage_shape(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
-    """The shape of the array that holds elements of this shape.
+    """The shape of the array that stores elements of this shape.
 
-    PeakgateError for a name that is no type, and where the last element of a row would have half a byte to itself.
+    Raises PeakgateError for an unknown type, and for packed types with a last axis of odd length.
     """
     if dtype not in PACKED:
         storage(dtype)
@@ -87,12 +87,12 @@ def storage_shape(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
 
 
 def value_type(dtype: str) -> np.dtype[Any]:
-    """The type of what ``decoded`` gives: float32 for a float that NumPy lacks, an integer of 8 bits for one of 4."""
+    """The type of decoded values: float32 for a float that NumPy lacks, 8-bit integers for 4-bit ones."""
     return np.dtype("float32") if dtype in BITS else np.dtype(PACKED[dtype]) if dtype in PACKED else storage(dtype)
 
 
 def decoded(xp: Any, array: Array, dtype: str) -> Array:
-    """The values of stored elements, exactly, in their own shape; the very same array for a type of NumPy's."""
+    """The exact values of stored elements; the same array object for a NumPy type."""
     if dtype == "bfloat16":
         return (array.astype("uint32") << 16).view("float32")
     if dtype in BITS:
@@ -104,10 +104,10 @@ def decoded(xp: Any, array: Array, dtype: str) -> Array:
 
 
 def encoded(xp: Any, values: Array, dtype: str) -> Array:
-    """The elements that store real values, rounded to nearest even; those of a type of NumPy's as ``astype`` does.
+    """The stored elements of real values, rounded to nearest even; for a NumPy type the result of ``astype``.
 
-    Beyond its largest number a value becomes infinity in bfloat16, but as CUDA does by default that number in an 8-bit
-    float, as in an integer of 4 bits. NaN has no place among integers.
+    A value beyond the largest number becomes infinity in bfloat16. It saturates in an 8-bit float, as CUDA does by
+    default, and in a 4-bit integer. NaN must not be encoded as a 4-bit integer.
     """
     if dtype in PACKED:
         held = limits(dtype)
@@ -124,10 +124,10 @@ def encoded(xp: Any, values: Array, dtype: str) -> Array:
 
 
 def read(xp: Any, array: Array, shape: Sequence[int], dtype: str) -> Array:
-    """The values of an array, of whatever type and shape, that is given for elements of this type and shape.
+    """The values of a user's array for elements of this type and shape.
 
-    Elements of the type itself, by ml_dtypes, also as ``numpy.load`` gives them back (void), and elements as they are
-    stored are decoded; all else are values.
+    Elements of ml_dtypes' type (or void of its size, as ``numpy.load`` returns it) and stored elements are decoded; any
+    other array has values.
     """
     if dtype not in RAW:
         return xp.asarray(array)
@@ -142,7 +142,7 @@ def read(xp: Any, array: Array, shape: Sequence[int], dtype: str) -> Array:
 
 
 def scalar_type(dtype: str) -> np.dtype[Any]:
-    """The type of what is passed by value; PeakgateError for one of half a byte."""
+    """The type of an argument passed by value; raises PeakgateError for a 4-bit type."""
     if dtype in PACKED:
         raise PeakgateError(
             f"a value of type {dtype}: half a byte cannot be an argument by itself; expected int8 or uint8", Code.TYPE
@@ -151,7 +151,7 @@ def scalar_type(dtype: str) -> np.dtype[Any]:
 
 
 def scalar(value: float, dtype: str) -> np.generic:
-    """One number as it is passed by value."""
+    """One number as an argument passed by value."""
     if dtype in BITS:
         stored: np.generic = encoded(np, np.array([value]), dtype)[0]
         return stored
@@ -161,7 +161,7 @@ def scalar(value: float, dtype: str) -> np.generic:
 
 @cache
 def limits(dtype: str) -> Limits:
-    """The numbers of a type."""
+    """The limits of a type."""
     kind: NumberKind = "float" if dtype in BITS else _KINDS[value_type(dtype).kind]
     if kind == "bool":
         return Limits(kind, 0.0, 1.0, 1.0, 0.0, 1.0)
@@ -182,7 +182,7 @@ def limits(dtype: str) -> Limits:
 
 
 def unit_of_sums(dtype: str) -> float:
-    """Unit roundoff of the sums behind an output: float64's for that type, else float32's, which kernels add in."""
+    """The unit roundoff of the type in which kernels accumulate: float64 for outputs of that type, else float32."""
     return limits("float64" if dtype in ("float64", "complex128") else "float32").unit_roundoff
 
 
@@ -199,8 +199,8 @@ def below(dtype: str, bound: float) -> float:
 class _Format:
     """A floating-point type by its bit patterns.
 
-    ``values`` has the value of each, ``starts`` the least magnitude that rounds to each positive pattern after the
-    first: those which are no NaN, and infinity only where ``encoded`` gives it.
+    ``values`` has the value of each pattern, ``starts`` the least magnitude that rounds to each positive pattern after
+    the first, without NaN, and without infinity in types that saturate.
     """
 
     values: np.ndarray[Any, Any]
@@ -216,9 +216,9 @@ def _format(dtype: str) -> _Format:
         magnitudes = values[: len(values) // 2].astype("float64")  # patterns of positive numbers are in order
     finite = magnitudes[np.isfinite(magnitudes)]
     if bits.itemsize == 2:
-        finite = np.append(finite, 2 * finite[-1] - finite[-2])  # in place of infinity
+        finite = np.append(finite, 2 * finite[-1] - finite[-2])  # the threshold of infinity
     halfway = (finite[:-1] + finite[1:]) / 2
-    # Halfway is rounded to the even one of two patterns: down from an even one, up from an odd one.
+    # Ties are rounded to the even pattern: down from an even one, up from an odd one.
     starts = np.where(np.arange(len(halfway)) % 2, halfway, np.nextafter(halfway, np.inf))
     return _Format(values, starts, int(np.flatnonzero(np.isnan(magnitudes))[-1]))
 
@@ -229,6 +229,6 @@ def _of_ml_dtypes(dtype: str) -> np.dtype[Any]:
 
 
 def _ml_dtypes() -> Any:
-    import ml_dtypes  # noqa: PLC0415  (a run that has none of its types saves 20 ms)
+    import ml_dtypes  # noqa: PLC0415  (takes 20 ms)
 
     return ml_dtypes

@@ -1,9 +1,9 @@
-"""Sizes that a family did not choose: beside each tile, beyond several of them, and beside what it measures.
+"""Chooses edge sizes for a family that gives none: next to each tile, beyond several tiles, next to measured sizes.
 
-What a kernel is passed by value (a length, a stride, an offset) follows from its problem's size, so that other sizes
-are other values of its scalar arguments. A tile is how far a number may grow before the grid does; where the grid does
-not follow it, the largest extent of the block. A kernel may have tiles besides that it walks over inside a block: of
-those its macros, its block and the usual tiles are taken for all that they may be.
+Scalar arguments of a kernel (a length, a stride, an offset) follow from the size, so other sizes test other values. The
+tile of a number is how far it can grow before the grid does; if the grid does not depend on it, the largest extent of
+the block. A kernel may also loop over tiles inside a block: its macros, its block and the usual tile sizes are the
+candidates for those.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from peakgate.spec.case import Array, Case, Sized
 SizeNumbers = tuple[int, ...]
 
 MOST_BYTES, MOST_THREADS, MOST_FLOPS = 8 << 20, 1 << 18, 1 << 25
-"""Larger problems are left out: each takes the emulator seconds."""
+"""Larger problems are left out: the emulator takes seconds for each."""
 _MOST_RAGGED_FLOPS = MOST_FLOPS // 4
-"""Of ragged sizes: they prove a build in every run, without a GPU too."""
+"""Limit for ragged sizes, which prove a build in every run."""
 _LARGEST_STEP = 1024
-"""If a kernel takes no multiple of the powers of two up to this one, its number is fixed."""
+"""A number is fixed if the kernel accepts no power of two up to this one."""
 _LARGEST_TILE = 1 << 16
 _NEAR = 3
-"""How far from a multiple of a tile a searched size is, at most."""
+"""A searched size is at most this many steps from a multiple of a tile."""
 
 USUAL_TILES = (16, 32, 64, 128)
 TILES_BEYOND = 4
-"""So many tiles of a number are whole before the last, ragged one: with fewer a kernel may take another path."""
+"""Full tiles before the last, partial one: with fewer a kernel may use another path."""
 _VECTOR = 4
-"""Elements of a load of 16 bytes of float32: rows of other lengths take another path."""
+"""Elements of a 16-byte load of float32: other row lengths use another path."""
 _LARGEST_OWN_TILE = 1024
-"""Larger macros are no tiles, but sizes of memory, of the problem or limits."""
+"""Larger macros are not tiles but sizes of memory or of the problem, or limits."""
 
 _LONG_LINE, _LONG_ROW = (1 << 15) + _VECTOR, (1 << 12) + _VECTOR
-"""Of one number and of several: beyond what a kernel that cuts its problem at a limit of its own may go to."""
+"""Long extents, for sizes of one number and of several: beyond a limit at which a kernel may truncate its problem."""
 
 _REFUSALS = (ValueError, AssertionError, ArithmeticError, PeakgateError)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The problems chosen, by their size, and why the family refuses others."""
+    """The chosen problems by size, and why the family refuses other sizes."""
 
     cases: Mapping[SizeNumbers, Case]
     refused: Mapping[SizeNumbers, str]
@@ -57,7 +57,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """By number of a size: its tile, the step in which the family takes it (0: fixed), a whole number of tiles."""
+    """Per number of a size: its tile, the step of accepted values (0: fixed), and a value of full tiles."""
 
     tiles: SizeNumbers
     steps: SizeNumbers
@@ -65,12 +65,12 @@ class Tiling:
 
     @property
     def least(self) -> SizeNumbers:
-        """The least number that the family takes, of one that is fixed the usual."""
+        """The least accepted value of each number; the usual value of a fixed one."""
         return tuple(step or whole for whole, step in zip(self.whole, self.steps, strict=True))
 
 
 def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
-    """The problem of a size, or why there is none: the family raises, nothing to launch, too large here."""
+    """The problem of a size, or why there is none: the family raises, or grid or arrays are empty."""
     try:
         case = sized.make(numbers)
     except _REFUSALS as error:
@@ -81,7 +81,7 @@ def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
 
 
 def chosen(sized: Sized) -> Chosen:
-    """Sizes one off every tile, in each number alone and in all at once, whole tiles, the least, a prime, and long."""
+    """Sizes one step off each tile, in one number and in all, full tiles, the least, a prime and long ones."""
     tiling = tiling_of(sized)
     cases: dict[SizeNumbers, Case] = {}
     refused: dict[SizeNumbers, str] = {}
@@ -95,7 +95,7 @@ def chosen(sized: Sized) -> Chosen:
 
 
 def edge_sizes(sized: Sized, usual: Sequence[SizeNumbers]) -> list[SizeNumbers]:
-    """What proves a build: ragged sizes, then of ``usual`` ones those that the family takes, or else chosen ones.
+    """The edge sizes of a build: ragged ones, then the accepted ``usual`` ones, or else chosen ones.
 
     The last is the small problem of a family that gives none.
     """
@@ -104,16 +104,16 @@ def edge_sizes(sized: Sized, usual: Sequence[SizeNumbers]) -> list[SizeNumbers]:
 
 
 def ragged(sized: Sized, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNumbers]:
-    """Sizes whose last tile is a part of one behind more than TILES_BEYOND whole ones: each number alone, then all.
+    """Sizes with a partial tile after more than TILES_BEYOND full ones: in each number alone, then in all.
 
-    That holds for the usual tiles and the kernel's own, or for as many of them as a problem that is not too large can
-    have. Alone a number is a multiple of a vector and the others are small; what ``known`` sizes show is left out.
+    For the usual tiles and the kernel's own, as far as the problem is not too large. A number alone is a multiple of a
+    vector while the others are small. Numbers that ``known`` sizes already cover are left out.
     """
     tiling = tiling_of(sized)
     case = accepted(sized, tiling.whole)
     own = set() if isinstance(case, str) else _own_tiles(case)
     if len(sized.usual) == 1 and not isinstance(case, str):
-        own.add(_threads(case))  # of a grid that does not follow the size
+        own.add(_threads(case))  # the tile of a grid-stride loop
     open_to = {at: step for at, step in enumerate(tiling.steps) if step}
     tiles = {at: sorted({*USUAL_TILES, *own, tiling.tiles[at]}) for at in open_to}
     small = tuple(
@@ -132,7 +132,7 @@ def ragged(sized: Sized, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNu
 
 
 def _together(small: SizeNumbers, tiles: Mapping[int, Sequence[int]], steps: SizeNumbers, most: int) -> SizeNumbers:
-    """Every number ragged beyond several of its largest tile up to ``most``, no two of them alike."""
+    """A size whose numbers are all ragged beyond their largest tile up to ``most``, and all different."""
     numbers = small
     for at, each in tiles.items():
         fitting = max((tile for tile in each if tile <= most), default=each[0])
@@ -141,19 +141,19 @@ def _together(small: SizeNumbers, tiles: Mapping[int, Sequence[int]], steps: Siz
 
 
 def _own_tiles(case: Case) -> set[int]:
-    """Tiles that a kernel may have by its macros and its blocks."""
+    """Candidate tiles from a kernel's macros and blocks."""
     macros = (int(value) for _, value in case.defines if value.isdecimal())
     blocks = (extent for each in case.launches for extent in (*each.launch.block, each.launch.threads_per_block))
     return {number for number in (*macros, *blocks) if 1 < number <= _LARGEST_OWN_TILE}
 
 
 def _shows(number: int, tiles: Sequence[int], step: int) -> bool:
-    """Whether a number is ragged beyond several of each of these tiles."""
+    """Whether a number is ragged beyond several tiles for each of these tile sizes."""
     return number > TILES_BEYOND * tiles[-1] and all(number % tile for tile in tiles if step % tile)
 
 
 def _beyond(tile: int, tiles: Sequence[int], step: int, skipped: int = 0) -> int:
-    """A multiple of ``step`` beyond several of a tile, and of none of the tiles; 0 where there is none near."""
+    """A multiple of ``step`` beyond several tiles, and of none of the ``tiles``; 0 if there is none near."""
     apart = [each for each in tiles if step % each]
     first = (TILES_BEYOND * tile // step + 1) * step
     near = range(first, first + step * (tiles[-1] + 1), step)
@@ -162,7 +162,7 @@ def _beyond(tile: int, tiles: Sequence[int], step: int, skipped: int = 0) -> int
 
 
 def _first_affordable(sized: Sized, sizes: Iterator[SizeNumbers]) -> Iterator[SizeNumbers]:
-    """The first size that the family takes and that proves a build in little time, or none."""
+    """The first accepted size that is small enough, or nothing."""
     for numbers in sizes:
         case = accepted(sized, numbers) if 0 < 2 * prod(numbers) <= _MOST_RAGGED_FLOPS else ""
         if not isinstance(case, str) and not too_large(case, _MOST_RAGGED_FLOPS):
@@ -171,7 +171,7 @@ def _first_affordable(sized: Sized, sizes: Iterator[SizeNumbers]) -> Iterator[Si
 
 
 def searched(sized: Sized, seed: int) -> Iterator[Case]:
-    """Sizes without end, drawn near multiples of the tiles, near powers of two and at random; each once."""
+    """Random problems: near multiples of the tiles, near powers of two, and uniform; without repeats."""
     tiling, draw, seen = tiling_of(sized), np.random.default_rng(seed), set[SizeNumbers]()
     for _ in range(1 << 16):
         numbers = tuple(
@@ -187,12 +187,12 @@ def searched(sized: Sized, seed: int) -> Iterator[Case]:
 
 
 def too_large(case: Case, most_flops: int = MOST_FLOPS) -> bool:
-    """Whether the emulator would take seconds for it."""
+    """Whether the emulator would need seconds for it."""
     return case.buffer_bytes > MOST_BYTES or _threads(case) > MOST_THREADS or case.work.flops > most_flops
 
 
 def tiling_of(sized: Sized) -> Tiling:
-    """How the grid follows each number, found by asking for launches; nothing runs."""
+    """How the grid depends on each number, found from the family's launches without running any."""
     usual = sized.usual
     steps = tuple(_step(sized, usual, at) for at in range(len(usual)))
     least = tuple(step or number for step, number in zip(steps, usual, strict=True))
@@ -206,13 +206,13 @@ def tiling_of(sized: Sized) -> Tiling:
 
 
 def _step(sized: Sized, usual: SizeNumbers, at: int) -> int:
-    """The least power of two that the family takes for a number; 0 where it takes none."""
+    """The least power of two that the family accepts for a number; 0 if it accepts none."""
     steps = (1 << exponent for exponent in range(_LARGEST_STEP.bit_length()))
     return next((step for step in steps if not isinstance(accepted(sized, _with(usual, at, step)), str)), 0)
 
 
 def _tile(sized: Sized, start: SizeNumbers, at: int, step: int) -> int:
-    """The largest multiple of ``step`` with the grid of the least one."""
+    """The largest multiple of ``step`` with the same grid as ``step`` itself."""
 
     def grids(number: int) -> object:
         case = accepted(sized, _with(start, at, number))
@@ -235,7 +235,7 @@ def _tile(sized: Sized, start: SizeNumbers, at: int, step: int) -> int:
 
 
 def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
-    """Whole tiles, then each number alone off its tile, then all of them."""
+    """Full tiles, then each number alone off its tile, then all of them."""
     yield tiling.whole
     options = [
         (tile - step, tile + step, step, step * _prime_above(2 * tile // step)) if step else ()
@@ -250,14 +250,14 @@ def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
     if len(tiling.tiles) == 1 and tiling.steps[0]:
         case = accepted(sized, tiling.whole)
         threads, (step,) = 0 if isinstance(case, str) else _threads(case), tiling.steps
-        if threads > tiling.tiles[0]:  # a grid that does not follow the size: its threads take turns
+        if threads > tiling.tiles[0]:  # a grid-stride loop
             whole = -(-threads // step) * step
             yield from ((whole - step,), (whole,), (whole + step,))
     yield from _beside_usual(sized.usual, tiling)
 
 
 def _long(tiling: Tiling) -> Iterator[SizeNumbers]:
-    """Each number alone far beyond the others, which are least, and a multiple of a vector, of no usual tile."""
+    """Each number alone long, the others least: a multiple of a vector, but of no usual tile."""
     length = _LONG_ROW if len(tiling.steps) > 1 else _LONG_LINE
     for at, step in enumerate(tiling.steps):
         if step:
@@ -266,14 +266,14 @@ def _long(tiling: Tiling) -> Iterator[SizeNumbers]:
 
 
 def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:
-    """Numbers that are measured, where these are small: a row's length, a filter's width."""
+    """Next to measured numbers if these are small, such as a row's length or a filter's width."""
     for at, (number, step) in enumerate(zip(usual, tiling.steps, strict=True)):
         if step and len(usual) > 1 and number <= _LARGEST_STEP:
             yield from (_with(tiling.whole, at, other) for other in (number - step, number, number + step) if other > 0)
 
 
 def _drawn(draw: np.random.Generator, tile: int, step: int) -> int:
-    """A multiple of ``step``: near some tiles, near a power of two, or any up to four tiles."""
+    """A random multiple of ``step``: near a few tiles, near a power of two, or any up to four tiles."""
     beside = step * int(draw.integers(-_NEAR, _NEAR + 1))
     match int(draw.integers(3)):
         case 0:
@@ -286,7 +286,7 @@ def _drawn(draw: np.random.Generator, tile: int, step: int) -> int:
 
 
 def _refusing(case: Case) -> Case:
-    """The case with a reference function that raises RefusedSize where it does not take the size."""
+    """The case with a reference function that raises RefusedSize if it does not support the size."""
     if not callable(case.reference):
         return case
     written = [buffer.shape for buffer in case.outputs]

@@ -1,4 +1,4 @@
-"""Families in a few lines each: of one kernel, or of several in one folder.
+"""Describe a family of one kernel, or of several kernels in one folder.
 
 ::
 
@@ -12,10 +12,10 @@
         sizes=[1 << 26],
     )
 
-``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels; those of
-one name are variants of one stage, and ``axes={"block": [128, 256]}`` sweeps a kernel. ``stage(1, "naive", "One thread
-per row.")`` is ``kernel`` of the ladder's file ``01_naive.cu``. Tiers and labels, several launches as one case, a
-reference kernel and saved arrays: ``peakgate help kernels``.
+``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels; kernels
+with one name are variants of one stage, and ``axes={"block": [128, 256]}`` sweeps a kernel. ``stage(1, "naive", "One
+thread per row.")`` is ``kernel`` for the numbered file ``01_naive.cu``. For tiers and labels, several launches as one
+case, a reference kernel and saved arrays see ``peakgate help kernels``.
 """
 
 from __future__ import annotations
@@ -65,50 +65,48 @@ def kernel(
     state: str | Sequence[str] = "cold",
     **plain: Unpack[Plain],
 ) -> Family:
-    """A family with the one kernel in ``source``, a .cu file beside the family's, named like its folder.
+    """A family of the one kernel in ``source``, a .cu file in the family's folder; the family is named like the folder.
 
-    ``arguments``, ``grid``, ``bytes`` and ``flops`` are functions of a size; ``block`` is in threads. ``launches`` in
-    place of grid and block are several launches as one case, timed together; ``arguments`` then gives names to them.
-    ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``; numbers
-    of the size and axes are passed to it by name where it takes them by keyword alone, as ``lambda xp, *, n:
-    xp.arange(n)`` does. A ``launch`` in its place is that of another kernel whose outputs are expected, a text the file
-    of a saved array. ``arguments`` raises ValueError for a size that the kernel does not take. ``check`` says how far
-    an element may be off, ``compile`` how the source is built; their fields (see ``Check`` and ``Compile``) may be
-    given as parameters of ``kernel`` too.
+    ``arguments``, ``grid``, ``bytes`` and ``flops`` are functions of a size; ``block`` is in threads. ``launches``
+    instead of grid and block are several launches as one case, timed together; ``arguments`` then returns a dict of
+    names. ``reference(xp, *inputs)`` returns the expected outputs, in argument order, computed with the array module
+    ``xp``; its keyword-only parameters are numbers of the size or axes, as in ``lambda xp, *, n: xp.arange(n)``.
+    ``reference`` may also be a ``launch`` of another kernel, whose outputs are expected, or the file of a saved array.
+    ``arguments`` raises ValueError for a size that the kernel does not support. ``check`` is the allowed error,
+    ``compile`` how the source is compiled; their fields (see ``Check`` and ``Compile``) are parameters of ``kernel``
+    too.
 
-    ``sizes`` are measured on a GPU; ``gate``, by default true, says which of them are in the gate tier, the others are
-    in the full tier alone. ``small_sizes`` run in the emulator: by default one of the edge-size problems, none with
-    None. ``edges`` prove the build right where tidy sizes cannot: by default numbers off every power of two, and each
-    number ragged beyond four of the usual tiles and the kernel's own; none where arrays are saved. ``peakgate check``
-    adds some beside every tile.
+    ``sizes`` are measured on a GPU; ``gate``, by default true, selects those of the gate tier, the others are in the
+    full tier only. ``small_sizes`` run in the emulator: by default one of the edge-size problems, none with None.
+    ``edges`` are the sizes that prove the build: by default numbers off every power of two, and each number ragged
+    beyond four tiles of the usual sizes and of the kernel's own; none if arrays are saved. ``peakgate check`` adds some
+    next to every tile.
 
-    ``axes={"block": [128, 256], "vec": [1, 2, 4]}`` builds and launches the kernel in each combination of these
-    values; ``where``, a function of a size and of axes, says which are measured and checked, by default all. Every
-    function is given the axes that it names, beside the numbers of a size (``grid=lambda n, block, vec: n // (block *
-    vec)``), and may name some of these alone; ``block`` is given to those that name it, axis or not. ``block``,
-    ``shared_bytes``, ``launches``, ``sizes``, ``small_sizes``, ``edges``, ``check``, ``compile``, ``defines``,
-    ``roof`` and ``math`` may be functions of axes, or an axis of that name gives them. Numbers that ``arguments`` takes
-    by position may be axes in place of ``sizes``: ``axes={"n": [1 << 20, 1 << 26], ...}``; it takes other axes by
-    keyword alone then, ``lambda n, *, vec: ...``.
+    ``axes={"block": [128, 256], "vec": [1, 2, 4]}`` builds and launches the kernel with each combination of these
+    values; ``where``, a function of a size and of axes, selects combinations, by default all. Functions get the axes
+    that they name as parameters besides the numbers of a size (``grid=lambda n, block, vec: n // (block * vec)``), and
+    may name only some numbers; ``block`` may be named even if it is not an axis. ``block``, ``shared_bytes``,
+    ``launches``, ``sizes``, ``small_sizes``, ``edges``, ``check``, ``compile``, ``defines``, ``roof`` and ``math`` may
+    be functions of axes, or axes. Positional parameters of ``arguments`` may be axes instead of ``sizes``:
+    ``axes={"n": [1 << 20, 1 << 26], ...}``; other axes are then keyword-only, ``lambda n, *, vec: ...``.
 
-    The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; a block that is an axis is
-    part of the id, or any with ``block_in_id``. ``variant`` is by default the labels of the other axes: a text as it
-    is, ``vec4`` of a number, or the key in a dict such as ``{"": 1, "wide": 4}``. ``math`` is the type whose peak the
-    ``flops`` have: fp32, or tf32, bf16, fp16, fp8, int8 on tensor cores; by default that of the inputs
-    (``Case.math``). ``roof`` is the measured roof that the case is compared with: copy, read, write, fma, link or a
-    type of the tensor cores; by default the type that ``math`` gives, else copy. ``predicted`` has what a model
-    expects, by the name under which the run file reports it. ``gate``, ``variant`` and ``predicted`` are values or
-    functions of a size.
+    The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; the block is part of the id if
+    it is an axis, or with ``block_in_id``. ``variant`` is by default the labels of the other axes: a string itself,
+    ``vec4`` for a number, or the key of a dict such as ``{"": 1, "wide": 4}``. ``math`` is the type whose peak applies
+    to ``flops``: fp32, or tf32, bf16, fp16, fp8, int8 on tensor cores; by default that of the inputs (``Case.math``).
+    ``roof`` is the measured roof with which the case is compared: copy, read, write, fma, link or a tensor core type;
+    by default the type of ``math``, else copy. ``predicted`` has a model's predictions, by their name in the run file.
+    ``gate``, ``variant`` and ``predicted`` are values or functions of a size.
 
-    An ``operation`` of the device in place of ``source`` is what kernels are compared with: memcpy, cublas_sgemm,
-    cublas_bf16_nt, cublaslt_e4m3_nt, h2d_pageable, h2d_pinned, d2h_pageable or d2h_pinned; its first argument is the
-    output. All matrices are row-major; the two that end in nt are C = A.B^T of A m x k and B n x k with C in bfloat16,
-    of bfloat16 with float32 sums and of float8_e4m3fn with sums in the tensor cores. ``host_bound`` marks one whose
-    time is the host's as much as the GPU's: it is in the full tier.
+    An ``operation`` instead of ``source`` is a reference implementation: memcpy, cublas_sgemm, cublas_bf16_nt,
+    cublaslt_e4m3_nt, h2d_pageable, h2d_pinned, d2h_pageable or d2h_pinned; its first argument is the output. All
+    matrices are row-major. The two that end in nt compute C = A.B^T for A m x k and B n x k with C in bfloat16: of
+    bfloat16 with float32 sums, and of float8_e4m3fn with sums in the tensor cores. ``host_bound`` marks an operation
+    whose time depends on the host as much as on the GPU: it is in the full tier.
 
-    ``state`` is what a timed launch finds: "cold", a flushed L2; "warm", one in which the same launch just worked;
-    "graph", a captured CUDA graph of launches, timed per launch. Several of them, ``("cold", "graph")``, are as many
-    cases; all but "cold" end the case id. ValueError names a parameter that is not as it has to be.
+    ``state`` is the state in which launches are timed: "cold", after a flush of the L2; "warm", right after the same
+    launch; "graph", in a captured CUDA graph of launches, timed per launch. Several, ``("cold", "graph")``, make
+    several cases; all but "cold" end the case id. Raises ValueError for an invalid parameter.
     """
     given = {name: value for name, value in locals().items() if name != "plain"}
     refuse_unknown(plain, given)
@@ -119,21 +117,21 @@ def kernel(
 
 
 StageKernel = Callable[..., Family]
-"""``kernel`` for one source, called with how that is built, launched and judged."""
+"""``kernel`` with a fixed source, name and lesson."""
 
 
 def stage(number: int, name: str, lesson: str) -> StageKernel:
-    """``kernel`` for the stage of that name in ``NN_name.cu``, files being numbered in the order of their lessons."""
+    """``kernel`` for the stage ``name`` in the file ``NN_name.cu``, where NN is the number of the lesson."""
     return partial(kernel, f"{number:02}_{name}.cu", name=name, lesson=lesson)
 
 
 def family(*kernels: Family, summary: str = "", headlines: Mapping[str, str] = MappingProxyType({})) -> Family:
-    """The kernels of one folder as one family, in this order, such as the stages of a ladder.
+    """The kernels of one folder as one family, in this order.
 
-    Kernels of one name are variants of one stage: built with other macros, launched with other blocks, at other sizes.
-    ``headlines`` names, by stage, the case that stands for it in tables and pictures, as its id goes on after the
-    stage; by default it is the stage's first case in the gate of the largest problem. ValueError where kernels of one
-    name differ in source, lesson, entry or options.
+    Kernels with one name are variants of one stage, with other macros, blocks or sizes. ``headlines`` names, by stage,
+    the case that represents it in tables and pictures, as the part of its id after the stage; by default it is the
+    stage's first gate case of the largest problem. Raises ValueError if kernels with one name differ in source, lesson,
+    entry or options.
     """
     stages: dict[str, Stage] = {}
     for stage in (stage for each in kernels for stage in each.stages):

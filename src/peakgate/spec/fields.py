@@ -1,8 +1,8 @@
-"""What values that describe a case have to be: kinds of values, and tables that give each field of a record its kind.
+"""Validation of the records of a case: kinds of values, and tables that assign a kind to each field.
 
-Every record checks itself as it is made, so that nothing behind it meets a value of another type, of another size or
-with a line break in it. A check takes no longer for a large value than for a small one: a range of a thousand million
-numbers is refused by its length.
+Every record is checked when it is made, so that later code meets no value of another type or size, and no text with a
+line break. A check takes no longer for a large value than for a small one: a range of 10^9 numbers is refused by its
+length.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from peakgate.base.formatting import shown
 
 LONGEST_LINE = 10_000
 MOST_VALUES = 1_000
-"""Of a list: options, arguments, launches."""
+"""The most values of a list: options, arguments, launches."""
 LARGEST_COUNT = 2**63 - 1
-"""Of what run files keep as a number."""
+"""The largest number in a run file."""
 LARGEST_EXTENT = 2**32 - 1
-"""Of a grid or block: CUDA's ``dim3`` holds no more."""
+"""The largest extent of a grid or block in CUDA's ``dim3``."""
 MOST_SHARED_BYTES = 2**31 - 1
 LATEST_CAPABILITY = 99
 
@@ -37,7 +37,7 @@ _MACRO = re.compile(r"[A-Za-z_]\w*(\([\w, .]*\))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value: what it is in words, and whether one is of it. ``holds`` never fails and takes no long."""
+    """A kind of value: a phrase for messages, and ``holds``, a fast test that never raises."""
 
     expected: str
     holds: Callable[[Any], bool]
@@ -51,7 +51,7 @@ Kinds = Mapping[str, Kind]
 
 
 def check(values: Mapping[str, Any] | object, table: Kinds, what: str = "") -> None:
-    """ValueError for the first field that is not of its kind; ``what`` begins the message."""
+    """Raise ValueError for the first field that is not of its kind; ``what`` begins the message."""
     value_of = values.__getitem__ if isinstance(values, Mapping) else partial(getattr, values)
     for name, kind in table.items():
         value = value_of(name)
@@ -60,21 +60,21 @@ def check(values: Mapping[str, Any] | object, table: Kinds, what: str = "") -> N
 
 
 def is_whole(value: object, least: int, most: int | None = None) -> bool:
-    """Whether a value is a whole number from ``least`` up, to ``most`` at most, of Python's or NumPy's types."""
+    """Whether a value is a whole number of a Python or NumPy type, at least ``least`` and at most ``most``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return whole and bool(value >= least) and (most is None or bool(value <= most))  # type: ignore[operator]
 
 
 def is_number(value: object, least: float, most: float) -> bool:
-    """Whether a value is a number within these bounds, of Python's or NumPy's types; NaN is not."""
+    """Whether a value is a number of a Python or NumPy type within these bounds; False for NaN."""
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         return False
-    number = value.item() if isinstance(value, np.generic) else value  # NumPy's narrow types overflow beside the bounds
+    number = value.item() if isinstance(value, np.generic) else value  # narrow NumPy types overflow in a comparison
     return bool(least <= number <= most)
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a text of one line, of which every character can be printed or written to a file."""
+    """Whether a value is a text of one line whose characters can all be printed and encoded."""
     if not isinstance(value, str) or len(value) > LONGEST_LINE:
         return False
     return value.isprintable() or not _NOT_OF_A_LINE.search(value)
@@ -86,7 +86,7 @@ def whole(least: int, most: int) -> Kind:
 
 
 def several(of: Kind, kinds: type | tuple[type, ...] = tuple) -> Kind:
-    """A tuple of values of one kind; a record's is one, a caller may write a list."""
+    """A tuple of values of one kind; ``kinds`` are the sequence types allowed instead of tuple."""
 
     def holds(value: Any) -> bool:
         listed = isinstance(value, kinds)
@@ -96,7 +96,7 @@ def several(of: Kind, kinds: type | tuple[type, ...] = tuple) -> Kind:
 
 
 def tuple_of(*kinds: Kind) -> Kind:
-    """A tuple of as many values, each of its own kind."""
+    """A tuple with one value of each kind, in order."""
     return Kind(
         f"a tuple ({', '.join(kind.expected for kind in kinds)})",
         lambda value: (

@@ -1,4 +1,4 @@
-"""Parameters of a kernel by subject: how its outputs are checked, and how its source is compiled."""
+"""Two groups of a kernel's parameters: how its outputs are checked, and how its source is compiled."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ TOLERANCES = {
     "complex64": 1e-5,
     "complex128": 1e-12,
 }
-"""By an output's type, where a family gives neither ``tolerance`` nor ``terms``: sums of up to some ten thousand terms
-in float32 (float64), in any order; of short types intermediate results that are rounded to them. Integers are equal."""
+"""Default tolerance by output type, without ``tolerance`` and ``terms``: enough for sums of up to some ten thousand
+terms in float32 (float64), in any order; for short types enough for intermediate results rounded to them. Integers must
+be equal."""
 
 _FIRST_SPECIFIC = (9, 0)
 """The first compute capability with architecture-specific features."""
@@ -46,15 +47,14 @@ _ANY_TEXT = TEXT | Kind("a number or a flag", lambda value: isinstance(value, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """How far each element of an output may be off its reference.
+    """The allowed error of each element of an output.
 
-    By ``tolerance * max(|ref|, magnitude)``, besides the rounding of its type (see ``peakgate.judge.correctness``).
-    ``tolerance``, a number or one per output, is by default that of each output's type (TOLERANCES), equal values for
-    integers; with ``terms``, how many terms are summed into an element in float32 (float64 for that type), it is what
-    such sums need, on tensor cores where the case's type of operations is theirs. ``scale(xp, *inputs)`` gives the
-    magnitude, the size of what is summed: ``xp.sqrt((a * a) @ (b * b))`` of a product of matrices; without it, it is
-    estimated. ``atol`` and ``rtol`` in their place are NumPy's: ``atol + rtol * |ref|``. ``terms`` may be a function of
-    a size.
+    The bound is ``tolerance * max(|ref|, magnitude)`` plus the rounding of the type (``peakgate.judge.correctness``).
+    ``tolerance``, a number or one per output, is by default that of each output's type (TOLERANCES), 0 for integers.
+    ``terms``, a number or a function of a size, is the number of terms summed into an element in float32 (float64 for
+    that type); the tolerance is then what such sums need, including those of tensor cores. ``scale(xp, *inputs)``
+    returns the magnitude of the terms, such as ``xp.sqrt((a * a) @ (b * b))`` for a matrix product; without it the
+    magnitude is estimated. With ``atol`` or ``rtol`` the bound is NumPy's ``atol + rtol * |ref|`` instead.
     """
 
     tolerance: float | Sequence[float] | None = None
@@ -69,9 +69,9 @@ class Check:
     def tolerances(
         self, arguments: Sequence[Argument], terms: int | None, math: str | None = None
     ) -> float | tuple[float, ...]:
-        """One tolerance where all outputs have the same, else one for each; ``terms`` are those of the size.
+        """One tolerance if all outputs have the same, else one for each; ``terms`` is that of the size.
 
-        ``math`` is the type of the operations, where a family says it.
+        ``math`` is the type of the operations, None if the family does not give it.
         """
         if terms is not None and not is_allowance(terms):
             raise ValueError(f"terms is {shown(terms)}; expected a finite number from 0 up")
@@ -87,12 +87,12 @@ class Check:
 class Compile:
     """How the source of a kernel is compiled.
 
-    ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``defines``
-    are macros; ``options`` go to the compiler, ``include`` are folders seen from the family's, ``constants`` fill
-    ``__constant__`` variables and come last among the reference's inputs. ``cooperative`` launches all blocks at once,
-    so that they may wait for each other. ``min_capability`` is the lowest compute capability that has every
-    instruction it uses, ``"8.0"`` or ``(8, 0)``; with ``"9.0a"`` it is compiled for the architecture-specific features
-    of 9.0 (``wgmma``, ``setmaxnreg``), and runs on GPUs of 9.0 alone. ``defines`` may be a function of the axes.
+    ``entry`` names the kernel to launch, such as ``softmax<float, 256>``; by default it is named like the file.
+    ``defines`` are macros, or a function of the axes; ``options`` go to the compiler; ``include`` are folders relative
+    to the family's. ``constants`` fill ``__constant__`` variables and are the last inputs of the reference.
+    ``cooperative`` is a cooperative launch, whose blocks may synchronize with each other. ``min_capability`` is the
+    lowest compute capability with every instruction it uses, ``"8.0"`` or ``(8, 0)``; ``"9.0a"`` compiles for the
+    architecture-specific features of 9.0 (``wgmma``, ``setmaxnreg``) and runs on GPUs of 9.0 only.
     """
 
     entry: str = ""
@@ -107,7 +107,7 @@ class Compile:
         check(self, COMPILE_FIELDS, "compile")
 
     def of_stage(self, folder: Path) -> dict[str, Any]:
-        """What a ``Stage`` has of it, with paths seen from ``folder``."""
+        """The fields of a ``Stage``, with paths relative to ``folder``."""
         given = self.min_capability
         match = re.fullmatch(r"(\d+)\.(\d)(a?)", given) if isinstance(given, str) else None
         found = (int(match[1]), int(match[2])) if match else given
@@ -143,7 +143,7 @@ class Plain(TypedDict, total=False):
 
 
 def gathered(group: type[Any], name: str, given: Any, plain: Mapping[str, Any]) -> Any:
-    """The group that is given, or one of its fields where these are parameters of their own."""
+    """The group as given, or made of its fields that were given as parameters; raises ValueError for both."""
     own = {each.name: plain[each.name] for each in fields_of(group) if each.name in plain}
     if given is not None and own:
         raise ValueError(
@@ -153,7 +153,7 @@ def gathered(group: type[Any], name: str, given: Any, plain: Mapping[str, Any]) 
 
 
 def refuse_unknown(plain: Mapping[str, Any], known: Collection[str]) -> None:
-    """ValueError for the first parameter that ``kernel`` does not have."""
+    """Raise ValueError for the first parameter that ``kernel`` does not have."""
     every = {*known, *Plain.__annotations__}
     for name in plain:
         if name not in every:
@@ -161,27 +161,26 @@ def refuse_unknown(plain: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def output_types(arguments: Sequence[Argument]) -> list[str]:
-    """The type of each output; float32 where there is none."""
+    """The type of each output; float32 if there is no output."""
     written = [buffer for buffer in arguments if isinstance(buffer, Buffer) and buffer.role in (Role.OUT, Role.INOUT)]
     return [buffer.dtype for buffer in written] or ["float32"]
 
 
 CUT_SUMS = ("tf32", "bf16", "fp16")
-"""The types of operations whose sums tensor cores cut to float32 instead of rounding them."""
+"""The types whose sums tensor cores truncate to float32 instead of rounding them."""
 
 
 def tolerance_of_sums(dtype: str, terms: int, math: str | None = None) -> float:
-    """The tolerance of sums of ``terms`` products, in an order of the kernel's choice: ``u * (8 + 5 * sqrt(terms))``.
+    """The tolerance of sums of ``terms`` products in any order: ``u * (8 + 5 * sqrt(terms))``.
 
-    ``u`` is the unit roundoff of the sums: float64's for float64, float32's for every other type that rounds. A sum in
-    sequence has a rounding error of some ``0.3 * u * sqrt(terms)`` of its magnitude, up to nine times that in 16
-    million of them; the functions in a product's place add some units.
+    ``u`` is the unit roundoff of the sums: that of float64 for float64, that of float32 for other floating-point types.
+    A sequential sum has a rounding error of some ``0.3 * u * sqrt(terms)`` of its magnitude, up to nine times that
+    among 16 million sums; other functions in place of the product add some units.
 
-    With the ``math`` of tensor cores ``u * terms / 8`` is added. They add 16 products at a time, or fewer, and cut each
+    With tensor cores (``math``) ``u * terms / 8`` is added. They add at most 16 products at a time and truncate each
     partial sum towards zero (M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores,
-    2021): up to two units at each of the ``terms / 16`` steps, in one direction as long as the sum keeps its sign.
-    Without this share some of a hundred million sums of 16384 terms are beyond the tolerance on an H200, also those of
-    cuBLAS.
+    2021): up to two units in each of the ``terms / 16`` steps, in one direction while the sum keeps its sign. Without
+    this part some of 10^8 sums of 16384 terms exceed the tolerance on an H200, also those of cuBLAS.
     """
     if dtype not in TOLERANCES:
         return 0.0

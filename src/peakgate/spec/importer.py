@@ -1,4 +1,4 @@
-"""Family files as modules: which there are, imported once per process, each knowing the folder that it lies in."""
+"""Imports family files as modules, once per process; each knows its own folder while it is executed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _folder: ContextVar[Path | None] = ContextVar("folder of the family file that is
 
 
 def current_folder() -> Path:
-    """The folder of the family file that is being executed; the working directory outside of one."""
+    """The folder of the family file that is being executed; the working directory if none is."""
     return _folder.get() or Path.cwd()
 
 
 def family_files(project: Project) -> list[Path]:
-    """Whatever has the name of a family's file, links that lead nowhere included."""
+    """The family files of a project, including broken links."""
     files = (folder / FAMILY_FILE for folder in sorted(project.kernels.glob("[!_.]*")))
     return [file for file in files if os.path.lexists(file)]
 
 
 def family_at(path: Path, project: Project | None = None) -> Family:
-    """The FAMILY that a file defines; PeakgateError names file and line of what is wrong in it."""
+    """The FAMILY that a file defines; raises PeakgateError with file and line of a mistake."""
     module = module_at(path, project)
     family = getattr(module, "FAMILY", None)
     if not isinstance(family, Family):
@@ -50,8 +50,8 @@ def family_at(path: Path, project: Project | None = None) -> Family:
 def module_at(path: Path, project: Project | None = None) -> ModuleType:
     """The module of a family file, imported once per process.
 
-    The file and its siblings form a package, so that ``from .sibling import`` works. It is named by a hash of its
-    folder: two projects may both have a family of that folder's name.
+    The file and its siblings form a package, so that ``from .sibling import`` works. Its name has a hash of the folder,
+    since two projects may have families of the same name.
     """
     if not path.is_file():
         raise PeakgateError(f"{path}: no such file; expected the {FAMILY_FILE} of a kernel family", Code.FAMILY)

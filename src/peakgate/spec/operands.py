@@ -1,4 +1,4 @@
-"""The arguments of a kernel as a family lists them, and the launches that take them."""
+"""The arguments of a kernel as a family lists them, and launches as it describes them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from peakgate.spec.case import Argument, Buffer, Data, KernelLaunch, Launch, Rol
 from peakgate.spec.fields import NOTHING, TEXT, WORD, Kind, check, several
 
 Extent = int | tuple[int, ...]
-"""Of a grid or a block: one number, or up to three."""
+"""The extents of a grid or block: one number, or up to three."""
 ArgumentList = Sequence["Argument | TensorMap"] | Mapping[str, "Argument | TensorMap"]
-"""What ``arguments`` gives at a size: a list, or a dict of names."""
+"""The result of ``arguments`` for a size: a list, or a dict by name."""
 AtSize = Callable[[str, Any], Any]
-"""``at(name, value)``: the value of a parameter at a size, called where it is a function."""
+"""``at(name, value)``: the value of a parameter at a size; a function is called."""
 
 
 def In(  # noqa: N802  (reads like a parameter)
     *shape: int, dtype: str = "float32", data: Data | str = None, texture: Texture | None = None
 ) -> Buffer:
-    """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``): indices by ``data=(0, n)``.
+    """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``), such as indices in ``(0, n)``.
 
-    ``dtype`` is a name of NumPy's, or bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4 (``peakgate.spec.dtypes``).
-    Text as ``data`` is the file of a saved array, seen from the family's folder; ``{size}`` in it stands for the case's
-    size.
-    With ``texture=Texture(linear=True, ...)`` the kernel takes it as a ``cudaTextureObject_t``.
+    ``dtype`` is a NumPy name, or bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4 (``peakgate.spec.dtypes``). A string
+    as ``data`` is the file of a saved array, relative to the family's folder; ``{size}`` in it is replaced by the
+    case's size. With ``texture=Texture(linear=True, ...)`` the kernel receives a ``cudaTextureObject_t``.
     """
     return _buffer(Role.IN, shape, dtype, data, texture)
 
@@ -52,7 +51,7 @@ def Temp(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
 
 
 def Scratch(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
-    """A buffer that is zeroed when it is allocated, and that the kernel leaves ready for its next launch."""
+    """A buffer that is zeroed when allocated, and that the kernel leaves ready for its next launch."""
     return Buffer(Role.SCRATCH, shape, dtype)
 
 
@@ -64,20 +63,20 @@ def _buffer(
 
 
 def Value(value: float, dtype: str | None = None) -> Scalar:  # noqa: N802
-    """An argument passed by value: int32 or float32 unless ``dtype`` says otherwise."""
+    """An argument passed by value, by default int32 or float32."""
     return Scalar(value, dtype or ("int32" if isinstance(value, int) else "float32"))
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """An argument ``const __grid_constant__ CUtensorMap`` of <cuda.h>: the array ``of``, as TMA copies move its parts.
+    """An argument ``const __grid_constant__ CUtensorMap`` of <cuda.h>, for TMA copies of the array ``of``.
 
-    ``of`` is what ``In``, ``Out`` or ``InOut`` gave, which need not be an argument besides, or the name of an argument.
-    ``box`` is what one copy moves, rows before columns as in the array: ``TensorMap(a, box=(128, 64), swizzle=128)``.
-    For ``swizzle`` and ``l2``, in bytes, see ``peakgate.spec.arguments``. Sizes of which CUDA has no such map, with
-    rows that are no multiple of 16 bytes say, are no sizes of the kernel. ``axes`` are the (extent, stride) in elements
-    of the axes that copies see, the contiguous one last, where they are not those of the array: 64 columns of all rows
-    at a time are ``axes=((k // 64, 64), (m, k), (64, 1))``.
+    ``of`` is an ``In``, ``Out`` or ``InOut``, which need not be an argument itself, or the name of an argument.
+    ``box`` is the box of one copy, rows before columns as in the array: ``TensorMap(a, box=(128, 64), swizzle=128)``.
+    For ``swizzle`` and ``l2``, in bytes, see ``peakgate.spec.arguments``. The kernel does not support a size for which
+    CUDA has no such map, such as rows that are not a multiple of 16 bytes. ``axes`` are (extent, stride) in elements of
+    the map's axes, the contiguous one last, if they differ from the array's: 64 columns of all rows at a time are
+    ``axes=((k // 64, 64), (m, k), (64, 1))``.
     """
 
     of: Buffer | str
@@ -98,7 +97,7 @@ _GIVEN = Kind(
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The arguments of a case: all of them, their names where they have any, and which of them a launch is given."""
+    """The arguments of a case: all of them, their names ("" without), and the indices of those that a launch takes."""
 
     every: tuple[Argument, ...]
     names: tuple[str, ...]
@@ -106,7 +105,7 @@ class Operands:
 
     @staticmethod
     def of(given: ArgumentList, folder: Path, size: str) -> Operands:
-        """As a family lists them at a size; an array that only tensor maps name comes before its first one."""
+        """From a family's list; an array that only tensor maps use is inserted before the first of these."""
         check({"arguments": given}, {"arguments": _GIVEN})
         listed: list[tuple[str, Any]] = list(
             given.items() if isinstance(given, Mapping) else (("", each) for each in given)
@@ -141,15 +140,15 @@ class Operands:
         return Operands(tuple(placed(each) for _, each in every), names, tuple(passed))
 
     def sequence(self, launches: Sequence[LaunchOf], at: AtSize, alone: KernelLaunch) -> list[KernelLaunch]:
-        """The launches at a size; none where it is one that takes all arguments."""
+        """The launches at a size; empty for a single launch that takes all arguments."""
         if launches:
             return [KernelLaunch(each.entry, each.shape(at), self.taken(each)) for each in launches]
         return [] if len(self.passed) == len(self.every) else [replace(alone, takes=self.passed)]
 
     def taken(self, described: LaunchOf, *, by_reference: bool = False) -> tuple[int, ...]:
-        """Which arguments a launch takes: a reference kernel arrays in place of tensor maps, where it names none.
+        """Indices of the arguments that a launch takes; raises ValueError for an unknown name.
 
-        ValueError where it names one that is not there.
+        A reference kernel that names none takes all arguments except tensor maps, and the arrays of these.
         """
         if described.takes:
             asked_by = f"launch of {described.entry}"
@@ -159,7 +158,7 @@ class Operands:
 
 
 def _usual(argument: Argument, *, by_reference: bool) -> bool:
-    """Whether a launch that names no arguments takes this one."""
+    """Whether a launch without ``takes`` takes this argument."""
     if isinstance(argument, Buffer):
         return argument.role not in (Role.TEMP, Role.SCRATCH)
     return not (by_reference and isinstance(argument, TensorMapArgument))
@@ -167,11 +166,11 @@ def _usual(argument: Argument, *, by_reference: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LaunchOf:
-    """One of several launches, or that of a reference kernel: ``entry`` with the arguments that ``takes`` names.
+    """One of several launches, or the launch of a reference kernel: ``entry`` with the arguments in ``takes``.
 
-    ``takes`` are names separated by blanks, in the kernel's order; without any it takes all arguments but the Temp
-    ones. ``grid`` is a number, or a function of the size. ``source`` is the file of a reference kernel, by default the
-    family's.
+    ``takes`` are names separated by blanks, in the kernel's order; by default all arguments except Temp and Scratch.
+    ``grid`` is a number or a function of the size. ``source`` is the file of a reference kernel, by default that of
+    the measured kernel.
     """
 
     entry: str
@@ -191,18 +190,18 @@ class LaunchOf:
 
 
 launch = LaunchOf
-"""As a family writes it."""
+"""The name in family files."""
 
 
 def in_folder(argument: Argument, folder: Path, size: str) -> Argument:
-    """The argument; where its data is a saved array, with that file's place."""
+    """The argument; the path of a saved array is made relative to the family's folder."""
     if isinstance(argument, Buffer) and isinstance(argument.data, Path):
         return replace(argument, data=folder / str(argument.data).replace("{size}", size))
     return argument
 
 
 def _position(names: Sequence[str], name: str, asked_by: str) -> int:
-    """Where the argument of a name is; ValueError where there is none."""
+    """The index of the argument with this name; raises ValueError if there is none."""
     if name not in names:
         known = ", ".join(filter(None, names))
         advice = f"the arguments are {known}" if known else "give the arguments names: {'out': Out(n), ...}"

@@ -1,7 +1,4 @@
-"""What saved runs and reports have of cases: names, and records that a run file keeps as they are.
-
-What reads saved runs alone imports this, and no record of a case.
-"""
+"""Names and records of cases in saved runs; readers of saved runs import this without the records of a case."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
 """The types in which tensor cores compute; each is the name of its measured roof too."""
 
 ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
-"""The measured roofs that are rates of operations; all others are rates of bytes."""
+"""The measured roofs that are rates of operations; the others are rates of bytes."""
 
 
 class Tier(Enum):
@@ -50,10 +47,7 @@ class Tier(Enum):
 
 
 class TunedChoice(Struct, frozen=True):
-    """What a tuner chose for one kernel of a call, as run files keep it: a configuration, and a digest of its code.
-
-    ``code`` is None where the code is not reported.
-    """
+    """A tuner's choice for one kernel of a call: a configuration, and a digest of its code, None if unknown."""
 
     kernel: str
     configuration: str
@@ -62,11 +56,10 @@ class TunedChoice(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Energy of one launch over loops: the median, the least and the most of them, and the power drawn.
+    """Energy of one launch: median, least and most over several loops, and the power drawn.
 
-    ``launch_us`` is the time of a launch in a loop, which finds what the launch before left in the L2. ``idle_w`` is
-    the power of the GPU without work, which is part of ``power_w``; None where it was not read. ``contents`` says what
-    the launches find in their buffers.
+    ``launch_us`` is the time of a launch in a loop, where the L2 has data of the launch before. ``idle_w`` is the power
+    of the idle GPU, which is part of ``power_w``; None if it was not read. ``contents`` describes the buffer contents.
     """
 
     joules: Number

@@ -1,4 +1,4 @@
-"""``-k``: which cases a command takes. It means in every command what pytest's ``-k`` means in ``peakgate bench``."""
+"""``-k``: selects cases by expressions, in every command as pytest's ``-k`` does in ``peakgate bench``."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _WORD = re.compile(r"[()]|[^\s()]+")
 
 
 class _Misplaced(Exception):
-    """The first word that is left, or the end, does not belong there."""
+    """The next word, or the end, is a syntax error."""
 
 
 def add_selection(parser: ArgumentParser, dest: str = "text", more: str = "", **how: Any) -> None:
-    """Add ``-k``, whose value stays the text that was given; PeakgateError where it is no expression."""
+    """Add ``-k``; its value is the given text, checked when parsed: PeakgateError for an invalid expression."""
     parser.add_argument("-k", dest=dest, type=_checked, metavar="EXPRESSION", help=f"{MEANING}{more}", **how)
 
 
 def selector(expression: str) -> Selector:
-    """Whether an id is chosen: ``smem_pad or (hinted and not 8192)``. An empty expression chooses every id.
+    """A function that tells whether an expression selects an id; an empty expression selects every id.
 
-    Upper and lower case are the same. PeakgateError where it is no expression.
+    ``smem_pad or (hinted and not 8192)``; case-insensitive. Raises PeakgateError for an invalid expression.
     """
     words = _WORD.findall(expression)
     if not words:
@@ -52,7 +52,7 @@ def _checked(expression: str) -> str:
 
 
 def _any(words: list[str]) -> Selector:
-    """Take ``A or B ...`` from the front of the words, up to a word that does not belong to it."""
+    """Parse ``A or B ...`` from the front of ``words`` and remove it."""
     parts = [_all(words)]
     while words[:1] == ["or"]:
         del words[0]

@@ -1,4 +1,4 @@
-"""A stage, one kernel file and what it teaches, and how kernels of it are launched."""
+"""A stage (one kernel file and its lesson) and the launches of its kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peakgate.spec.fields import check, several, tuple_of
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Grid in blocks, block in threads, dynamic shared memory in bytes; ValueError where these are no whole numbers."""
+    """Grid in blocks, block in threads, dynamic shared memory in bytes; raises ValueError for invalid numbers."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -31,7 +31,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One of a case's launches: a kernel of the stage's file, its shape, and which of the case's arguments it takes."""
+    """One of a case's launches: a kernel of the stage's file, its shape, and the indices of its arguments."""
 
     kernel: str
     launch: Launch
@@ -43,23 +43,21 @@ class KernelLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a family's ladder.
+    """One stage of a family.
 
-    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name or a template-id such as
-    ``softmax<float, 256>``, with namespaces where several have it that are in different ones, with the types of its
-    parameters where several in one have it (``scale<3>(float*, int)``), by default the stage's name; ``more`` are the
-    other kernels of that file which its cases launch, where a case is several launches. ``include`` are folders in
-    which it looks for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator
-    takes the macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__``
-    variables that are filled with input data before the launch: the reference receives them behind the arguments'
-    inputs.
-    A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
-    a reference implementation.
-    ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
-    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses; ``specific``
-    stages use the architecture-specific features of that capability (``sm_90a``), which no other GPU has.
-    ``host_bound`` marks a stage whose time is the host's as much as the GPU's: measured for the record in the full
-    tier, never in the gate.
+    - ``source``: its ``.cu`` file, or None for an ``operation``: a memcpy or library call that is a reference
+      implementation.
+    - ``entry``: the kernel in it that is launched, by default the stage's name: a name or a template-id such as
+      ``softmax<float, 256>``, with its namespace or parameter types (``scale<3>(float*, int)``) if ambiguous.
+    - ``more``: the other kernels of the file, for cases of several launches.
+    - ``include``: further include folders; ``options``: further options of NVRTC, of which the emulator uses macros and
+      the language standard.
+    - ``constants``: ``__constant__`` or ``__device__`` variables, filled with input data before the launch; they are
+      the last inputs of the reference.
+    - ``cooperative``: a cooperative launch, which the emulator does not support.
+    - ``min_capability``: the lowest compute capability with every instruction that it uses; ``specific``: it uses the
+      architecture-specific features of that capability (``sm_90a``), which other GPUs lack.
+    - ``host_bound``: its time depends on the host as much as on the GPU; measured in the full tier, never in the gate.
     """
 
     name: str
@@ -78,17 +76,17 @@ class Stage:
 
     @property
     def kernel(self) -> str:
-        """The kernel that is launched, as C++ names it."""
+        """The C++ name of the kernel that is launched."""
         return self.entry or self.name
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """Every kernel that is launched, the one that stands for the stage first."""
+        """Every kernel that is launched, the main one first."""
         return (self.kernel, *self.more)
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The kernels' own names, without namespaces and template arguments."""
+        """The kernels' names without namespaces, template arguments and parameters."""
         return tuple(re.split("[<(]", name)[0].strip().rpartition("::")[2] for name in self.kernels)
 
     @property
@@ -97,11 +95,11 @@ class Stage:
         return f"{'.'.join(map(str, self.min_capability))}{'a' * self.specific}"
 
     def runs_on(self, capability: tuple[int, int]) -> bool:
-        """Whether a GPU of this compute capability has every instruction that it uses."""
+        """Whether a GPU of this compute capability can run it."""
         return capability == self.min_capability if self.specific else capability >= self.min_capability
 
     def architecture(self, capability: tuple[int, int]) -> str:
-        """Compilation target on a GPU of this compute capability: ``sm_90``, or ``sm_90a`` if it is specific."""
+        """The compilation target for this compute capability: ``sm_90``, or ``sm_90a`` if it is specific."""
         return f"sm_{capability[0]}{capability[1]}{'a' * self.specific}"
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Sizes and axes: the problems and the builds that a kernel is swept over, and functions of both."""
+"""Sizes and axes: the problems and builds of a kernel's sweep, and parameters that are functions of both."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from peakgate.spec.case import MOST_FAMILY_CASES
 from peakgate.spec.fields import WORD, check, several
 
 Size = int | tuple[int, ...]
-"""A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
+"""A problem's size: ``arguments``, ``grid`` and ``bytes`` are called with its numbers."""
 Sizes = Sequence[Size] | Mapping[str, Size]
-"""Sizes that the case id names by their numbers, ``8192x1024``, or sizes by the label that it has in their place."""
+"""Sizes, labelled in the case id by their numbers (``8192x1024``), or sizes by label."""
 AxisValues = Sequence[Any] | Mapping[str, Any]
-"""The values of an axis, or values by the label that the case id has for them (none where the label is empty)."""
+"""The values of an axis, or values by label in the case id; an empty label is left out."""
 Labelled = tuple[tuple[int, ...], str]
 """The numbers of a size and its label."""
 
@@ -33,26 +33,26 @@ EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
         3: ((1, 1, 1), (3, 31, 33), (5, 44, 257), (40, 44, 52)),
     }
 )
-"""By number of dimensions: off every power of two; odd, 4 n and 4 n + 2. ``peakgate.spec.edges`` adds long ones."""
+"""Default edge sizes by number of dimensions: off every power of two; odd, 4 n and 4 n + 2. ``spec.edges`` adds some."""
 
 _NUMBER = fields.whole(0, fields.LARGEST_COUNT)
 _NUMBERS = several(_NUMBER)
 
 
 def numbers_of(size: Size) -> tuple[int, ...]:
-    """A size as a tuple; ValueError where it has anything but whole numbers."""
+    """A size as a tuple; raises ValueError for anything but whole numbers."""
     numbers = size if isinstance(size, tuple) else (size,)
     check({"a size": numbers}, {"a size": _NUMBERS})
     return numbers
 
 
 def label_of(numbers: Sequence[int]) -> str:
-    """A size or a block as a case id has it: ``8192x1024``."""
+    """The label of a size or block in a case id: ``8192x1024``."""
     return "x".join(map(str, numbers))
 
 
 def labelled(sizes: Sizes) -> Iterator[Labelled]:
-    """The numbers and the label of each size, of one more than a family may have cases at most."""
+    """The numbers and label of each size, up to one more than a family may have cases."""
     if isinstance(sizes, Mapping):
         for label, size in islice(sizes.items(), MOST_FAMILY_CASES + 1):
             check({"a label": label}, {"a label": WORD}, "sizes")
@@ -62,7 +62,7 @@ def labelled(sizes: Sizes) -> Iterator[Labelled]:
 
 
 def by_side(sizes: Iterable[tuple[int, ...]]) -> dict[str, Size]:
-    """Sizes of matrices as case ids have them: the side alone where all numbers are equal, else ``8192x1024``."""
+    """Sizes of matrices by label: one side if all numbers are equal, else ``8192x1024``."""
     return {str(size[0]) if len({*size}) == 1 else label_of(size): size for size in sizes}
 
 
@@ -73,19 +73,20 @@ def given_twice(sizes: Sizes) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place on the axes: their values, their labels, and what the kernel calls the numbers of a size.
+    """A point on the axes: their values and labels, and the kernel's ``names`` of a size's numbers.
 
-    A value without a label is of no axis, the block say: a function without a default for it may name it too.
+    A value without a label is not of an axis, such as the block: a function gets it if it has that parameter without a
+    default.
     """
 
     names: tuple[str, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str | None] = field(default_factory=dict)
-    """None of a value that is neither text nor number."""
+    """None for a value that is neither text nor number."""
 
     @property
     def variant(self) -> str:
-        """What a case id has of it: the labels of all axes but the block's, which has a part of its own."""
+        """Its part of the case id: the labels of all axes except the block, which has its own part."""
         labels = {name: label for name, label in self.labels.items() if name != "block"}
         if nameless := [name for name, label in labels.items() if label is None]:
             advice = "write {'label': value, ...}, or give variant"
@@ -95,10 +96,10 @@ class Point:
         return "-".join(label for label in labels.values() if label)
 
     def at(self, parameter: str, value: Any, numbers: Sequence[int] = ()) -> Any:
-        """The value of a parameter: as it is given, or of its function of the axes and of a size's numbers.
+        """The value of a parameter; a function is called with axes and the numbers of a size.
 
-        A function is given the axes that it names. Its other parameters are the numbers of the size, in their order;
-        where it has fewer than there are, they are numbers that it names. ValueError for a function of anything else.
+        A function gets the axes that it names. Its other parameters are the numbers of the size, in order; if it has
+        fewer parameters than numbers, it gets those that it names. Raises ValueError for other parameters.
         """
         if not callable(value):
             return value
@@ -133,7 +134,7 @@ _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True, slots=True)
 class _Takes:
-    """A function's parameters: by position, by keyword alone, those without a default, ``*every``, ``**others``."""
+    """A function's parameters: positional, keyword-only, those without a default, ``*every``, ``**others``."""
 
     positional: tuple[str, ...]
     keywords: tuple[str, ...]
@@ -147,10 +148,10 @@ class _Takes:
 
 
 def _takes(function: Callable[..., Any]) -> _Takes | None:
-    """What a function takes; None where that is not known, or names are no keywords of it."""
+    """A function's parameters; None if they are unknown or positional-only."""
     try:
         return _taken(function)
-    except TypeError:  # a method of an object without a hash
+    except TypeError:  # a method of an unhashable object
         return _taken.__wrapped__(function)
 
 
@@ -158,7 +159,7 @@ def _takes(function: Callable[..., Any]) -> _Takes | None:
 def _taken(function: Callable[..., Any]) -> _Takes | None:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # a function of C
+    except ValueError:  # a built-in function without a signature
         return None
     kinds = {each.kind for each in parameters}
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
@@ -173,14 +174,14 @@ def _taken(function: Callable[..., Any]) -> _Takes | None:
 
 
 def numbers_taken(arguments: Callable[..., Any], axes: Collection[str] = ()) -> tuple[str, ...]:
-    """What a kernel calls the numbers of its sizes: what ``arguments`` takes by position, and no axis."""
+    """The names of a size's numbers: the positional parameters of ``arguments`` that are not axes."""
     takes = _takes(arguments)
     every = inspect.signature(arguments).parameters if takes and takes.every else takes.positional if takes else ()
     return tuple(name for name in every if name not in axes)
 
 
 def along_axes(axes: Mapping[str, AxisValues], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The sizes whose numbers of these names are axes, each combination of them, the last axis fastest."""
+    """The sizes whose numbers are axes: each combination, the last axis fastest."""
     if missing := [name for name in names if name not in axes]:
         raise ValueError(f"axes: no {missing[0]}; give each number of a size ({', '.join(names)}) an axis, or sizes")
     sizes = {}
@@ -206,7 +207,7 @@ def points(axes: Mapping[str, AxisValues], names: tuple[str, ...]) -> Iterator[P
 
 
 def _marked(name: str, axis: AxisValues) -> list[tuple[str | None, Any]]:
-    """The values of an axis, each with its label where it has one."""
+    """The values of an axis, each with its given label or None."""
     if isinstance(axis, Mapping):
         return list(axis.items())
     twice = [value for at, value in enumerate(axis) if value in axis[:at]]
@@ -216,7 +217,7 @@ def _marked(name: str, axis: AxisValues) -> list[tuple[str | None, Any]]:
 
 
 def _label(axis: str, label: str | None, value: Any) -> str | None:
-    """The label of a value: its own, a text itself, of a number the axis and the number; None of anything else."""
+    """The label of a value: as given; a text itself; for a number the axis and the number; None for anything else."""
     if label is not None or isinstance(value, str):
         return value if label is None else label
     if isinstance(value, tuple) and all(map(_NUMBER.holds, value)):

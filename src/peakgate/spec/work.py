@@ -1,4 +1,4 @@
-"""The work of a launch, and the types in which operations are done."""
+"""The work of a launch, and the types of its operations."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from peakgate.spec.recorded import TENSOR_MATH
 MATH = ("fp32", *TENSOR_MATH)
 
 MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
-"""Type of operations that inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
+"""The default type of operations by input type. Not int8: arrays of bytes may be images or masks."""
 
 
 def default_roof(math: str | None) -> str:
-    """The measured roof of a case whose type of operations is given, where nothing names its roof."""
+    """The default roof of a case by the type of its operations."""
     return math if math in TENSOR_MATH else "copy"
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Minimum work of one launch: bytes through device memory, operations (those on int8 count as flops do).
+    """Minimum work of one launch: bytes through device memory, and operations (int8 operations count as flops).
 
-    ``math`` is the type, one of MATH, whose peak its operations have; None: what the inputs suggest (``Case.math``).
-    ``peak_tflops`` is that peak where it is no type's. ValueError for what is none.
+    ``math`` is the type, one of MATH, whose peak applies to the operations; None: that of the inputs (``Case.math``).
+    ``peak_tflops`` is the peak if it is not that of a type. Raises ValueError for invalid values.
     """
 
     bytes: int
@@ -37,7 +37,7 @@ class Work:
 
     @property
     def claimed(self) -> bool:
-        """Whether any work is claimed; without there is no peak to compare with."""
+        """Whether any work is declared; without work there is no fraction of peak."""
         return bool(self.bytes or self.flops)
 
 
