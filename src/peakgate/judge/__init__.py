@@ -1,1 +1,1 @@
-"""Figures in, verdict out, with no device: correctness, metrics, occupancy, floors, waivers, acknowledgements."""
+"""Judges figures, without a device: correctness, metrics, occupancy, floors, waivers, acknowledgements."""

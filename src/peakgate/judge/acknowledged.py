@@ -1,11 +1,11 @@
-"""Acknowledged changes, in a file beside the floors they excuse, or in baselines/ for what concerns every GPU.
+"""Acknowledged changes: ``acknowledged.toml`` beside a GPU model's floors, or in baselines/ for all GPU models.
 
 ::
 
     schema = 1
 
     [[acknowledged]]
-    case = "transpose.smem_pad-8192-32x8"  # its floor, or with `term`, that term of its contract; or "settings"
+    case = "transpose.smem_pad-8192-32x8"  # its floor, or with `term` a term of its contract; or "settings"
     from = 0.7
     to = 0.65
     reason = "traded for 40 % less shared memory, see the pull request"
@@ -24,9 +24,9 @@
     reason = "the price of the overflow check, see the pull request"
     date = 2026-11-22
 
-``from`` and ``to`` are the exact values that ``protect`` prints. An entry lives at most 90 days. Reading is strict,
-because a misread entry would excuse an unintended change.
-A ``regression`` stays as it is: it excuses a case up to ``percent`` slower since a step not later than ``date``.
+``from`` and ``to`` are the exact values that ``protect`` prints. An entry is valid for at most 90 days. Reading is
+strict, because a misread entry would excuse an unintended change. A ``regression`` accepts that a case is up to
+``percent`` slower since a step not later than ``date``; it does not expire.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from peakgate.base.records import Filled
 
 ACKNOWLEDGED_FILE = "acknowledged.toml"
 FLOOR, RUN = "floor", "run"
-"""Terms of an acknowledgement that are none of a contract."""
+"""Terms of an acknowledgement that are not terms of a contract."""
 LONGEST_ACKNOWLEDGED = timedelta(days=90)
 
 Day = Annotated[date, Meta(description="a date, e.g. 2026-12-31")]
@@ -58,7 +58,7 @@ Percent = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """An owner's word that one change, from this value to that, is meant; and why."""
+    """An owner's statement that one change, from ``before`` to ``after``, is intended, with the reason."""
 
     gpu: str
     term: str
@@ -74,7 +74,7 @@ class Acknowledgement:
 
 
 class AcknowledgedEntry(Struct, forbid_unknown_fields=True):
-    """An entry under ``[[acknowledged]]``: of a case or of a run."""
+    """An entry under ``[[acknowledged]]``, for a case or a run."""
 
     reason: Filled
     expires: Day
@@ -86,7 +86,7 @@ class AcknowledgedEntry(Struct, forbid_unknown_fields=True):
 
 
 class Accepted(Struct, frozen=True, forbid_unknown_fields=True):
-    """A person's word that a case may stay this much slower (percent) since a step not later than ``day``."""
+    """A regression that a person accepts: up to ``percent`` slower since a step not later than ``day``."""
 
     case: Filled
     percent: Percent
@@ -103,11 +103,10 @@ class AcknowledgedFile(Struct, forbid_unknown_fields=True):
 
 
 def load(path: Path, gpu: str, today: date, *, may_be_expired: bool = False) -> list[Acknowledgement]:
-    """The acknowledgements in a file, of its GPU ("" for every one); none without the file.
+    """The acknowledgements in a file for ``gpu`` ("" for all); none without the file.
 
-    A PeakgateError names an unknown or missing key, a date that is invalid, past or over 90 days away, and an
-    entry given twice. Where they ``may_be_expired``, as those of a base, a past date
-    is no error: such an entry excuses nothing.
+    Raises PeakgateError for an unknown or missing key, a date that is invalid, past or over 90 days away, and a
+    duplicate entry. With ``may_be_expired`` (a base's file) past dates are allowed: such an entry excuses nothing.
     """
     found: list[Acknowledgement] = []
     for number, entry in enumerate(_read(path).acknowledged):
@@ -119,8 +118,8 @@ def load(path: Path, gpu: str, today: date, *, may_be_expired: bool = False) -> 
             expired = f"the acknowledgement of {what} expired on {entry.expires}"
             _refuse(path, number, f"{expired}; delete it, or undo the change it excuses")
         if entry.expires > (latest := today + LONGEST_ACKNOWLEDGED):
-            lives = f"the acknowledgement of {what} expires on {entry.expires}"
-            _refuse(path, number, f"{lives}; it may live {LONGEST_ACKNOWLEDGED.days} days: {latest}")
+            late = f"the acknowledgement of {what} expires on {entry.expires}"
+            _refuse(path, number, f"{late}; expected at most {LONGEST_ACKNOWLEDGED.days} days from today: {latest}")
         term = entry.term or (FLOOR if entry.case else RUN)
         values = str(entry.before), str(entry.after)
         each = Acknowledgement(gpu, term, what, *values, entry.reason, entry.expires.isoformat())
@@ -131,9 +130,10 @@ def load(path: Path, gpu: str, today: date, *, may_be_expired: bool = False) -> 
 
 
 def load_regressions(path: Path, today: date) -> list[Accepted]:
-    """The regressions that a file accepts; none without the file.
+    """The accepted regressions in a file; none without the file.
 
-    A PeakgateError names an unknown or missing key, a size that is not above 0, and a date that is invalid or to come.
+    Raises PeakgateError for an unknown or missing key, a size of 0 or less, and a date that is invalid or in the
+    future.
     """
     found = _read(path).regression
     for number, each in enumerate(found):

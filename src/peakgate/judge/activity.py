@@ -1,9 +1,8 @@
-"""Do a second clock's records agree with the events that timed the same launches? Pure.
+"""Compares the CUDA events of a batch with CUPTI's records of the same launches, the second clock. No device.
 
-CUPTI records when each kernel, copy and fill began and ended on the device, on whatever stream, and whatever
-Python patched. A sample is between two of our ``stamp`` kernels, and the flush comes first in it: what follows is its
-work. Events include what it costs to record them and to start a kernel: some 3 µs on an H200, 7 µs where streams wait
-for each other.
+CUPTI records the begin and end of each kernel, copy and fill on the device, on every stream, whatever Python code has
+patched. A sample lies between two ``stamp`` kernels and begins with the flush; the rest is its work. Events also
+include their own cost and that of starting a kernel: some 3 µs on an H200, 7 µs if streams wait for each other.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 STAMP = "stamp"
-"""The kernel that begins a sample, and ends it; another ends the batch."""
+"""The kernel that begins and ends a sample; another one ends the batch."""
 
 LEAST_EXTRA_US, LEAST_EXTRA_SHARE = -1.0, -2e-5
 MOST_EXTRA_US, MOST_EXTRA_SHARE = 10.0, 0.02
-"""How much longer events may take than the work that was recorded: microseconds, and a share of the time. Two clocks
-run apart by some parts in a million: 6 µs in 1.6 s on an H200."""
+"""Allowed difference between event time and recorded work: microseconds plus a share of the time. The clocks drift by
+some parts per million: 6 µs in 1.6 s on an H200."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A kernel, a copy or a fill on the device: its name (empty where it is no kernel), times and stream."""
+    """A kernel, copy or fill on the device: its name (empty if not a kernel), times and stream."""
 
     name: str
     start_ns: int
@@ -33,14 +32,14 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class SecondClock:
-    """A batch by the second clock: the median time of its work, and how it contradicts the events, if it does."""
+    """A batch by the second clock: the median time of its work, and how it contradicts the events, or None."""
 
     median_us: float | None
     doubt: str | None
 
 
 def second_clock(times_us: Sequence[float], activities: Sequence[Activity]) -> SecondClock:
-    """Compare the event times of a batch, in order, with everything that ran on the device meanwhile."""
+    """Compare the event times of a batch, in order, with all activities on the device meanwhile."""
     ordered = sorted(activities, key=lambda each: each.start_ns)
     stamps = [each for each in ordered if each.name == STAMP]
     if len(stamps) != 2 * len(times_us) + 1:

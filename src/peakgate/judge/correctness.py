@@ -1,12 +1,11 @@
-"""Is every element of an output right? Each is compared with a bound of its own, before anything is timed.
+"""Compares every element of an output with its reference, by a bound of its own.
 
-``|out - ref| <= tolerance * max(|ref|, magnitude) + u * |ref| + smallest`` where ``magnitude`` says how large the
-numbers are that were summed into the element, ``u`` is the unit roundoff of the output's type and ``smallest`` its
-smallest normal number. The bound of one element does not depend on how large others are. The array module of the
-device that computed the output compares.
+``|out - ref| <= tolerance * max(|ref|, magnitude) + u * |ref| + smallest``, where ``magnitude`` is the size of the
+terms summed into the element, ``u`` the unit roundoff of the output's type and ``smallest`` its smallest normal number.
+The bound of an element does not depend on other elements. The comparison runs in the array module of the device.
 
-Zeros of either sign are equal, and NaN is right where the reference is NaN, whatever its payload. Of truth values the
-stored byte is compared: 0 or 1.
++0 and -0 are equal. NaN is right if the reference is NaN, with any payload. Booleans are compared as stored bytes, 0
+or 1.
 """
 
 from __future__ import annotations
@@ -25,49 +24,49 @@ from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Case
 
 _ROWS_AT_A_TIME_BYTES, _ROWS_ON_GPU_BYTES = 1 << 20, 1 << 29
-"""Differences are taken in slices of about this size in float64: on the host so that they stay in its caches, on a GPU
-so that a 16384 x 16384 product needs no second copy."""
+"""Differences are computed in slices of about this size in float64: on the host so that they stay in the caches, on a
+GPU so that a 16384 x 16384 product needs no second copy."""
 
 _ON_HOST_ELEMENTS = 1 << 22
-"""So many are looked at one by one on the host."""
+"""Up to this many elements are described on the host, where CuPy need not compile kernels for it."""
 
 _FLUSHED = ("float32", "float64", "complex64", "complex128", "bfloat16")
 _SATURATING = ("float8_e4m3fn", "float8_e5m2")
-"""Types whose conversions give the largest finite value for a larger number, as CUDA's do by default."""
+"""Types that saturate: larger numbers convert to the largest finite value, the default of CUDA."""
 
 _AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
 
 
 MagnitudeWays = Callable[[], Iterable[Array | None]]
-"""Ever larger magnitudes of the terms summed into each element, made when asked for; None where |ref| suffices.
+"""Yields increasing magnitudes of the terms summed into each element, computed lazily; None for |ref|.
 
-Each is broadcastable to the output. Nothing is known of an element whose magnitude is infinite, or is NaN where its
-reference is not finite."""
+Each is broadcastable to the output. An element with an infinite magnitude, or with NaN where its reference is not
+finite, is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutputs:
-    """The OUT and INOUT buffers of a case as they must be, in argument order.
+    """The expected OUT and INOUT buffers of a case, in argument order.
 
-    ``magnitudes`` are ways to the magnitude of each, the later ones larger: a way is asked only where an element is off
-    by more than |ref| and the ways before it allow.
+    ``magnitudes`` are functions that return the magnitude of each output, later ones larger. One is called only if an
+    element exceeds the bound by |ref| and by the earlier ones.
     """
 
     values: Sequence[Array]
     magnitudes: Sequence[Callable[[], Sequence[Array | None]]] = ()
 
     def magnitudes_of(self, position: int) -> Iterator[Array | None]:
-        """Those of one output."""
+        """The magnitudes of one output."""
         for magnitudes in self.magnitudes:
             yield magnitudes()[position]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorBound:
-    """How far an element may be off: ``absolute + relative * |ref| + weighted * max(|ref|, magnitude)``.
+    """The bound of an element's error: ``absolute + relative * |ref| + weighted * max(|ref|, magnitude)``.
 
-    All zero asks for equal values. ``largest`` is the largest finite value of the output's type: a larger reference is
-    infinite in it, or where it ``saturates`` that value. ``tolerance`` is what it was made of, for the message.
+    All zero requires equal values. ``largest`` is the largest finite value of the output's type: a larger reference
+    becomes infinity, or that value if the type ``saturates``. ``tolerance`` is the given one, for the message.
     """
 
     absolute: float = 0.0
@@ -84,7 +83,7 @@ class ErrorBound:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """Over all elements of an output, NaN where any is: ``|out - ref| / bound``, ``|out - ref|`` and ``|ref|``."""
+    """Maxima over an output's elements, NaN if any is: ``|out - ref| / bound``, ``|out - ref|`` and ``|ref|``."""
 
     ratio: float
     difference: float
@@ -105,12 +104,12 @@ class WrongElement:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How far a case's outputs are from their references.
+    """The errors of a case's outputs.
 
-    ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 where all are right. ``error`` is the
-    largest ``max|out - ref| / max|ref|`` of an output, for the record; 0 where equal values are asked for.
-    ``mismatch`` says of a wrong output how many elements are wrong, where they are and which is the worst, None when
-    everything is right; ``worst`` has that element. ``blank`` where nothing is known of any element.
+    ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 if all are right. ``error`` is the largest
+    ``max|out - ref| / max|ref|`` of an output, for the run file; 0 if equal values are required. ``mismatch`` describes
+    a wrong output: the number and place of wrong elements, and the worst; None if all are right. ``worst`` is that
+    element. ``blank``: no element could be judged.
     """
 
     error: float
@@ -125,26 +124,26 @@ class Deviation:
 
 
 class NothingCompared(PeakgateError):
-    """A reference that is NaN everywhere: whatever is NaN there would be right."""
+    """The reference is NaN everywhere, so that an output of NaN would be right."""
 
     def __init__(self) -> None:
         super().__init__(
             "nothing is compared: the reference is NaN everywhere, or overflows in float32; expected some numbers; "
-            "give the inputs a range that the operation can bear, data=(low, high)",
+            "give the inputs a range that the operation supports, data=(low, high)",
             Code.REFERENCE,
         )
 
 
 Compared = Callable[[Array, Array, ErrorBound, Array | None], Largest | None]
-"""A device's own way to the largest differences; None where it has none for these arrays."""
+"""A device's own computation of the largest differences; returns None for arrays that it does not support."""
 
 
 def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rtol: float | None = None) -> ErrorBound:
-    """The bound of an output of type ``found`` against a reference of type ``wanted``, both as NumPy names them.
+    """The bound of an output of type ``found`` against a reference of type ``wanted``.
 
-    With ``atol`` or ``rtol`` it is ``atol + rtol * |ref|`` as in numpy.isclose. A reference that is no more precise
-    than the output, another kernel's or a framework's, has errors of its own: the bound doubles. Integers have no
-    rounding: their bound is ``tolerance * max|ref|``, which ``check`` fills in.
+    With ``atol`` or ``rtol`` it is ``atol + rtol * |ref|`` as in numpy.isclose. If the reference is not more precise
+    than the output, such as that of another kernel or framework, it has errors of its own: the bound doubles. Integers
+    have no rounding: their bound is ``tolerance * max|ref|``, which ``compare`` fills in.
     """
     if atol or rtol is not None:
         return ErrorBound(absolute=atol, relative=rtol or 0.0)
@@ -154,7 +153,7 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
     unit = limits.unit_roundoff
     own = dtypes.limits(wanted).unit_roundoff
     doubled = 2.0 if own >= unit else 1.0
-    # Of float32 and float64 a GPU may flush subnormal numbers to zero, of shorter types it keeps them.
+    # A GPU may flush subnormal numbers to zero in float32 and float64; it keeps those of shorter types.
     smallest = limits.smallest_normal if found in _FLUSHED else limits.smallest_step
     return ErrorBound(
         doubled * smallest,
@@ -169,11 +168,11 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
 def check(
     xp: Any, case: Case, outputs: Sequence[Array], expected: ExpectedOutputs, compared: Compared | None = None
 ) -> Deviation:
-    """Compare every output with its reference, each by the tolerance of its own type.
+    """Compare every output with its reference, each by its own tolerance.
 
-    Outputs are filled with noise before the launch, so an element the kernel never wrote is wrong as well. What
-    ``compared`` does not find right is compared with ``xp``, which says where. NothingCompared where it is right and
-    a reference is NaN everywhere.
+    Outputs are filled with noise before the launch, so an element that the kernel did not write is wrong. An output
+    that ``compared`` does not find right is compared again with ``xp``, which describes the wrong elements. Raises
+    NothingCompared if all are right and a reference is NaN everywhere.
     """
     if len(outputs) != len(expected.values):
         raise ValueError(
@@ -183,7 +182,7 @@ def check(
     tolerances = case.tolerances(len(outputs))
     types = [buffer.dtype for buffer in case.outputs] or [output.dtype.name for output in outputs]
     for position, (found, value) in enumerate(zip(outputs, expected.values, strict=True)):
-        wanted = value.view("uint8") if value.dtype.kind == "b" else value  # as ``computed`` gives truth values
+        wanted = value.view("uint8") if value.dtype.kind == "b" else value  # as ``computed`` returns booleans
         if found.shape != wanted.shape:
             raise ValueError(f"{case.id}: output {position} is {found.shape}, its reference {wanted.shape}")
         bound = bound_of(tolerances[position], types[position], wanted.dtype.name, atol=case.atol, rtol=case.rtol)
@@ -209,9 +208,9 @@ def compare(
     compared: Compared | None = None,
     pairs: bool = False,
 ) -> Deviation:
-    """Compare one output with its reference; ``magnitudes`` are asked where |ref| alone does not make it right.
+    """Compare one output with its reference; ``magnitudes`` are computed only if it is wrong by |ref| alone.
 
-    ``pairs``: neighbours along the last axis are the parts of complex numbers.
+    ``pairs``: neighbours along the last axis are the real and imaginary parts of complex numbers.
     """
     if not found.size:
         return Deviation(0.0, 0.0, None)
@@ -236,7 +235,7 @@ def compare(
                 return result
     if result is not None:
         return result
-    if found.size <= _ON_HOST_ELEMENTS:  # where CuPy compiles what follows for seconds
+    if found.size <= _ON_HOST_ELEMENTS:  # CuPy would compile kernels for seconds
         weight = None if weight is None else on_host(weight)
         return _element_by_element(np, on_host(found), on_host(wanted), bound, weight, pairs=pairs)
     return _element_by_element(xp, found, wanted, bound, weight, pairs=pairs)
@@ -284,21 +283,21 @@ def _element_by_element(
     error = difference / (reference or 1.0)
     if not wrong:
         return Deviation(error, ratio, None, blank=not judged)
-    said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong), parts=parts)
+    mismatch = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong), parts=parts)
     element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size // (2 if parts else 1))
     if bound.exact:
-        return Deviation(math.inf, math.inf, said, element)
+        return Deviation(math.inf, math.inf, mismatch, element)
     allowed = _allowed(np, bound, abs(float(wanted[worst])), None if magnitude is None else float(magnitude[worst]))
     off = abs(float(found[worst]) - float(wanted[worst]))
     if not math.isnan(off):
-        said += f", off by {off:.3g}, allowed {allowed:.3g}"
-        said += f" (tolerance {bound.tolerance:.3g})" if bound.tolerance else ""
+        mismatch += f", off by {off:.3g}, allowed {allowed:.3g}"
+        mismatch += f" (tolerance {bound.tolerance:.3g})" if bound.tolerance else ""
     if bound.weighted and error <= bound.tolerance and math.isfinite(off):
-        said += (
-            f"; compared with the largest element, as before 0.3, its error is {error:.3g} and passes: "
-            "an element's bound no longer depends on larger ones"
+        mismatch += (
+            f"; relative to the largest element the error is {error:.3g}, but the bound of an element does not depend "
+            "on larger ones"
         )
-    return Deviation(error, ratio, said, element)
+    return Deviation(error, ratio, mismatch, element)
 
 
 def _rows_compared(
@@ -306,7 +305,7 @@ def _rows_compared(
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Which elements are wrong, ``|out - ref| / bound``, ``|ref|``, ``|out - ref|``, and which elements are judged.
 
-    The ratio of a wrong one is infinite. Judged are those with a finite bound whose reference is no NaN.
+    The ratio is infinite if it would be NaN. Elements with a finite bound and a reference that is not NaN are judged.
     """
     with np.errstate(all="ignore"):
         output, reference = found.astype("float64"), wanted.astype("float64")
@@ -316,7 +315,7 @@ def _rows_compared(
         allowed = _allowed(xp, bound, sizes, magnitude)
         same = found == wanted if bound.exact else output == reference
         if not bound.exact:
-            # A number beyond the type's range, by no more than its bound.
+            # Infinity is right if the bound reaches beyond the type's range.
             same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= bound.largest)
         finite = xp.isfinite(sizes)
         unbounded = finite & xp.isinf(allowed)
@@ -331,7 +330,7 @@ def _rows_compared(
 
 
 def _allowed(xp: Any, bound: ErrorBound, sizes: Any, magnitude: Any) -> Any:
-    """How far elements of these sizes may be off, as `ErrorBound` says."""
+    """The bound of elements whose references have these sizes; see ``ErrorBound``."""
     scale = sizes if magnitude is None else xp.fmax(sizes, magnitude)
     return bound.absolute + bound.relative * sizes + bound.weighted * scale
 
@@ -343,12 +342,12 @@ def _as_parts(array: Array) -> Array:
 
 
 def on_host(array: Array) -> np.ndarray[Any, Any]:
-    """An array of either module in the host's memory."""
+    """A NumPy or CuPy array in host memory."""
     return array if isinstance(array, np.ndarray) else np.asarray(array.get())
 
 
 def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, where: str, *, parts: bool) -> str:
-    """The worst element in words, of a complex one the part that is; how many are wrong where it is not alone."""
+    """A phrase for the worst element (of a complex one its wrong part), and the number of wrong ones if several."""
     at, elements = ", ".join(map(str, index[:-1] if parts else index)), found.size // (2 if parts else 1)
     part = (" (real part)", " (imaginary part)")[index[-1]] if parts else ""
     one = f" [{at}] is {_number(found[index])}, expected {_number(wanted[index])}{part}"
@@ -356,14 +355,14 @@ def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, w
 
 
 def _number(value: Any) -> str:
-    """One element in words, an integer with all of its digits."""
+    """The text of one element; integers with all digits."""
     return f"{float(value):.9g}" if getattr(getattr(value, "dtype", None), "kind", "O") in "fb" else str(value)
 
 
 def _where_wrong(flags: Sequence[np.ndarray[Any, Any]], wrong: int) -> str:
-    """The place of ``wrong`` elements in words, by the indices that occur along each axis: ``flags[axis][index]``.
+    """A phrase for the place of ``wrong`` elements; ``flags[axis][index]`` tells whether any is at that index.
 
-    "every element of row 7", "in the last 3 columns", "in rows 32 to 63 and columns 0 to 31".
+    "all of row 7", "in the last 3 columns", "in rows 32 to 63 and columns 0 to 31".
     """
     names = _AXES.get(len(flags)) or tuple(f"index along axis {axis}" for axis in range(len(flags)))
     places = [_along(name, each) for name, each in zip(names, flags, strict=True)]
@@ -375,7 +374,7 @@ def _where_wrong(flags: Sequence[np.ndarray[Any, Any]], wrong: int) -> str:
 
 
 def _along(name: str, flags: np.ndarray[Any, Any]) -> str:
-    """The indices along one axis; empty where they are spread over all of it."""
+    """A phrase for the indices along one axis; empty if they are spread over all of it."""
     at, length = np.flatnonzero(flags), flags.size
     first, last, count = int(at[0]), int(at[-1]), at.size
     if count == 1:

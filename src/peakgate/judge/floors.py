@@ -1,4 +1,4 @@
-"""Floors: the least fraction of peak a case may reach, in a file that people own.
+"""Floors: the least fraction of peak that each case may have, in a file that people edit.
 
 ::
 
@@ -8,7 +8,7 @@
     [floors]
     "transpose.smem_pad-8192-32x8" = 0.68  # 5 sessions of 1 GPU, median 0.725, spread 0.12 %, room 6.6 %, driver ...
 
-Reading is strict, because a floor under a misspelt name holds nothing. Rewriting keeps order and comments.
+Reading is strict, because a floor with a misspelt case id has no effect. Rewriting keeps order and comments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -26,14 +26,11 @@ from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest
 
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
-
 FLOORS_SCHEMA = 1
 _FLOOR = "a fraction of peak above 0 and up to 1, behind the whole case id in quotation marks"
 Floor = Annotated[float, Meta(gt=0, le=1, description=_FLOOR)]
 IMPORTED = re.compile(r"\.(?:nvbench|google-benchmark)(?:-|$)")
-"""In the id of a case that `peakgate import` read: no run of this tool knows it."""
+"""Matches the id of a case read by `peakgate import`, which no run of Peakgate has."""
 
 ORIGIN = re.compile(r"(?:^|; )\d+ sessions?(?: of \d+ GPUs?)?, median .*$")
 
@@ -48,7 +45,7 @@ class FloorsFile(Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Floors:
-    """The floors of one GPU model. ``present`` separates an empty file from a missing one."""
+    """The floors of one GPU model. ``present`` is False without a file."""
 
     path: Path
     gpu: str | None = None
@@ -56,13 +53,13 @@ class Floors:
     by_case: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def get(self, case_id: str) -> float | None:
-        """The floor of a case as a fraction of peak in (0, 1]; None when it has none."""
+        """The floor of a case as a fraction of peak in (0, 1]; None if it has none."""
         return self.by_case.get(case_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The evidence for a floor: median and spread of the fractions of peak, and the slowdown that it lets pass."""
+    """The evidence for a floor: median and spread of the fractions of peak, and the slowdown that it allows."""
 
     sessions: int
     gpus: int
@@ -74,11 +71,11 @@ class Origin:
 
 
 def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str | None = None) -> Floors:
-    """Read ``floors.toml``; no file gives no floors, ``present`` False.
+    """Read ``floors.toml``; without a file no floors, with ``present`` False.
 
-    A PeakgateError names the line of an unknown key, another schema, a floor that is no number in (0, 1], and, when
-    ``known_cases`` or ``gpu`` (a slug) are given, a case id that is not among them, with the nearest that is, or floors
-    of another GPU. Floors of imported cases are not looked up.
+    Raises PeakgateError with the line of an unknown key, another schema, or a floor that is not in (0, 1]; with
+    ``known_cases`` also of an unknown case id, except of imported cases; with ``gpu`` (a slug) if the floors are of
+    another GPU model.
     """
     found = records.read(path, FloorsFile, "correct it; see `peakgate help floors`", absent=FloorsFile(1, ""))
     if not found.gpu:
@@ -96,15 +93,20 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
 
 
 def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]], dropped: Collection[str] = ()) -> str:
-    """The text of ``floors.toml`` with each case's floor and the comment on where it comes from, as (floor, origin).
+    """The text of ``floors.toml`` with new floors, each with a comment on its origin: case id to (floor, origin).
 
-    ``text`` is the present content, empty for a new file. Order, blank lines and people's comments stay; an origin
-    written here before is replaced, a person's comment beside a floor is kept in front of the new origin. New cases
-    come last. ``dropped`` are cases whose floor is taken out.
+    ``text`` is the current content, empty for a new file. Order, blank lines and comments are kept; an earlier origin
+    is replaced, and the new one follows a person's comment. New cases are appended. The floors of ``dropped`` cases are
+    removed.
     """
     import tomlkit  # noqa: PLC0415  # every run reads floors, only a rewrite needs this
 
-    document = tomlkit.parse(text) if text.strip() else _new_document(gpu)
+    document = tomlkit.parse(text)
+    if not text.strip():
+        document.add(tomlkit.comment("Least fraction of peak that each case may have. Peakgate proposes, you decide."))
+        document.add("schema", tomlkit.item(FLOORS_SCHEMA))
+        document.add("gpu", tomlkit.item(gpu))
+        document.add(tomlkit.nl())
     table: Any = document.setdefault("floors", tomlkit.table())
     for case_id, (floor, origin) in floors.items():
         value = tomlkit.item(floor)
@@ -118,19 +120,8 @@ def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]], 
 
 
 def origin_comment(origin: Origin) -> str:
-    """A proposed floor's origin as a comment; ``revise_floors`` recognises it by its first words."""
+    """The comment on a proposed floor's origin; ``ORIGIN`` matches it."""
     return (
         f"{counted(origin.sessions, 'session')} of {counted(origin.gpus, 'GPU')}, median {origin.median:.3g}, "
         f"spread {origin.spread_percent:.2f} %, room {origin.room_percent:.1f} %, driver {origin.driver}, {origin.date}"
     )
-
-
-def _new_document(gpu: str) -> TOMLDocument:
-    import tomlkit  # noqa: PLC0415  # as in revise_floors
-
-    document = tomlkit.document()
-    document.add(tomlkit.comment("Least fraction of peak each case may reach. People own this file, tools propose."))
-    document.add("schema", tomlkit.item(FLOORS_SCHEMA))
-    document.add("gpu", tomlkit.item(gpu))
-    document.add(tomlkit.nl())
-    return document

@@ -1,4 +1,4 @@
-"""Judge one measured case against its floor. Pure: figures in, judgement out."""
+"""Judges one measured case against its floor."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from peakgate.base.verdict import OVER_PEAK, Judgement, Verdict
 
-if TYPE_CHECKING:  # a supervisor does without numpy
+if TYPE_CHECKING:  # a supervisor does not import NumPy
     from peakgate.judge.metrics import Metrics
     from peakgate.measure.sampling import Samples
 
 UNCHECKED = "; result not checked, no reference is given"
-"""Ends the reason of a callable without a reference."""
+"""The end of the reason for a callable without a reference."""
 
 
 def judge(samples: Samples, metrics: Metrics | None, floor: float | None, disturbance: str | None = None) -> Judgement:
-    """Judge a case that gave the right result.
+    """Judge a case with a right result.
 
-    ``disturbance`` is what made the samples doubtful, None where nothing did.
-    ``metrics`` is None when too few samples ran undisturbed to take figures from. The reason is one line without
-    the case's name: the caller knows it. A transfer between host and device depends on the host and passes without a
-    floor. A fraction of peak over 1.02 is IMPOSSIBLE: the case claims work that it does not do.
+    ``disturbance`` is why the samples are doubtful, None if they are not. ``metrics`` is None if too few samples were
+    undisturbed. The reason is one line without the case id. A transfer between host and device, which depends on the
+    host, passes without a floor. A fraction of peak over 1.02 is IMPOSSIBLE: the case declares work that it does not
+    do.
     """
     if metrics is None:
         taken = len(samples.times_us) + samples.discarded
@@ -36,7 +36,7 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
         peak = "bytes may come from the L2, and no flops are given: no peak is claimed"
         if floor is not None:
             return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but {peak}")
-        return Judgement(Verdict.NO_FLOOR, f"{peak}, `peakgate ab` alone judges it")
+        return Judgement(Verdict.NO_FLOOR, f"{peak}, only `peakgate ab` judges it")
     if fraction is None:
         clock = f" ({samples.clock})" if samples.power_bound else ""
         return Judgement(Verdict.NO_FLOOR, f"right; speed not judged, no peak is claimed on this device{clock}")
@@ -45,7 +45,7 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
 
 
 def by_floor(peak_fraction: float, floor: float | None, how: str, *, transfer: bool = False) -> Judgement:
-    """Judge a fraction of peak; ``how`` it was measured ends the reason. A transfer between host and device passes."""
+    """Judge a fraction of peak; the reason ends with ``how`` it was measured. Without a floor a ``transfer`` passes."""
     if peak_fraction > OVER_PEAK:
         return Judgement(
             Verdict.IMPOSSIBLE,
@@ -60,6 +60,6 @@ def by_floor(peak_fraction: float, floor: float | None, how: str, *, transfer: b
 
 
 def held_to(peak_fraction: float, floor: float, how: str) -> Judgement:
-    """Compare a fraction of peak with a floor; ``how`` it was measured ends the reason."""
+    """Compare a fraction of peak with a floor; the reason ends with ``how`` it was measured."""
     verdict = Verdict.BELOW_FLOOR if peak_fraction < floor else Verdict.PASS
     return Judgement(verdict, f"{peak_fraction:.3g} of peak, floor {floor:.3g} ({how})")

@@ -1,14 +1,13 @@
-"""The size of what is summed into each element of an output, where a family does not give it: an estimate.
+"""Estimates the magnitude of the terms summed into each element of an output, if a family does not give it.
 
-A kernel that rounds its inputs' products and sums gives the exact result of slightly different inputs. So the reference
-is evaluated again on inputs that differ by a small random share, and an element's magnitude is how far it moves, per
-share: four standard deviations. Of ``sum(a * b)`` that is about ``4 * sqrt(sum((a * b)**2))``, which such a sum seldom
-exceeds, whatever cancels; of ``exp(x)`` ``4 * |x| * exp(x)``. Stochastic arithmetic (CESTAC) estimates rounding errors
-in the same way.
+By backward error analysis a kernel that rounds products and sums computes the exact result of slightly perturbed
+inputs. So the reference is evaluated again on randomly perturbed inputs, and an element's magnitude is four standard
+deviations of its change, relative to the perturbation. For ``sum(a * b)`` that is about
+``4 * sqrt(sum((a * b)**2))``, which the error of such a sum seldom exceeds even with cancellation; for ``exp(x)`` it is
+``4 * |x| * exp(x)``. Stochastic arithmetic (CESTAC) estimates rounding errors in the same way.
 
-Where that does not make an element right either, the reference is evaluated in float32: its own error there is that of
-a kernel which takes the same steps, whatever the element's neighbours are. Of ``1 - cos(x)`` near 0 it is all of the
-result.
+If an element is wrong by that bound too, the reference is evaluated in float32: its error there is that of a kernel
+with the same steps. For ``1 - cos(x)`` near 0 that error is as large as the result.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from peakgate.measure.data import random_bits
 from peakgate.spec.case import Array
 
 SHARE = 2.0**-20
-"""How far an input moves at most, relative to itself: small enough for the reference to be nearly linear, and far
-above float64's own rounding."""
+"""The largest relative perturbation of an input: small enough for the reference to be nearly linear, and far above
+float64's rounding."""
 
 _DEVIATIONS = 4.0
 _EVALUATIONS = 3
@@ -33,18 +32,18 @@ _NEIGHBOURS = 64
 _BOUND_BY_NEIGHBOURS = 2.0**-4
 _MOST_BY_NEIGHBOURS = 64.0
 _UNITS_BY_NEIGHBOURS = 8.0
-"""An element may hardly move by chance, or because the reference is steadier than a right kernel: ``1 + tanh(x)`` loses
-digits that ``1 - tanh(-x)`` in float64 still has. So neighbours in memory count too, by the root mean square of so
-many. They raise an element's bound to eight roundings of their own size, and its magnitude further only to a bound of
-1/16 of the element: a quiet row stays quiet among loud ones."""
+"""An element may change little by chance, or because the reference is better conditioned than a right kernel:
+``1 + tanh(x)`` loses digits that ``1 - tanh(-x)`` keeps. So the root mean square change of ``_NEIGHBOURS`` in memory
+counts too. It raises an element's bound to eight roundings of the neighbours' size, and further only up to 1/16 of the
+element, so that a row of small elements keeps small bounds next to rows of large ones."""
 
 _ROUNDED_EVALUATIONS, _ROUNDINGS = 5, 4.0
-"""The largest error of so many evaluations in float32, times this factor, is allowed: one may be exact by chance."""
+"""The largest error of this many evaluations in float32, times this factor, is allowed: one may be exact by chance."""
 
 _FAR_SMALLER = 2.0**-40
 
 _SHARES_RMS = math.sqrt(7 / 12)
-"""Of shares between a half and all of ``SHARE``, so that no input stays where it is."""
+"""The root mean square of ``shares``, whose magnitudes are uniform in [1/2, 1) so that every input changes."""
 
 _WIDE, _NARROW = {"f": "float64", "c": "complex128"}, {"f": "float32", "c": "complex64"}
 _UNIT_OF_FLOAT32 = 2.0**-24
@@ -67,11 +66,10 @@ def estimated(
     values: Sequence[Array],
     rounded: Sequence[Rounded],
 ) -> list[Array | None]:
-    """The magnitudes of the outputs ``values`` that ``reference`` gives for ``inputs``, which are in float64.
+    """The magnitudes of the outputs ``values`` of ``reference`` for ``inputs`` in float64.
 
-    ``rounded`` says how each output rounds. Integer inputs stay as they are. The root mean square of an element's row
-    stands in where no input rounds, or the reference does not take other values: it raises an error, or gives other
-    shapes.
+    ``rounded`` is how each output rounds. Integer inputs are not perturbed. If no input can be perturbed, or the
+    reference fails on perturbed inputs, the root mean square of an element's row is used instead.
     """
 
     def moved(seed: int) -> Sequence[Array]:
@@ -91,16 +89,16 @@ def with_rounding(
     *,
     redrawn: Callable[[int], Sequence[Array]],
 ) -> list[Array | None]:
-    """The ``known`` magnitudes, raised to the error of the reference in float32 on inputs that move a little.
+    """The ``known`` magnitudes, raised to the error of the reference in float32 on perturbed inputs.
 
-    An output of few elements has no neighbours: one rounding of its elements for other inputs, ``redrawn(seed)``,
-    counts as such an error. Of an output in float64 it is the error times the ratio of the two types' roundoffs.
-    Infinite where only the reference in float32 overflows: a kernel that takes its steps has no number there. NaN where
-    the reference does in float64, and would not for far smaller inputs, as ``1 / 0`` would: there nothing is known.
-    Magnitudes stay as they are where the reference raises an error.
+    An output of few elements has no neighbours: for it one rounding of its elements for other inputs,
+    ``redrawn(seed)``, counts as such an error. For a float64 output the error is scaled by the ratio of the roundoffs.
+    A magnitude is infinite if only the float32 reference overflows: a kernel with the same steps overflows too. It is
+    NaN if the float64 reference overflows but would not for far smaller inputs (unlike ``1 / 0``): the element is then
+    not judged. Magnitudes are unchanged if the reference raises an error.
     """
     errors: list[Any] = [0.0] * len(known)
-    unknown = [xp.zeros((), "bool")] * len(known)  # CuPy takes no truth value of Python's for a condition
+    unknown = [xp.zeros((), "bool")] * len(known)  # CuPy does not accept a Python bool as a condition
     few = [value is not None and value.size < _NEIGHBOURS for value in known]
     for evaluation in range(_ROUNDED_EVALUATIONS):
         moved = [_moved(xp, array, _SEED * evaluation + at) for at, array in enumerate(inputs)]
@@ -139,9 +137,9 @@ def by_evaluations(
     moved: Callable[[int], Sequence[Array]],
     share: float,
 ) -> list[Array | None]:
-    """The magnitudes of ``values``, given what they become where every input moves by up to ``share``, by seed.
+    """The magnitudes of ``values``; ``moved(seed)`` returns them for inputs perturbed by up to ``share``.
 
-    Where ``moved`` raises an error, since no input can be moved or the reference takes no others, `of_row` stands in.
+    If ``moved`` raises an error (no input can be perturbed, or the reference fails), ``of_row`` is used instead.
     """
     squares: list[Any] = [0.0] * len(values)
     for evaluation in range(_EVALUATIONS):
@@ -180,7 +178,7 @@ def shares(xp: Any, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def of_row(xp: Any, value: Array) -> Array | None:
-    """The root mean square of each element's row, or of 1024 elements beside it; None for one that does not round."""
+    """The root mean square of each element's row, or of 1024 neighbours; None for integers and empty arrays."""
     if value.dtype.kind not in "fc" or not value.size:
         return None
     with np.errstate(all="ignore"):
@@ -189,7 +187,7 @@ def of_row(xp: Any, value: Array) -> Array | None:
 
 
 def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded) -> Array | None:
-    """Magnitudes from what each element moves, and its neighbours do."""
+    """Magnitudes from the changes ``moves`` of each element and of its neighbours."""
     if not rounded.tolerance:
         return None
     own = xp.fmax(xp.where(xp.isfinite(moves), moves, 0.0), sizes)
@@ -200,10 +198,10 @@ def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded) -> A
 
 
 def _neighbours(xp: Any, values: Array, width: int) -> Array:
-    """The mean of each ``width`` elements in memory order, for each of them; what is not finite counts as zero."""
+    """For each element the mean of its group of ``width`` in memory order; non-finite values count as zero."""
     flat = xp.where(xp.isfinite(values), values, 0.0).reshape(-1)
     width = min(width, flat.size)
     whole = flat.size // width * width
-    means = flat[:whole].reshape(-1, width) @ xp.full(width, 1 / width)  # CuPy compiles a reduction for seconds
+    means = flat[:whole].reshape(-1, width) @ xp.full(width, 1 / width)  # CuPy would compile a reduction for seconds
     shared = xp.repeat(means, width)
     return shared if whole == flat.size else xp.concatenate([shared, xp.full(flat.size - whole, flat[-width:].mean())])

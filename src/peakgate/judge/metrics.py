@@ -1,4 +1,4 @@
-"""From samples to figures of merit, beside the GPU's peaks and what the run measured as its best."""
+"""Figures of merit from samples: rates, fraction of the GPU's peak, fraction of the run's measured roofs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 class Metrics:
     """Figures of one case in one run, from the median sample.
 
-    ``peak_fraction`` is the least time the GPU's theoretical peak allows over the time taken, by the peak that
-    binds; None where no peak is claimed (the emulator, an unknown architecture). ``roof_fraction`` compares with
-    what the same run measured as the GPU's best.
+    ``peak_fraction`` is the least time at the theoretical peak over the measured time, by the ``bound`` that limits;
+    None without a known peak (the emulator, an unknown architecture). ``roof_fraction`` is the rate over the roof that
+    the same run measured.
     """
 
     time_us: float
@@ -31,7 +31,7 @@ class Metrics:
 
 
 def metrics(case: Case, samples: Samples, peaks: Peaks | None, roofs: Mapping[str, float]) -> Metrics:
-    """Work over median time, set beside the GPU's peaks and this run's roofs.
+    """Work over median time, compared with the GPU's peaks and this run's roofs.
 
     ``roofs`` maps a roof's name (``copy_1GiB``: GB/s; ``fma``, ``bf16``: TFLOP/s) to its measured rate.
     """
@@ -50,9 +50,9 @@ def metrics(case: Case, samples: Samples, peaks: Peaks | None, roofs: Mapping[st
 
 
 def matching_roof(case: Case, roofs: Mapping[str, float]) -> str | None:
-    """The roof to compare with: of the case's kind, and for memory roofs of the buffer size nearest to the case's.
+    """The roof to compare with: of the case's kind, and for memory roofs of the nearest buffer size.
 
-    Bandwidth grows with the size, so a 256 MiB transpose is compared with the 256 MiB copy, not the 4 GiB one.
+    Bandwidth depends on the size: a 256 MiB transpose is compared with the 256 MiB copy, not the 4 GiB one.
     """
     candidates = {name: _size_bytes(name) for name in roofs if name.split("_")[0] == case.roof}
     if not candidates:

@@ -1,9 +1,8 @@
-"""Whether CUDA takes a launch, how many blocks fit on one SM and which limit stops the next one; needs no GPU.
+"""Whether CUDA accepts a launch, how many blocks fit on one SM, and which limit stops the next one; without a GPU.
 
 The limits per compute capability are those of the CUDA C++ Programming Guide, table "Technical Specifications per
-Compute Capability"; the allocation rules (granularity of registers and shared memory, four register partitions a SM)
-are those by which the driver answers ``cuOccupancyMaxActiveBlocksPerMultiprocessor``, with the largest shared-memory
-carve-out.
+Compute Capability". The allocation rules (granularity of registers and shared memory, four register partitions per SM)
+reproduce ``cuOccupancyMaxActiveBlocksPerMultiprocessor`` with the largest shared-memory carveout.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ GRID_MAX = (2**31 - 1, 65535, 65535)
 BLOCK_MAX = (1024, 1024, 64)
 REGISTERS_PER_THREAD_MAX = 255
 REGISTER_UNIT = 256
-"""Registers are handed to a warp in multiples of this."""
+"""Registers are allocated to a warp in multiples of this."""
 
 SM_PARTITIONS = 4
 REGISTERS_PER_PARTITION = 16 * KIB
-"""A warp lives in one of four partitions of the SM and takes its registers from that partition alone. All registers of
-an SM may belong to one block."""
+"""A warp resides in one of four partitions of the SM and uses registers of that partition only. One block may use all
+registers of an SM."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmLimits:
     """The limits of one SM of a compute capability.
 
-    ``shared_per_block_bytes`` is the most a block may ask for after opting in, ``shared_unit_bytes`` the granularity
-    of its allocation and ``shared_reserved_bytes`` what the system takes of each block's allocation.
+    ``shared_per_block_bytes`` is the opt-in maximum per block, ``shared_unit_bytes`` the granularity of allocation,
+    ``shared_reserved_bytes`` the system's reservation per block.
     """
 
     fp32_lanes_per_sm: int
@@ -78,11 +77,11 @@ LIMITS: dict[Capability, SmLimits] = {
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How full a kernel keeps one SM.
+    """The occupancy of one SM by a kernel.
 
-    ``fraction`` is resident warps over the warps the SM could hold, 0 to 1. ``limiters`` names every limit that
-    allows no further block, out of "warps", "blocks", "registers" and "shared". With ``blocks_per_sm`` 0 the launch
-    is impossible and the limiters say why.
+    ``fraction`` is resident warps over the most resident warps, 0 to 1. ``limiters`` are the limits that allow no
+    further block, out of "warps", "blocks", "registers" and "shared". With ``blocks_per_sm`` 0 the launch is impossible
+    because of them.
     """
 
     blocks_per_sm: int
@@ -93,7 +92,7 @@ class Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class BlockProposal:
-    """The block size that fills a SM best; ``shared_bytes`` is the dynamic shared memory it comes with."""
+    """The block size with the highest occupancy, and its dynamic shared memory ``shared_bytes``."""
 
     threads_per_block: int
     shared_bytes: int
@@ -101,7 +100,7 @@ class BlockProposal:
 
 
 def limits_of(capability: Capability) -> SmLimits:
-    """The limits of a compute capability; PeakgateError names the known ones if it is not among them."""
+    """The limits of a compute capability; raises PeakgateError for an unknown one."""
     try:
         return LIMITS[capability]
     except KeyError:
@@ -121,11 +120,11 @@ def occupancy(
     static_shared: int = 0,
     dynamic_shared: int = 0,
 ) -> Occupancy:
-    """Blocks of this shape that fit on one SM.
+    """The occupancy of one SM by blocks of this shape.
 
-    ``registers`` are per thread, ``static_shared`` and ``dynamic_shared`` bytes per block. Shared memory above the
-    48 KiB default counts as opted in. A block no SM can hold gives 0 blocks; negative figures, or a block without
-    threads, raise PeakgateError.
+    ``registers`` are per thread, ``static_shared`` and ``dynamic_shared`` bytes per block; above the 48 KiB default
+    the kernel is assumed to opt in. A block that does not fit on an SM gives 0 blocks. Raises PeakgateError for
+    negative figures or a block without threads.
     """
     limits = limits_of(capability)
     if threads_per_block < 1 or min(registers, static_shared, dynamic_shared) < 0:
@@ -145,7 +144,7 @@ def occupancy(
         enough = registers <= REGISTERS_PER_THREAD_MAX
         fit["registers"] = warps_per_partition * SM_PARTITIONS // warps if enough else 0
     if static_shared + dynamic_shared:
-        # None where a block asks for more than it may: with what is reserved, a block may have all that an SM has.
+        # 0 if a block requests more than allowed: with the reservation, one block may use all of an SM.
         shared = static_shared + dynamic_shared + limits.shared_reserved_bytes
         fit["shared"] = limits.shared_per_sm_bytes // _round_up(shared, limits.shared_unit_bytes)
     blocks = min(fit.values())
@@ -164,12 +163,11 @@ def max_potential_block_size(
     dynamic_shared: SharedBytes = 0,
     block_limit: int = THREADS_PER_BLOCK_MAX,
 ) -> BlockProposal:
-    """The block size that keeps most threads on a SM, as cuOccupancyMaxPotentialBlockSize chooses it.
+    """The block size with most resident threads per SM, as ``cuOccupancyMaxPotentialBlockSize`` chooses it.
 
-    Sizes are tried from the largest down in whole warps, and the first with strictly more threads per SM is kept: of
-    equals the largest wins. ``dynamic_shared`` may depend on the block size, for kernels whose shared memory grows
-    with their threads. ``block_limit`` is the kernel's own maximum (``__launch_bounds__``). A kernel no block size
-    can launch raises PeakgateError.
+    Sizes are multiples of a warp, and of equal ones the largest is chosen. ``dynamic_shared`` may be a function of the
+    block size. ``block_limit`` is the kernel's own maximum (``__launch_bounds__``). Raises PeakgateError if no block
+    size can be launched.
     """
     best: BlockProposal | None = None
     limit = min(block_limit, THREADS_PER_BLOCK_MAX)
@@ -197,11 +195,11 @@ def launch_refusal(
     static_shared_bytes: int = 0,
     bound: int | None = None,
 ) -> str | None:
-    """Why a GPU of this compute capability refuses a launch; None where it takes it.
+    """Why a GPU of this compute capability refuses a launch; None if it accepts it.
 
-    ``registers`` per thread, ``static_shared_bytes`` per block and ``bound``, the most threads that the kernel's
-    ``__launch_bounds__`` allow, are the compiler's; without them only the launch itself is judged. PeakgateError for a
-    capability that is not in the table.
+    ``registers`` per thread, ``static_shared_bytes`` per block and ``bound``, the threads allowed by
+    ``__launch_bounds__``, come from the compiler; without them only the launch shape is checked. Raises PeakgateError
+    for an unknown capability.
     """
     threads = launch.threads_per_block
     for name, extents, most in (("grid", launch.grid, GRID_MAX), ("block", launch.block, BLOCK_MAX)):

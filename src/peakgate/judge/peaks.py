@@ -1,7 +1,7 @@
-"""Peaks of a GPU by its own attributes: memory, the host link, NVLinks, FP32 and the tensor cores by type.
+"""Theoretical peaks of a GPU from its attributes: memory, host link, NVLink, FP32, and tensor cores by type.
 
-One clock for all: the highest that the SMs have. NVIDIA's data sheets give tensor cores at a lower one: 989 TFLOP/s of
-an H200 in bf16 are at 1830 MHz, at its highest, 1980 MHz, they are 1070.
+All are at the highest SM clock. NVIDIA's data sheets give tensor cores at a lower one: the 989 TFLOP/s of an H200 in
+bf16 are at 1830 MHz; at its highest clock, 1980 MHz, they are 1070.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ TENSOR_OPERATIONS: Mapping[Capability, Mapping[str, int]] = {
     (10, 0): {"tf32": 4096, "bf16": 8192, "fp16": 8192, "fp8": 16384, "int8": 16384},
     (12, 0): {"int8": 2048},
 }
-"""Dense operations per SM and clock by type, a multiply-add counted as two, floats summed in float32.
+"""Dense operations per SM and clock by type; a multiply-add counts as two, floats are accumulated in float32.
 
-A type is absent where the capability has no such instructions, or does not settle it: GeForce of 7.5, 8.6, 8.9 and 12.0
-sum floats in float32 at half the rate of the other products. From the tables of NVIDIA's whitepapers, TFLOP/s over SMs
+A type is absent if the capability has no such instructions or does not determine the rate: GeForce products of 7.5,
+8.6, 8.9 and 12.0 accumulate in float32 at half the rate of other products. From NVIDIA's whitepapers, TFLOP/s over SMs
 and boost clock:
 
 - 7.5 "NVIDIA Turing GPU Architecture": T4, 130 TOP/s int8 / 40 SM / 1.59 GHz = 2048.
@@ -50,11 +50,10 @@ and boost clock:
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Theoretical peaks: memory in GB/s (1e9 bytes), FP32 in TFLOP/s; ``derivation`` shows the sums.
+    """Theoretical peaks: memory in GB/s (1e9 bytes), FP32 in TFLOP/s; ``derivation`` shows the calculation.
 
-    ``link_gbs`` is one direction of the host link, ``nvlink_gbs`` of all active NVLinks together; None when the driver
-    does not report it. ``tensor_tflops`` is by type, of those that are known of this GPU; int8 operations count as the
-    others do.
+    ``link_gbs`` is one direction of the host link, ``nvlink_gbs`` one direction of all active NVLinks; None if the
+    driver does not report it. ``tensor_tflops`` is by type, for the known ones; int8 operations count as flops.
     """
 
     memory_gbs: float
@@ -65,9 +64,9 @@ class Peaks:
     nvlink_gbs: float | None = None
 
     def arithmetic_tflops(self, case: Case) -> float | None:
-        """The peak of a case's operations; None where it is given for a type whose peak is not known.
+        """The peak of a case's operations; None if the case declares a type whose peak is unknown.
 
-        A type that only its inputs suggest, and whose peak is not known, leaves FP32's.
+        If the type follows from its inputs and its peak is unknown, the peak is that of FP32.
         """
         if case.work.peak_tflops:
             return case.work.peak_tflops
@@ -75,11 +74,10 @@ class Peaks:
         return known.get(case.math, None if case.work.math else self.fp32_tflops)
 
     def least_time_us(self, case: Case) -> tuple[float, Bottleneck] | None:
-        """The shortest time a case's work can take and the peak that sets it (the roofline model).
+        """The least time of a case's work in µs, and the peak that determines it (the roofline model).
 
-        A case whose roof is a link, to the host or between GPUs, is bound by that alone. Bytes of a repeated launch may
-        come from the L2, of which no peak is known: operations alone bind it. None when the rate that it needs is
-        unknown.
+        A case whose roof is a link, to the host or between GPUs, is bound by that link. Bytes of a repeated launch may
+        come from the L2, whose peak is unknown: only operations bind it. None if the needed peak is unknown.
         """
         work = case.work
         if case.roof == "link":
@@ -104,11 +102,11 @@ def theoretical_peaks(
     link_gbs: float | None = None,
     nvlinks_mbs: Sequence[int] = (),
 ) -> Peaks | None:
-    """Derive the peaks from device attributes; None when the architecture is not in the table.
+    """Derive the peaks from device attributes; None for an unknown architecture.
 
-    Memory: clock x 2 (double data rate) x bus width / 8. FP32: multiprocessors x lanes x 2 (a fused multiply-add
-    counts two) x the highest SM clock. Tensor cores: multiprocessors x TENSOR_OPERATIONS x that clock. NVLinks: the sum
-    of their line rates, ``nvlinks_mbs``, one direction in MB/s each.
+    Memory: clock x 2 (double data rate) x bus width / 8. FP32: SMs x lanes x 2 (an FMA counts as two) x the highest SM
+    clock. Tensor cores: SMs x TENSOR_OPERATIONS x that clock. NVLink: the sum of the line rates ``nvlinks_mbs``, MB/s
+    in one direction each.
     """
     limits = LIMITS.get(capability)
     if limits is None:
@@ -131,6 +129,6 @@ def theoretical_peaks(
 
 
 def pcie_gbs(generation: int, lanes: int) -> float | None:
-    """One direction of the link in GB/s; None for a generation the table does not have."""
+    """One direction of a PCI Express link in GB/s; None for an unknown generation."""
     rate = PCIE_GBS_PER_LANE.get(generation)
     return None if rate is None else rate * lanes

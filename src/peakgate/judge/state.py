@@ -1,25 +1,24 @@
-"""Whether a case was timed in the state that it declares. Pure."""
+"""Whether a case was timed in the state that it declares."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MATTERS = 0.03
-"""Where memory transfers all that a launch uses in less than this share of its time, an L2 that holds it cannot be seen
-in the time, and does not matter to it."""
+"""If memory can transfer all data of a launch in less than this share of its time, hits in the L2 hardly change the
+time."""
 
 SAVED = 0.25
-"""A launch that finds its data in the L2 saves at least this share of the time in which memory transfers them: the rest
-may have been hidden behind other work."""
+"""A launch with its data in the L2 saves at least this share of their transfer time, which may overlap other work."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateReading:
-    """What a run saw of a repeated launch.
+    """What a run measured of a repeated launch.
 
-    ``first_us`` is its median right after a flush, ``rest_us`` after launches like it. ``footprint_bytes`` are what one
-    launch can be seen to use, ``l2_bytes`` the GPU's L2, ``memory_gbs`` the peak of its memory, None if it is unknown.
-    ``nodes`` are those of the captured graph of ``launches``, None where they could not be counted.
+    ``first_us`` is its median right after a flush, ``rest_us`` after equal launches. ``footprint_bytes`` is the size of
+    the launch's visible arrays, ``l2_bytes`` that of the L2, ``memory_gbs`` the peak of memory, None if unknown.
+    ``nodes`` is the number of nodes of the captured graph of ``launches``, None if unknown.
     """
 
     first_us: float
@@ -32,10 +31,10 @@ class StateReading:
 
 
 def doubt_of(state: str, seen: StateReading) -> str | None:
-    """Why the samples do not show the state; None where they do.
+    """Why the samples were not taken in the declared state; None if they were.
 
-    A graph has at least one node for each launch. A warm launch finds all that it uses in the L2, and is faster for it
-    than one right after a flush.
+    A graph has at least one node per launch. A warm launch has all its data in the L2, and so is faster than right
+    after a flush.
     """
     unshown = _not_in_a_graph(seen) if state == "graph" else _not_warm(seen)
     return None if unshown is None else f"state {state} not shown: {unshown}"

@@ -1,13 +1,13 @@
-"""Defects of kernels beside those that a project accepts: ``waivers.toml`` in its baselines.
+"""Waivers: the defects and surviving mutants that a project accepts, in ``waivers.toml`` in its baselines.
 
 ::
 
-    [[defect]]                       # of check, or of a tool of sanitize
+    [[defect]]                       # found by check or by a tool of sanitize
     command = "check"                # or memcheck, racecheck, initcheck, synccheck
     kernel = "norms.softmax"
     kind = "shared race"
-    file = "softmax.cu"              # absent where the defect has no place in a file
-    line = "parts[thread] = sum;"    # its text without indentation; of sanitize the instruction
+    file = "softmax.cu"              # absent if the defect has no place in a file
+    line = "parts[thread] = sum;"    # its text without indentation; the instruction for sanitize
     reason = "both threads write the same value"
     expires = 2026-12-31             # the last day
 
@@ -15,11 +15,11 @@
     file = "norms/softmax.cu"
     line = "__syncthreads();"
     change = "without __syncthreads()"
-    occurrence = 2                   # where the file has several that read the same
+    occurrence = 2                   # if several mutants of the file have the same text
     reason = "a thread reads what it wrote itself"
 
-The commands print the entry to fill in. Strict both ways: what is not listed fails, and so does an entry that matches
-nothing any more or whose last day has passed.
+The commands print the entry to fill in. A defect that is not listed fails; so does an entry that matches nothing any
+more, or whose last day has passed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from peakgate.base.report import Row
 WAIVERS_FILE = "waivers.toml"
 
 SurvivorKey = tuple[str, str, str, int]
-"""File under kernels/, text of the line, the change, and which of the changes that read the same."""
+"""File under kernels/, text of the line, the change, and the number among changes with the same text."""
 
 
 class DefectKey(NamedTuple):
-    """One defect as its entry names it; ``file`` and ``line`` are empty where it has no place."""
+    """The key of a defect's entry; ``file`` and ``line`` are empty if it has no place in a file."""
 
     command: str
     kernel: str
@@ -59,7 +59,7 @@ class DefectKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """Why a defect is accepted, and the last day on which it is."""
+    """Why a defect is accepted, and the last day of the waiver."""
 
     reason: str
     expires: date
@@ -111,7 +111,7 @@ class Waivers:
 
 
 def read(path: Path) -> Waivers:
-    """A project's entries, none where there is no file; PeakgateError names the entry and the key that is wrong."""
+    """A project's entries, none without a file; raises PeakgateError with the wrong entry and key."""
     remedy = "correct the entry; the commands print one to fill in"
     found = records.read(path, WaiversFile, remedy, absent=WaiversFile())
     keys: Mapping[str, list[Any]] = {
@@ -137,24 +137,24 @@ def listed_under(how: str, entries: Sequence[str]) -> str:
 
 
 def entry(key: DefectKey) -> str:
-    """A defect as an entry whose reason and last day are still to be found."""
+    """The entry for a defect, with an empty reason and last day."""
     texts = {name: text for name, text in key._asdict().items() if text}
     lines = (f"{name} = {quoted(text)}" for name, text in texts.items())
     return "\n".join(["[[defect]]", *lines, 'reason = ""', 'expires = ""'])
 
 
 def quoted(text: str) -> str:
-    """A text as TOML writes it."""
+    """A text as a TOML string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """One thing that is wrong with a kernel, at one place, however often it was seen.
+    """One defect of a kernel at one place, found ``count`` times.
 
-    ``where`` is the case, or the tool and the kernel, that its line begins with; ``what`` the complaint with its place
-    in the file. ``facts`` are its fields in the JSON document. A ``warning`` is reported and never fails.
+    ``where`` is the case, or the tool and kernel, at the start of its line; ``what`` the complaint with its place in
+    the file. ``facts`` are its fields in the JSON document. A ``warning`` is reported and never fails.
     """
 
     key: DefectKey
@@ -167,7 +167,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class DefectRuling:
-    """The defects that nothing accepts today, those that a waiver accepts, and what is wrong with the waivers."""
+    """The defects without a valid waiver (``left``), the waived ones, and complaints about waivers."""
 
     left: tuple[Defect, ...]
     waived: tuple[tuple[Defect, Waiver], ...]
@@ -175,7 +175,7 @@ class DefectRuling:
 
     @property
     def failing(self) -> bool:
-        """Whether a defect is left, or a waiver is wrong."""
+        """Whether a defect is left, or there is a complaint about a waiver."""
         return bool(self.complaints) or any(not each.warning for each in self.left)
 
     def rows(self) -> list[Row]:
@@ -187,7 +187,7 @@ class DefectRuling:
         return [*(Row(each.where, reason=each.what) for each in self.left), *accepted]
 
     def fields(self, belongs: Callable[[DefectKey], bool]) -> dict[str, Any]:
-        """Those of one kernel or tool, as the JSON document has them."""
+        """The defects of one kernel or tool, for the JSON document."""
         return {
             "defects": [dict(each.facts) for each in self.left if belongs(each.key)],
             "waived": [
@@ -198,7 +198,7 @@ class DefectRuling:
         }
 
     def offer(self, accepted: Mapping[DefectKey, Waiver], file: Path) -> str:
-        """How to accept the defects that are left: what to do, then an entry for each; empty where there is none."""
+        """Instructions and an entry to accept each defect that is left; empty if there is none."""
         keys = dict.fromkeys(each.key for each in self.left if not each.warning and each.key not in accepted)
         how = f"to accept a defect, copy its entry to {file} and fill in `reason` and `expires`, e.g. 2026-12-31:"
         return listed_under(how, list(map(entry, keys)))
@@ -207,9 +207,9 @@ class DefectRuling:
 def rule(
     found: Sequence[Defect], accepted: Mapping[DefectKey, Waiver], looked_at: Callable[[DefectKey], bool], today: date
 ) -> DefectRuling:
-    """Set apart what is accepted today; a complaint for each entry that has expired or matches nothing.
+    """Separate waived defects from others, with a complaint for each entry that has expired or matches nothing.
 
-    ``looked_at``: whether the command would have found an entry's defect.
+    ``looked_at``: whether the command checked the kernel of an entry, so that it would have found the defect.
     """
     left: list[Defect] = []
     waived: list[tuple[Defect, Waiver]] = []
@@ -228,6 +228,6 @@ def rule(
             wrong.append(f"{WAIVERS_FILE}: {key}: accepted, but the defect no longer occurs; delete the entry")
         elif today > waiver.expires:
             wrong.append(
-                f"{WAIVERS_FILE}: {key}: was accepted until {waiver.expires}; mend it, or give it another last day"
+                f"{WAIVERS_FILE}: {key}: was accepted until {waiver.expires}; fix it, or give it another last day"
             )
     return DefectRuling(tuple(left), tuple(waived), tuple(wrong))

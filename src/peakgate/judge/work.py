@@ -1,18 +1,17 @@
-"""Whether a case declares the work that hardware counters saw. Pure; a note beside the verdict, and none itself.
+"""Compares the work that a case declares with hardware counters; a difference is a note and never a verdict.
 
-Every byte of a launch passes the L2. What of it memory must move depends on the state in which the case is timed:
+Every byte of a launch passes through the L2. How much of it DRAM must move depends on the state of the case:
 
-- **cold**: every byte that is read comes from device memory. What is written reaches it too, but up to an L2 full of it
-  after the end of the launch, where no counter sees it. So a launch moved at least what DRAM counted, and at most the
-  stores besides that the L2 can hold.
-- **warm** and **graph**: the data may be in the L2, and what DRAM counted says nothing about the least that must move.
-  A launch moved at most what passed between the SMs and the L2.
+- **cold**: every byte that is read comes from DRAM. Stores reach it too, but up to the size of the L2 only after the
+  end of the launch, where no counter sees them. So a launch moved at least what DRAM counted, and at most also the
+  stores that the L2 can hold.
+- **warm** and **graph**: the data may be in the L2, so the DRAM counters give no lower limit. A launch moved at most
+  the traffic between SMs and L2.
 
-Operations on halves are known as far as the compiler moves and converts nothing by such instructions: what was executed
-lies between none of them and all.
+Half-precision instructions may also be moves and conversions: the number of operations is between none of them and all.
 
-A declaration is noted that is more than twice the most, or less than half of the least; of bytes the latter not for a
-launch of several kernels, since the profiler flushes the L2 before each and DRAM moves what one leaves for the next.
+A declaration of more than twice the upper limit or less than half of the lower limit is noted. The lower limit of bytes
+does not apply to a launch of several kernels: the profiler flushes the L2 before each, so DRAM moves intermediate data.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 FACTOR = 2.0
-"""A declaration within this factor of what was counted is not noted."""
+"""A declaration within this factor of the counted work is not noted."""
 
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class CountedWork(Protocol):
-    """What one launch did, by hardware counters, as the run file's ``CaseCounters`` has it; None is unknown."""
+    """The work of one launch by hardware counters, a part of the run file's ``CaseCounters``; None if unknown."""
 
     @property
     def launched_kernels(self) -> float: ...
@@ -49,9 +48,9 @@ class CountedWork(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkNote:
-    """Work of a case that is declared otherwise than it was counted: ``work`` is ``bytes`` or ``flops``.
+    """Declared work of a case that differs from the counted work; ``work`` is ``bytes`` or ``flops``.
 
-    ``counter`` says what counted: ``DRAM``, ``DRAM and stores in the L2``, ``the L2`` or ``the kernels``.
+    ``counter`` is the source: ``DRAM``, ``DRAM and stores in the L2``, ``the L2`` or ``the kernels``.
     """
 
     case: str
@@ -78,9 +77,9 @@ def work_notes(
     declared_flops: float | None,
     l2_bytes: float | None,
 ) -> Iterator[WorkNote]:
-    """What is declared otherwise than it was counted; nothing of work that is not declared, or not counted.
+    """Notes on declared work that differs from counted work; none for work that is not declared or not counted.
 
-    ``state`` is the case's, ``l2_bytes`` the size of the GPU's L2, None where it is unknown.
+    ``state`` is the case's, ``l2_bytes`` the size of the GPU's L2, None if unknown.
     """
     read, written = counted.dram_read_bytes, counted.dram_written_bytes
     asked, stored = counted.l2_read_bytes, counted.l2_written_bytes

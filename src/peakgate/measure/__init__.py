@@ -1,1 +1,1 @@
-"""When sampling stops and what buffers hold: sizes, placement, drawn data and patterns. No device."""
+"""When sampling stops, and buffer contents: placement, random data, patterns. No device."""

@@ -1,12 +1,12 @@
-"""Input data, random enough to betray a wrong index and the same on every device, and where in memory arrays are.
+"""Random input data, equal on every device, and random placement of arrays in memory.
 
-A value depends on its position and the seed alone (a counter-based generator), so the emulator and the GPU start
-from equal bits without copying anything between machines. One element in 16 is special: equal to its neighbour, zero,
-or a limit of its type, so that ties and limits are met at every size.
+A value depends on its position and the seed only (a counter-based generator), so emulator and GPU generate equal bits.
+One element in 16 is special, so that ties and limits occur at every size: it equals its neighbour, or is zero or a
+limit of its type.
 
-How a kernel's arrays fall on channels and cache slices makes up to several percent of its time (measured:
-docs/explanation/decisions.md). One placement a process makes that luck part of the result, and a commit that
-allocates one array more or less moves every array behind it. New offsets for every batch of samples average it out.
+The placement of arrays on memory channels and cache slices changes a kernel's time by up to several percent (see
+docs/explanation/decisions.md). With one placement per process that would be part of the result, and a commit that
+allocates one array more or less shifts all later ones. New offsets for every batch of samples average it out.
 """
 
 from __future__ import annotations
@@ -28,25 +28,24 @@ PAGE_BYTES = 2 << 20
 """CUDA maps device memory in pages of this size, and begins an allocation at least as large on one."""
 
 SMALL_ALIGNMENT_BYTES = 512
-"""A smaller array begins where CuPy's pool would begin it."""
+"""A smaller array has the alignment of CuPy's pool."""
 
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
-"""The type of the two parts of a complex number."""
+"""The type of the parts of a complex number."""
 
 COPIED_BELOW, SPECIAL_BELOW = 8, 16
-"""Of 256 equally likely bytes, one for each element of 16 bits and more, those that make it equal to its neighbour,
-and those that make it one of the ``specials`` of its type."""
+"""An element of 16 bits or more gets a uniform byte: below the first number the element equals its neighbour, below the
+second it is one of the ``specials`` of its type."""
 
 RandomArray = Callable[[tuple[int, ...], str, int], Array]
 """``random_array`` of one array module."""
 
 
 def input_array(xp: Any, buffer: Buffer, seed: int, random: RandomArray | None = None) -> Array:
-    """The input that a buffer describes, as it is stored (``spec.dtypes``), in module ``xp``, the same everywhere.
+    """The input that a buffer describes, as stored elements (``spec.dtypes``), equal on every device.
 
-    ``random(shape, dtype, seed)`` is a quicker way to the elements of ``random_array``.
-    PeakgateError when a function of the family, or a saved array, gives another shape, or values that the type does
-    not hold.
+    ``random(shape, dtype, seed)`` is a faster implementation of ``random_array``. Raises PeakgateError if a function
+    of the family or a saved array has another shape, or values outside the type.
     """
     data, dtype = buffer.data, buffer.dtype
     random = random or partial(random_array, xp)
@@ -84,17 +83,17 @@ def inputs_of(xp: Any, case: Case) -> list[Array]:
 
 
 def saved_array(path: Path, shape: Sequence[int], dtype: str) -> np.ndarray[Any, Any]:
-    """The values of an array that numpy.save wrote for elements of this shape and type.
+    """The values of an array saved by numpy.save for elements of this shape and type.
 
-    PeakgateError names the file where it is none of this shape and kind of type.
+    Raises PeakgateError with the file if shape or kind of type differ.
     """
     try:
         saved = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        said = " ".join(str(error).split())
-        again = f"write it again, as {dtypes.value_type(dtype)} say"
+        reason = " ".join(str(error).split())
+        again = f"write it again, as {dtypes.value_type(dtype)} for example"
         raise PeakgateError(
-            f"{path}: expected an array in numpy.save's format ({said}); {again}", Code.MALFORMED
+            f"{path}: expected an array in numpy.save's format ({reason}); {again}", Code.MALFORMED
         ) from None
     if not isinstance(saved, np.ndarray):
         raise PeakgateError(f"{path}: holds several arrays, expected one; write it with numpy.save", Code.MALFORMED)
@@ -103,7 +102,7 @@ def saved_array(path: Path, shape: Sequence[int], dtype: str) -> np.ndarray[Any,
 
 
 def _values(xp: Any, given: Array, wanted: tuple[tuple[int, ...], str], by: str) -> Array:
-    """The values of an array given for elements of the ``wanted`` shape and type, before they are rounded to it."""
+    """The values of an array for elements of the ``wanted`` shape and type, before rounding to it."""
     shape, dtype = wanted
     values = dtypes.read(xp, given, shape, dtype)
     if values.shape != shape or not np.can_cast(values.dtype, dtypes.value_type(dtype), "same_kind"):
@@ -112,7 +111,7 @@ def _values(xp: Any, given: Array, wanted: tuple[tuple[int, ...], str], by: str)
 
 
 def _refuse_outside(dtype: str, low: float, high: float) -> None:
-    """PeakgateError for numbers beyond those of the type."""
+    """Raise PeakgateError for numbers outside the range of the type."""
     held = dtypes.limits(dtype)
     if held.kind != "complex" and (high > held.largest or low < held.lowest):
         raise PeakgateError(
@@ -122,7 +121,7 @@ def _refuse_outside(dtype: str, low: float, high: float) -> None:
 
 
 def _between(xp: Any, buffer: Buffer, seed: int, random: RandomArray, ends: tuple[float, float]) -> Array:
-    """Random values from the first of two numbers up to but not including the second."""
+    """Random values in [low, high)."""
     low, high = ends
     dtype, kind = buffer.dtype, dtypes.limits(buffer.dtype).kind
     if kind in ("int", "uint"):
@@ -138,7 +137,7 @@ def _between(xp: Any, buffer: Buffer, seed: int, random: RandomArray, ends: tupl
     if kind in ("int", "uint"):
         _refuse_outside(dtype, low, high - 1)
         bits = random(buffer.shape, "uint32" if high - low <= 1 << 32 else "uint64", seed)
-        # Modulo 2**64, where the sum is right for either sign.
+        # Arithmetic modulo 2**64 is right for both signs.
         values = bits.astype("uint64") % np.uint64(min(high - low, (1 << 64) - 1)) + np.uint64(low % (1 << 64))
         return dtypes.encoded(xp, values if kind == "uint" else values.view("int64"), dtype)
     _refuse_outside(dtype, low, high)
@@ -158,7 +157,7 @@ def seed_offset(seed: int) -> int:
 
 
 def mixed(bits: Array) -> Array:
-    """The same array with each uint32 replaced by a hash of it, in place: a bijection.
+    """Replace each uint32 by its hash, in place; a bijection. Returns the same array.
 
     A 32-bit finaliser (two multiply-xorshift rounds, constants by Chris Wellons' "lowbias32" search).
     """
@@ -171,17 +170,17 @@ def mixed(bits: Array) -> Array:
 
 
 def random_bits(xp: Any, count: int, seed: int) -> Array:
-    """So many uint32, none equal to another: ``mixed`` element indices."""
+    """``count`` different uint32: hashed element indices."""
     bits = xp.arange(count, dtype=np.uint32)
     bits += np.uint32(seed_offset(seed))
     return mixed(bits)
 
 
 def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
-    """Fill an array of module ``xp`` with values in [-1, 1) for float types, whole-range bits for integers, as stored.
+    """Stored elements of random values in [-1, 1) for float types, and of random bits for integers.
 
-    Of types with 16 bits and more one element in 32 is equal to the one before it, and one in 32 is among ``specials``.
-    An 8-bit float is one of all its numbers of magnitudes below 1.
+    With 16 bits and more, one element in 32 equals the one before it, and one in 32 is among ``specials``. An 8-bit
+    float is drawn from all its numbers with magnitudes below 1.
     """
     if dtype in dtypes.PACKED:
         return random_array(xp, dtypes.storage_shape(shape, dtype), "uint8", seed)
@@ -200,8 +199,8 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
 
 
 def _from_bits(xp: Any, bits: Array, dtype: str) -> Array:
-    """The element that each uint32 gives; one of 64 bits takes another 32 from its hash."""
-    if dtype in ("float16", "bfloat16"):  # as float32, cut to the shorter mantissa: all exponents occur
+    """The element for each uint32; a 64-bit element uses the uint32's hash as well."""
+    if dtype in ("float16", "bfloat16"):  # float32, truncated to the shorter mantissa: all exponents occur
         wide = _from_bits(xp, bits, "float32").view(np.uint32)
         if dtype == "bfloat16":
             return (wide >> np.uint32(16)).astype(np.uint16)
@@ -220,7 +219,7 @@ def _from_bits(xp: Any, bits: Array, dtype: str) -> Array:
 
 
 def _of_a_byte(bits: Array, dtype: str) -> Array:
-    """Elements of a type of 8 bits: any integer or truth value, any float of a magnitude below 1."""
+    """Elements of an 8-bit type: any integer or boolean, any float with a magnitude below 1."""
     if dtype not in dtypes.BITS:
         return bits >> np.uint32(31) != 0 if dtype == "bool" else bits.astype(dtype)
     byte = (bits >> np.uint32(24)).astype(np.uint8)
@@ -230,7 +229,7 @@ def _of_a_byte(bits: Array, dtype: str) -> Array:
 
 @cache
 def specials(dtype: str) -> np.ndarray[Any, Any]:
-    """Eight elements of a type, as stored, that many kernels treat apart: zeros, and limits or halves."""
+    """Eight stored elements that many kernels treat specially: zeros, and limits or simple fractions."""
     if dtypes.limits(dtype).unit_roundoff:
         values = np.array([0.0, 0.0, -0.0, 0.5, -0.5, 0.25, -0.25, -1.0])
         return np.asarray(dtypes.encoded(np, values, dtype))
@@ -239,15 +238,15 @@ def specials(dtype: str) -> np.ndarray[Any, Any]:
 
 
 def alignment_bytes(size_bytes: int) -> int:
-    """The boundary an array of this size begins on."""
+    """The alignment of an array of this size."""
     return PAGE_BYTES if size_bytes >= PAGE_BYTES else SMALL_ALIGNMENT_BYTES
 
 
 def random_offsets(sizes_bytes: Sequence[int], room_bytes: int, rng: np.random.Generator) -> list[int] | None:
-    """An offset for each array: random order, random gaps, aligned, none overlapping another.
+    """A random offset for each array: random order, random gaps, aligned, without overlap.
 
-    None when they would fill more than half of the room: there would be little choice, and arrays so large are on all
-    channels evenly anyway.
+    None if the arrays would fill more than half of the room: there would be few placements, and arrays so large are
+    spread evenly over all channels anyway.
     """
     needed = [size + alignment_bytes(size) for size in sizes_bytes]
     if 2 * sum(needed) > room_bytes:

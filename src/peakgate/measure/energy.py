@@ -1,7 +1,7 @@
-"""Joules per launch, from a counter of the GPU's energy over loops of launches back to back. Pure but for its meter.
+"""Joules per launch, from the GPU's energy counter over loops of back-to-back launches.
 
-The counter is read some ten times a second, so that a loop is measured between two of its steps, at least two seconds
-apart: power there, times the time of a launch over all of the loop.
+The counter is updated some ten times per second, so power is measured between two of its steps at least two seconds
+apart. The energy of a launch is that power times the mean time of a launch over the loop.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typing import Protocol
 from peakgate.spec.recorded import Energy
 
 LOOP_S, LOOPS = 2.0, 3
-"""Seconds of a loop between steps of the counter, and loops of a case in a run; a process of an A/B takes one."""
+"""Seconds of a loop between steps of the counter, and loops per case in a run; a process of an A/B takes one."""
 
 WARM_S, IDLE_S = 0.3, 1.0
-"""A loop's first seconds do not count; an idle GPU rests so long before, and is read for as long."""
+"""Seconds at the start of a loop that do not count; seconds for which an idle GPU rests before it is measured."""
 
 CHUNK_S = 0.005
 LONGEST_FACTOR = 5
-"""A loop of so many times the seconds that it should take has a counter that does not move."""
+"""A loop stops if the counter has not moved in this many times the expected seconds."""
 
 
 class Meter(Protocol):
-    """A GPU's energy counter, and places in its stream."""
+    """A GPU's energy counter, and marks in its stream."""
 
     def joules(self) -> float | None:
-        """The energy so far; None where the driver does not count it."""
+        """The counter's value; None if the driver has none."""
         ...
 
     def mark(self) -> Callable[[], None]:
-        """A place in the stream; what it gives waits until the GPU is there."""
+        """Record an event in the stream; the returned function waits for it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop: the power between steps of the counter, and the seconds of a launch."""
+    """One loop: the power between steps of the counter, and seconds per launch."""
 
     power_w: float
     launch_s: float
@@ -51,7 +51,7 @@ class Loop:
 
 
 def of_loops(loops: list[Loop], idle_w: float | None) -> Energy:
-    """What loops come to."""
+    """The energy of a launch over several loops."""
     found = [loop.joules for loop in loops]
     launch_us = 1e6 * median(loop.launch_s for loop in loops)
     power_w = median(loop.power_w for loop in loops)
@@ -66,9 +66,9 @@ def loop(
     *,
     launches: int = 1,
 ) -> Loop | None:
-    """Launch back to back for two seconds between steps of the counter; None where it does not move.
+    """Launch back to back until two seconds have passed between steps of the counter; None if it does not move.
 
-    ``launch`` queues so many ``launches`` of ``launch_us`` each. Two chunks of them are in the stream at any time.
+    ``launch`` queues ``launches`` launches of ``launch_us`` each. Two chunks of calls are in the stream at any time.
     """
     calls = max(1, round(CHUNK_S * 1e6 / (launch_us * launches)))
     begun, queued = clock(), 0
@@ -98,7 +98,7 @@ def loop(
 def idle_w(
     meter: Meter, clock: Callable[[], float] = time.monotonic, rest: Callable[[float], None] = time.sleep
 ) -> float | None:
-    """The power of the GPU without work, after it rested; None where the counter does not move."""
+    """The power of the idle GPU in W, measured after a rest; None if the counter does not move."""
     rest(IDLE_S)
     begun, steps = clock(), list[tuple[float, float]]()
     while clock() - begun < 2 * IDLE_S:

@@ -1,10 +1,10 @@
-"""How long a step of a case may take before it counts as endless, in seconds, from what it is expected to take. Pure.
+"""Time limits of the steps of a case in seconds, after which they count as endless.
 
-A launch is expected to take the least time that its work needs at the peak, over the case's floor: a kernel that
-passes is no slower. Without a floor 1 % of peak is expected, without a known peak the rates of a small GPU. Ten times
-that, and five seconds for the driver, is allowed. A launch in the emulator ends by itself at a limit of processor time,
-which a busy machine does not change; wall time is a far backstop there. Sampling repeats a launch whose duration is
-known by then.
+The expected time of a launch is that of its work at the peak, divided by the case's floor: a passing kernel is not
+slower. Without a floor 1 % of peak is assumed, without a known peak the rates of a small GPU. The limit is ten times
+the expected time plus five seconds for the driver. In the emulator the limit is processor time, which does not depend
+on the load of the machine; wall time is a distant second limit. The limit of sampling follows from the measured time of
+a launch.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a supervisor reads limits and does without NumPy, which takes half a second to import
+if TYPE_CHECKING:  # a supervisor reads limits and does not import NumPy, which takes half a second
     from peakgate.measure.sampling import SamplingPlan
     from peakgate.spec.case import Launch, Work
 
 HOST_LIMIT_S = 120.0
-"""For what runs on the host or is trusted: one case's build and input data, its reference, the comparison."""
+"""Limit of work on the host or of trusted kernels: a case's build and input data, its reference, the comparison."""
 
 PROCESS_START_LIMIT_S = 300.0
-"""For a process to import everything and to open the device."""
+"""Limit for a process to import modules and open the device."""
 
 BASE_S, SLACK = 5.0, 10.0
 EXPECTED_FRACTION = 0.01
 NOMINAL_GBS, NOMINAL_TFLOPS = 100.0, 1.0
 
 GRAPH_LAUNCHES = 20
-"""Launches of a captured CUDA graph: what it takes to start one is a twentieth of that in the time of each."""
+"""Launches in a captured CUDA graph: each includes a twentieth of the time to start the graph."""
 
 EMULATED_THREADS = 65536
-"""Of a launch that may take the processor time of the settings; a larger one gets more in proportion."""
+"""A launch of this many threads may take the processor time of the settings; a larger one proportionally more."""
 
 EMULATED_PER_US = 30.0
-"""Memory accesses and operations."""
+"""Memory accesses and operations per µs in the emulator."""
 
 BUILD_S = 10.0
 
@@ -52,17 +52,17 @@ def launch_limit_s(expected_s: float) -> float:
 
 
 def processor_limit_s(launch: Launch, timeout_s: float) -> float:
-    """The processor time of one emulated launch, of which EMULATED_THREADS are allowed ``timeout_s``."""
+    """The processor time that one emulated launch may take; EMULATED_THREADS may take ``timeout_s``."""
     return timeout_s * max(1.0, math.prod(launch.grid) * launch.threads_per_block / EMULATED_THREADS)
 
 
 def emulated_launch_us(work: Work) -> float:
-    """About how long an emulated launch takes."""
+    """The approximate time of an emulated launch in µs."""
     return (work.bytes / 4 + work.flops) / EMULATED_PER_US
 
 
 LAUNCHES_PER_SAMPLE = {"cold": 1, "warm": 2, "graph": 2 * GRAPH_LAUNCHES}
-"""By the state of a case: a repeated launch follows as many untimed ones."""
+"""By state of a case: as many untimed launches precede a warm or graph sample."""
 
 
 def sampling_limit_s(limit_s: float, launch_s: float, plan: SamplingPlan, state: str = "cold") -> float:
@@ -72,5 +72,5 @@ def sampling_limit_s(limit_s: float, launch_s: float, plan: SamplingPlan, state:
 
 
 def build_limit_s(builds: int) -> float:
-    """The limit of building everything at the start of a run, all in parallel."""
+    """The limit of the parallel builds at the start of a run."""
     return HOST_LIMIT_S + BUILD_S * builds

@@ -1,8 +1,7 @@
-"""Input data that shows mistakes which uniform random numbers hide.
+"""Patterns of input data that reveal errors which uniform random numbers hide.
 
-Patterns: mixed magnitudes, cancellation, ties, large numbers, limits. Each stands in for the random data of an input
-that a family leaves open (``data=None``), or gives a range for, which it keeps to. It is made on the host, for small
-problems.
+Mixed magnitudes, cancellation, ties, large numbers, limits. A pattern replaces the random data of an input without data
+(``data=None``) or with a range, within that range. It is generated on the host, for small problems.
 """
 
 from __future__ import annotations
@@ -21,40 +20,39 @@ from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Data, Role
 
 PATTERNS = ("mixed", "cancelling", "powers", "large")
-"""Of reals: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1 and
-zeros of either sign, so that many are equal, in runs too; rows of numbers up to 256, or far above, some of one sign,
-where outputs are real.
-Of integers: all bit lengths; neighbours that cancel; powers of two and zeros; the limits.
-Of a range: numbers ever nearer to zero, where it has one; its ends and a few between, in place of powers; and numbers
-near its one end, of the next input near the other, in place of large ones."""
+"""For real inputs: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1
+and zeros of both signs, so that many are equal, also in runs; and, if outputs are real, rows of numbers up to 256 or
+far larger, some of one sign. For integers: all bit lengths; neighbours that cancel; powers of two and zeros; the
+limits. For a range: numbers closer and closer to zero, if it contains zero; its ends and a few numbers between, instead
+of powers; and numbers near one end, for the next input near the other, instead of large ones."""
 
 _OTHER_PART = 1 << 16
-"""Added to the seed of the imaginary part of a pattern."""
+"""Added to the seed for the imaginary part."""
 
 _SEGMENT, _ROWS_ALIKE = 64, 8
-"""Elements of one dimension that are like a row, and rows of a pattern that are alike, at most."""
+"""Elements of a one-dimensional input that are treated as a row, and the most consecutive rows that are alike."""
 
 _LONGEST_RUN = 32
-"""Of numbers of a real range: half of those whose size bounds the error of one among them (``judge.magnitudes``)."""
+"""The longest run in a real range: half of the neighbours that bound an element's error (``judge.magnitudes``)."""
 
 _LOUD = 4
-"""Exponent of the loudest rows of mixed magnitude: no exponential of them overflows, steps between them are large."""
+"""Exponent of the rows of largest magnitude: their exponentials do not overflow, and steps between rows are large."""
 
 _QUIETEST_OF_A_RANGE = 10
-"""Of ``1 - cos(x)`` a number smaller by 2**-14, with the loudest exponent, leaves float64 half of its digits."""
+"""With a number smaller by 2**-14 (this plus the largest exponent) ``1 - cos(x)`` keeps half of float64's digits."""
 
 _LARGE = 2.0**31
-"""Beyond what stands for infinity in many kernels (1e4, 1e6, 1e9); fourth powers and their sums are float32's still."""
+"""Larger than numbers used as infinity in many kernels (1e4, 1e6, 1e9); sums of fourth powers still fit in float32."""
 
 _ENOUGH_ELEMENTS, _ENOUGH_ROWS = 1000, 16
-"""What an input of one dimension has at least, and how many rows, of twice as many elements, one of several."""
+"""The least elements of a one-dimensional input for a pattern, and the least rows of another, of twice as many."""
 
 
 def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> list[Case]:
-    """One of a build's problems once with each of the patterns in its open inputs, named as its variant.
+    """One of a build's problems with each of the patterns in its open inputs; the pattern is part of the variant.
 
-    It is the smallest with room for a pattern, or else the largest; empty where no problem has an open input, or all
-    have saved results.
+    The smallest problem that is large enough for a pattern, else the largest. Empty if no problem has an open input, or
+    all have saved results.
     """
     free = [problem for problem in problems if _takes_patterns(problem)]
     chosen = min(filter(_enough, free), key=_size, default=None) or max(free, key=_size, default=None)
@@ -62,9 +60,9 @@ def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> l
 
 
 def varied(problems: Sequence[Case]) -> list[Case]:
-    """A build's problems, those with room for one with a pattern each in turn, and further ones for what is left.
+    """A build's problems, each large enough one with the next pattern, and further ones for remaining patterns.
 
-    So a run meets every pattern for the price of the problems that it has anyway.
+    So a run tests every pattern with hardly more problems than it has anyway.
     """
     left = list(PATTERNS)
     found = []
@@ -82,7 +80,7 @@ _size = attrgetter("buffer_bytes")
 
 
 def _enough(problem: Case) -> bool:
-    """Whether the rows of some input have room for what a pattern has in several of them."""
+    """Whether some input is large enough for a pattern, which spans several rows."""
     return any(
         shape[0] >= _ENOUGH_ELEMENTS
         if len(shape) == 1
@@ -100,9 +98,9 @@ def _open(buffer: Buffer) -> bool:
 
 
 def _filled(case: Case, pattern: str) -> Case:
-    """The case with this pattern in its open inputs; the case itself, unchanged, where none of them takes it.
+    """The case with this pattern in its open inputs; the same object if none of them can have it.
 
-    Large numbers of no range become no integers: what is quantized or an index is meant to be in that of random data.
+    With integer outputs, real inputs without a range get no large numbers: they may be quantized or used as an index.
     """
     whole = pattern == "large" and not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
     arguments = list(case.arguments)
@@ -126,7 +124,7 @@ def _filled(case: Case, pattern: str) -> Case:
 
 @cache
 def _data(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool) -> Data:
-    """A pattern for one argument, None where its range has none: the same function for equal arguments."""
+    """A data function with a pattern for one argument, None if its range has none; cached, for equal arguments."""
     real = dtypes.limits(dtype).kind in ("float", "complex")
     make: Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
     if not isinstance(given, tuple):
@@ -148,14 +146,14 @@ def _data(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool) ->
 
 
 def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
-    """The first and the last number of a type in a range up to but not including ``high``, and what holds them."""
+    """The first and last number of a type in [low, high), and the NumPy type of such values."""
     if dtypes.limits(dtype).unit_roundoff:
         return low, dtypes.below(dtype, high), np.dtype("float64")
     return int(low), int(high) - 1, dtypes.value_type(dtype)
 
 
 def _near_zero(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Numbers of a range that has zero, of mixed magnitude, none so small that a reference in float64 loses it."""
+    """Numbers of mixed magnitude in a range that contains zero, none too small for a float64 reference."""
     sizes = _mixed(dtype, shape, seed, _QUIETEST_OF_A_RANGE) / 2.0**_LOUD
     first, last, _ = _bounds(dtype, low, high)
     values: np.ndarray[Any, Any] = np.abs(sizes) * np.where(sizes < 0, first, last)
@@ -165,7 +163,7 @@ def _near_zero(dtype: str, low: float, high: float, shape: tuple[int, ...], seed
 def _near_an_end(
     dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int, *, low_end: bool
 ) -> np.ndarray[Any, Any]:
-    """Numbers of the quarter of a range at one of its ends."""
+    """Numbers in the quarter of a range at one of its ends."""
     first, last, kind = _bounds(dtype, low, high)
     away = (np.abs(_uniform(shape, seed)) * ((last - first) / 4)).astype(kind)
     values: np.ndarray[Any, Any] = kind.type(first) + away if low_end else kind.type(last) - away
@@ -173,7 +171,7 @@ def _near_an_end(
 
 
 def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """The ends of a range, and a few numbers between them: many are equal."""
+    """The ends of a range and a few numbers between them, so that many elements are equal."""
     first, last, kind = _bounds(dtype, low, high)
     if kind.kind == "f":
         few = [first, last, *([0.0] if first < 0 < last else []), *(low + (last - low) * at / 8 for at in range(1, 7))]
@@ -182,9 +180,9 @@ def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int
 
 
 def _drawn(few: np.ndarray[Any, Any], shape: tuple[int, ...], seed: int, longest: int = 0) -> np.ndarray[Any, Any]:
-    """Elements drawn from a few; every second block of rows has one of them in turn behind its first column.
+    """Elements drawn from a few values; every second block of rows repeats one of them after its first column.
 
-    With a ``longest`` run others come between. One dimension is taken for four rows.
+    With ``longest``, runs of equal values have at most that length. A one-dimensional input is treated as four rows.
     """
     values: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
     rows = values.reshape(-1, shape[-1]) if len(shape) > 1 else values[: values.size // 4 * 4].reshape(4, -1)
@@ -223,10 +221,10 @@ def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, A
 
 
 def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Numbers whose exponential no float32 holds, and whose square no half, though these types hold themselves.
+    """Numbers whose exponential overflows in float32 and whose square overflows in float16.
 
-    Rows come in four kinds, up to four of a kind together: up to 256, far larger, and from half of that on negative and
-    positive ones: no number that a kernel takes for the least or the largest is either there.
+    Rows are of four kinds, up to four of a kind together: up to 256 in magnitude; far larger; only negative and only
+    positive ones from half of that: they exceed the initial values that kernels use for a minimum or maximum.
     """
     values = _uniform(shape, seed)
     at = np.indices(shape[-2:], sparse=True)
@@ -241,7 +239,7 @@ def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any
 
 
 def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Integers of every bit length, equally likely."""
+    """Integers with uniformly distributed bit lengths."""
     kind = dtypes.value_type(dtype)
     if kind.kind == "b":
         return _limits(dtype, shape, seed)
@@ -253,7 +251,7 @@ def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, A
 
 
 def _opposites(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Pairs of neighbours whose sum is zero, of unsigned integers modulo their range."""
+    """Pairs of neighbours whose sum is zero, modulo the range for unsigned integers."""
     flat = _lengths(dtype, shape, seed).reshape(-1)
     if flat.dtype.kind != "b":
         pairs, held = flat.size // 2, dtypes.limits(dtype)
@@ -265,7 +263,7 @@ def _opposites(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any,
 
 
 def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Powers of two, of signed integers of either sign, and zeros."""
+    """Powers of two, for signed integers of both signs, and zeros."""
     kind, held = dtypes.value_type(dtype), dtypes.limits(dtype)
     exponents = range(8 * kind.itemsize)
     numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
@@ -274,14 +272,14 @@ def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
 
 
 def _limits(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Integers at and beside the limits of their type, and 0 and 1."""
+    """Integers at and next to the limits of their type, and 0 and 1."""
     lowest, largest = int(dtypes.limits(dtype).lowest), _largest(dtype)
     special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], dtypes.value_type(dtype))
     return _drawn(special, shape, seed)
 
 
 def _largest(dtype: str) -> int:
-    """The largest integer of a type; no float holds that of 64 bits."""
+    """The largest integer of a type, exact also for 64 bits, unlike ``dtypes.limits``."""
     kind = dtypes.value_type(dtype)
     return int(np.iinfo(kind).max) if kind.itemsize == 8 else int(dtypes.limits(dtype).largest)
 

@@ -1,13 +1,12 @@
-"""Contents of a launch's buffers: drawn by the host after the kernel was built, new ones for each launch.
+"""Draws the contents of buffers: the host draws new ones for each launch, after the kernel was built.
 
-So nothing tells a kernel that is timed from one that is checked, and an answer that it kept is wrong. Inputs are drawn
-from a pool of elements of the same distribution, outputs from noise, anew for each batch of samples. Small arrays are
-there once for each launch of a batch. Of large ones a word in every 4 KiB changes before each launch; where that takes
-little of a kernel's time inputs are drawn whole: else one that keeps every element beside its result has little to do.
-Which words change follows from a cipher with a key that was drawn for the batch, so that no kernel can compute from the
-changes it found where the others are. Contents follow from seeds and keys alone: what a launch was given can be drawn
-again in memory that no kernel sees. NumPy's functions here say what must come out, ``device.elements`` does it in one
-pass.
+So a kernel cannot tell timed launches from checked ones, and a cached result is wrong. For each batch of samples inputs
+are drawn from a pool of elements of the same distribution, outputs from noise. Small arrays exist once per launch of a
+batch. In large ones a word in every 4 KiB changes before each launch; if that takes little of the kernel's time, inputs
+are redrawn completely, since otherwise a kernel could keep results by element and recompute few. A block cipher with a
+key drawn for the batch chooses the words that change, so that a kernel cannot predict them from those it has seen.
+Contents depend on seeds and keys only: the inputs of a launch can be drawn again in memory that kernels cannot see. The
+NumPy functions here define the result; ``device.elements`` computes it on the GPU in one pass.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Role
 
 SPARSE_BYTES = 4096
-"""One word of each such part of a buffer changes before a launch."""
+"""One word in each part of this size changes before a launch."""
 
 CHUNK_BYTES = 32
-"""Contents of a large buffer are drawn in parts of this size. A GPU reads at least so much of its memory: a kernel that
-knows a part by one of its words has read all of it."""
+"""Large buffers are drawn in chunks of this size, the least that a GPU reads from memory: a kernel that recognizes a
+chunk by one word has read all of it."""
 
 SEEDS = 1 << 32
-"""A seed is a whole number below, and so is each of the KEY_WORDS of a key."""
+"""A seed is a whole number below this, and so is each of the KEY_WORDS of a key."""
 
 KEY_WORDS, ROUNDS = 4, 27
-"""Of the block cipher Speck64/128 (Beaulieu and others, "The SIMON and SPECK families of lightweight block ciphers",
-2013), whose rounds are a few instructions of 32 bits."""
+"""The block cipher Speck64/128 (Beaulieu and others, "The SIMON and SPECK families of lightweight block ciphers",
+2013), whose rounds are a few 32-bit instructions."""
 
 Words = np.ndarray[Any, Any]
-"""Of uint32."""
+"""An array of uint32."""
 
 _POOL_BYTES, _LEAST_POOL_ELEMENTS = 8 << 20, 4096
 _NOISE_BYTES = 4 << 20
@@ -46,7 +45,7 @@ _LARGE = 0x7E
 
 
 def renewable(buffer: Buffer) -> bool:
-    """Whether an input has elements that others of the same kind may replace: random ones, and ones of a range.
+    """Whether an input's elements may be redrawn: those of random data and of a range.
 
     The elements of a function, a file or a number may have an order that matters.
     """
@@ -54,7 +53,7 @@ def renewable(buffer: Buffer) -> bool:
 
 
 def pool_of(buffer: Buffer) -> Buffer:
-    """The elements, in one dimension, that contents of a renewable buffer are drawn from."""
+    """The one-dimensional pool of elements from which contents of a renewable buffer are drawn."""
     per_byte = 2 if buffer.dtype in dtypes.PACKED else 1
     itemsize = dtypes.storage(buffer.dtype).itemsize
     stored = min(max(buffer.nbytes // itemsize, _LEAST_POOL_ELEMENTS), _POOL_BYTES // itemsize)
@@ -64,7 +63,7 @@ def pool_of(buffer: Buffer) -> Buffer:
 def pools(case: Case, noise_of: Callable[[str], Array], elements: Callable[[Buffer, int], Array]) -> dict[int, Array]:
     """The pools that fill a case's buffers, by argument position; buffers that keep their contents have none.
 
-    ``noise_of`` gives the noise of a type, ``elements`` those of a pool, for an argument position.
+    ``noise_of(dtype)`` returns noise, ``elements(buffer, position)`` the elements of a pool.
     """
     found = {}
     for at, buffer in enumerate(case.arguments):
@@ -78,9 +77,9 @@ def pools(case: Case, noise_of: Callable[[str], Array], elements: Callable[[Buff
 
 
 def noise(xp: Any, dtype: str, seed: int) -> Array:
-    """Random bytes for outputs of a type, as its stored elements.
+    """Random bytes for outputs of a type, as stored elements.
 
-    Those of real types are huge, infinite or NaN and never a result: an element that a kernel leaves is wrong.
+    In floating-point types they are huge, infinite or NaN, never a result: an element that is not written is wrong.
     """
     stored = dtypes.storage(dtype)
     drawn = np.random.default_rng(seed).integers(256, size=_NOISE_BYTES, dtype=np.uint8)
@@ -91,12 +90,12 @@ def noise(xp: Any, dtype: str, seed: int) -> Array:
 
 
 def chunk_bytes(nbytes: int, itemsize: int) -> int:
-    """The size of the parts in which contents of a buffer are drawn: an element of a small one."""
+    """The size of the chunks in which a buffer is drawn; one element for a small buffer."""
     return CHUNK_BYTES if nbytes >= SPARSE_BYTES else itemsize
 
 
 def fill(target: Array, pool: Array, seed: int) -> None:
-    """Draw all of an array from the pool, with replacement, in place."""
+    """Draw all elements of an array from the pool, with replacement, in place."""
     data, source = target.reshape(-1), pool.reshape(-1)
     chunk = chunk_bytes(target.nbytes, target.itemsize) // target.itemsize
     chunks = -(-data.size // chunk)
@@ -105,7 +104,7 @@ def fill(target: Array, pool: Array, seed: int) -> None:
 
 
 def change(target: Array, pool: Array, seed: int, keys: Words) -> None:
-    """Replace one element in every 4 KiB of an array by one of the pool, in place, at places by ``round_keys``."""
+    """Replace one element in every 4 KiB of an array by one of the pool, in place, at positions by the cipher."""
     data, source = target.reshape(-1), pool.reshape(-1)
     per_page = SPARSE_BYTES // target.itemsize
     pages = np.arange(-(-data.size // per_page), dtype=np.uint32)
@@ -115,15 +114,15 @@ def change(target: Array, pool: Array, seed: int, keys: Words) -> None:
 
 
 def pairs_of(count: int, itemsize: int) -> int:
-    """How many pairs ``exchange`` lets change places: an element in every 4 KiB does, and two where there are two."""
+    """The number of pairs that ``exchange`` swaps: one element in every 4 KiB, and at least two if there are two."""
     return max(1, -(-count * itemsize // (2 * SPARSE_BYTES))) if count > 1 else 0
 
 
 def exchange(target: Array, seed: int, keys: Words) -> None:
-    """Let one element of each pair of equal parts of an array change places, in place, at places by ``round_keys``.
+    """Swap one element of each pair of equal parts of an array, in place, at positions by the cipher.
 
-    Part ``i`` of ``2 * pairs`` goes with part ``i + pairs``. So integers that are an index stay one, and unique ones
-    stay unique, which elements drawn anew would not.
+    Part ``i`` of ``2 * pairs`` is paired with part ``i + pairs``. So indices stay valid and unique integers unique,
+    unlike with redrawn elements.
     """
     data = target.reshape(-1)
     pairs = pairs_of(data.size, data.itemsize)
@@ -136,7 +135,7 @@ def exchange(target: Array, seed: int, keys: Words) -> None:
 
 
 def round_keys(key: Sequence[int]) -> Words:
-    """The keys of all rounds, uint32, from the KEY_WORDS words of a key, the one of the first round first."""
+    """The round keys, uint32, first round first, from the KEY_WORDS words of a key."""
     mask = SEEDS - 1
     keys, others = [key[0]], list(key[1:])
     for index in range(ROUNDS - 1):
@@ -147,7 +146,7 @@ def round_keys(key: Sequence[int]) -> Words:
 
 
 def enciphered(left: Words, right: Words, keys: Words) -> tuple[Words, Words]:
-    """Blocks of two words each, uint32, enciphered."""
+    """Encrypt blocks of two uint32 words each."""
     for key in keys:
         left = ((left >> np.uint32(8) | left << np.uint32(24)) + right) ^ key
         right = (right << np.uint32(3) | right >> np.uint32(29)) ^ left
@@ -155,28 +154,28 @@ def enciphered(left: Words, right: Words, keys: Words) -> tuple[Words, Words]:
 
 
 def _below(bits: Words, ends: Any) -> np.ndarray[Any, Any]:
-    """A whole number below an end for each uint32."""
+    """Map each uint32 to a whole number below ``ends``."""
     drawn: np.ndarray[Any, Any] = (bits.astype(np.uint64) * np.asarray(ends, np.uint64)) >> np.uint64(32)
     return drawn.astype(np.int64)
 
 
 class Refiller(Protocol):
-    """A device's way to change its arrays, in the order of the launches."""
+    """A device's implementation of ``fill`` and ``change``, in stream order with the launches."""
 
     def fill(self, arrays: Sequence[tuple[Array, Array, int]]) -> None:
-        """As ``refill.fill`` each array with its pool and seed."""
+        """``refill.fill`` for each (array, pool, seed)."""
         ...
 
     def change(self, arrays: Sequence[tuple[Array, Array, int]], keys: Words) -> None:
-        """As ``refill.change`` each array with its pool and seed, all with these keys."""
+        """``refill.change`` for each (array, pool, seed), with the same keys."""
         ...
 
     def copy(self, target: Array, origin: Array) -> None:
-        """Give an array the elements of another."""
+        """Copy the elements of ``origin`` to ``target``."""
         ...
 
     def empty_like(self, array: Array) -> Array:
-        """Memory for such an array."""
+        """An uninitialized array of the same shape and type."""
         ...
 
 
@@ -184,9 +183,8 @@ class Refiller(Protocol):
 class Contents:
     """The contents of a case's buffers over the launches of its batches.
 
-    ``buffers``, ``pools`` and ``pristine`` are by argument position: ``pools`` holds what renewable inputs, outputs and
-    TEMP buffers are drawn from, ``pristine`` the elements of the other inputs. ``draw`` gives a whole number below its
-    argument.
+    ``buffers``, ``pools`` and ``pristine`` are by argument position: renewable inputs, outputs and TEMP buffers are
+    drawn from ``pools``, the other inputs copied from ``pristine``. ``draw`` returns a whole number below its argument.
     """
 
     refiller: Refiller
@@ -201,12 +199,12 @@ class Contents:
     def __post_init__(self) -> None:
         inputs = {at for at, buffer in self.buffers.items() if buffer.role in (Role.IN, Role.INOUT)}
         self.renewed = not inputs or bool(inputs & self.pools.keys())
-        """Whether an answer that was kept from an earlier launch is wrong: some input changes, or there is none."""
+        """Whether a cached result of an earlier launch is wrong: some input changes, or there is no input."""
         whole = (Role.INOUT,) if self.renewed else (Role.INOUT, Role.OUT, Role.TEMP)
         self._filled = {at for at, buffer in self.buffers.items() if buffer.role in whole}
 
     def begin(self, arrays: Mapping[int, Array]) -> None:
-        """Draw all contents of a batch anew, in these arrays."""
+        """Draw all contents for a new batch, in these arrays."""
         self._arrays, self._changes, self._whole = arrays, [], self.draw(SEEDS)
         self._fill(arrays, self._whole)
         for at, array in arrays.items():
@@ -214,7 +212,7 @@ class Contents:
                 array.fill(0)
 
     def next(self, *, whole: bool = True) -> None:
-        """Draw contents for the next launch of the batch, ``whole`` inputs; SCRATCH stays as the last one left it."""
+        """Draw contents for the next launch of the batch, with ``whole`` complete inputs; SCRATCH is kept."""
         seed = self.draw(SEEDS)
         self._changes.append((seed, whole))
         filled = {
@@ -227,7 +225,7 @@ class Contents:
         self.refiller.change(self._drawn(changed, seed), self._keys)
 
     def given(self, launch: int) -> list[Array]:
-        """The IN and INOUT buffers as a launch of this batch found them, by argument position, drawn again."""
+        """The IN and INOUT buffers that a launch of this batch had, drawn again, in argument order."""
         found = []
         for at, buffer in self.buffers.items():
             if buffer.role not in (Role.IN, Role.INOUT):
@@ -246,12 +244,12 @@ class Contents:
 
     @cached_property
     def _keys(self) -> Words:
-        """Where words change, by a key that no kernel knows."""
+        """The round keys of a random key, which kernels cannot know."""
         return round_keys([self.draw(SEEDS) for _ in range(KEY_WORDS)])
 
     @property
     def input_bytes(self) -> int:
-        """The bytes that are drawn for each launch where inputs are drawn whole."""
+        """The bytes that are drawn for each launch if inputs are drawn completely."""
         return sum(buffer.nbytes for at, buffer in self.buffers.items() if buffer.role is Role.IN and at in self.pools)
 
     def _fill(self, arrays: Mapping[int, Array], seed: int) -> None:
@@ -261,36 +259,31 @@ class Contents:
                 self.refiller.copy(array, self.pristine[at])
 
     def _drawn(self, arrays: Mapping[int, Array], seed: int) -> list[tuple[Array, Array, int]]:
-        """Those arrays that have a pool, with it and their own seed."""
-        return [(array, self.pools[at], _of(seed, at)) for at, array in arrays.items() if at in self.pools]
-
-
-def _of(seed: int, position: int) -> int:
-    """The seed of one buffer."""
-    return seed + position
+        """(array, pool, seed) of the arrays that have a pool."""
+        return [(array, self.pools[at], seed + at) for at, array in arrays.items() if at in self.pools]
 
 
 class HostRefiller:
-    """NumPy's way."""
+    """The implementation with NumPy."""
 
     copy = staticmethod(np.copyto)
     empty_like = staticmethod(np.empty_like)
 
     @staticmethod
     def fill(arrays: Sequence[tuple[Array, Array, int]]) -> None:
-        """One array after the other."""
+        """``refill.fill`` for each (array, pool, seed)."""
         for each in arrays:
             fill(*each)
 
     @staticmethod
     def change(arrays: Sequence[tuple[Array, Array, int]], keys: Words) -> None:
-        """One array after the other."""
+        """``refill.change`` for each (array, pool, seed)."""
         for each in arrays:
             change(*each, keys)
 
 
 def replayed(contents: Contents) -> str:
-    """Whether the run file excludes replayed answers, as a phrase of its ``sampling``."""
+    """A phrase for ``sampling`` in the run file: whether cached results are excluded."""
     if contents.renewed:
         return "contents of buffers change with every launch"
     return "a replayed answer is not excluded: its inputs are saved, or made by a function"

@@ -1,7 +1,7 @@
 """How many samples a case gets, and which of them count.
 
-Few samples per process: the process, not the sample, is the replicate of a comparison, so a sample past the point
-where the median of this process is known well enough buys nothing.
+Few samples per process: the process, not the sample, is the replicate of a comparison. Once the median of a process is
+known well enough, further samples do not help.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-# A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
+# A sample is throttled if the SM clock was below this fraction of the GPU's highest clock.
 #
 # A GPU at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which is
-# how that kernel runs on that GPU; thermal slow-down and other people's load go well below. Tensor cores draw more:
-# their samples count at any clock to which the power cap alone lowers it. Samples of other cases do not, for the cap
-# that they meet is what a case before them left.
+# how that kernel runs on that GPU; thermal slowdown and other load go well below. Tensor cores draw more power: their
+# samples count at any clock if only the power cap lowers it. Samples of other cases do not, since a preceding case
+# causes the cap.
 THROTTLED_BELOW = 0.90
 
-# A clock from this fraction of the highest up is the highest: stamps read it to a percent.
+# A clock above this fraction of the highest counts as the highest: stamps measure it to a percent.
 AT_HIGHEST = 0.98
 
-# Waited after a batch of which no sample is kept: a quarter of a second before a case is given up.
+# Wait after a batch without a kept sample: a quarter of a second before a case is INCONCLUSIVE.
 RECOVERY_S = 0.06
 
-# With more than this share of its samples discarded a case is inconclusive.
+# A case is INCONCLUSIVE with more than this share of its samples discarded.
 MOST_DISCARDED = 0.5
 
 
-# Share of the samples that the trimmed mean leaves out at either end.
+# Share of the samples that the trimmed mean leaves out at each end.
 TRIMMED = 0.05
 
-# Shorter kernels are compared less the control kernel's time: what it corrects is 0.08 % of this.
+# For shorter kernels the control kernel's time is subtracted in comparisons: at most 0.08 % of this time.
 CONTROLLED_BELOW_US = 100.0
 
-# The fewest batches whose scatter can be estimated.
+# The fewest batches from which a standard error is estimated.
 LEAST_BATCHES = 4
 
 
@@ -44,14 +44,13 @@ LEAST_BATCHES = 4
 class SamplingPlan:
     """When a case has been sampled enough.
 
-    Samples are taken in batches, each with the arrays at new random offsets, until ``min_samples`` are there and
-    either the relative standard error of the batch medians' median is at most ``target_relative_error``, or
-    ``budget_us`` of device time or ``max_samples`` are used up. After ``fair_us`` or ``fair_samples`` an error of
-    ``fair_error`` is enough. ``control_batches`` of the control kernel follow the samples of a short kernel.
+    Samples are taken in batches, each with the arrays at new random offsets, until there are ``min_samples`` and the
+    relative standard error of the median of the batch medians is at most ``target_relative_error``, or ``budget_us`` of
+    device time or ``max_samples`` are used up. After ``fair_us`` or ``fair_samples`` an error of ``fair_error`` is
+    enough. ``control_batches`` of the control kernel follow the samples of a short kernel.
 
-    A fair error lets one run resolve 3.5 % against another, four standard errors of their difference. More samples
-    lower the scatter between processes little (docs/results/starts.md): a kernel of 1.3 ms, which scatters by 0.1 %,
-    gets one batch.
+    With the fair error, 3.5 % are four standard errors of the difference of two runs. More samples hardly reduce the
+    variation between processes (docs/results/starts.md): a kernel of 1.3 ms, which varies by 0.1 %, gets one batch.
     """
 
     min_samples: int = 6
@@ -66,7 +65,7 @@ class SamplingPlan:
     control_batches: int = 0
 
     def done(self, batches_us: Sequence[Sequence[float]], discarded: int = 0) -> bool:
-        """Whether these samples are enough, or so many were discarded that more would not help."""
+        """Whether these samples are enough, or too many were discarded to continue."""
         taken = sum(len(batch) for batch in batches_us)
         if discarded >= self.max_samples or (discarded >= 4 * self.min_samples and discarded > taken):
             return True
@@ -82,36 +81,35 @@ class SamplingPlan:
         return relative_error(batches_us) <= self.target_relative_error
 
 
-# For one of the many processes of an A/B. The control's batches take 4 ms and have a standard error of some 15 ns on an
-# H200 (lab/injected/README.md).
+# For one of the many processes of an A/B. The control kernel's batches take 4 ms and have a standard error of some 15
+# ns on an H200 (lab/injected/README.md).
 REPEATED = SamplingPlan(budget_us=8_000.0, fair_samples=240, control_batches=10)
 
-# Where only whether a case can be timed matters.
+# For a run that only tests whether a case can be timed.
 ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1, batch=1, warmup=1)
 
 
-# The first sample of a case whose builds are sampled in turns.
+# The first sample of a case whose builds are sampled interleaved.
 FIRST_LAUNCH = SamplingPlan(min_samples=1, max_samples=1, batch=1)
 
 
 def base_first(count: int) -> bool:
-    """Whether base is first in a round, by how many were before it: in the order of Thue and Morse.
+    """Whether base is first in round ``count``, by the Thue-Morse sequence.
 
-    A short launch takes up to 0.5 µs more in every second or fourth batch of a process (an H200; what is queued for it
-    is read in pieces). Over four rounds each side has every second and every fourth batch as often as the other; were
-    A B, B A repeated, one side would have the same two of any four for as long as the process lives.
+    On an H200 a short launch takes up to 0.5 µs more in every second or fourth batch of a process, since the GPU reads
+    queued commands in pieces. Over four rounds each side has every second and every fourth batch equally often. With
+    A B, B A repeated one side would always have the same two of four.
     """
     return count.bit_count() % 2 == 0
 
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """When a pair of two builds, sampled in turns by one process, has been sampled enough.
+    """When a pair of builds, sampled interleaved in one process, has been sampled enough.
 
-    A round is one batch of ``share`` for each build, and gives one log ratio of their times; a pair gives the mean of
-    them. There are ``least_rounds`` at least, and more until the standard error of the mean is at most
-    ``target_error``, or there are ``most_rounds``; always a multiple of ``least_rounds``, within which both sides are
-    first equally often.
+    A round is one batch of ``share`` for each build and yields one log ratio of their times; the result of a pair is
+    the mean. Rounds are taken until the standard error of the mean is at most ``target_error``, or there are
+    ``most_rounds``; always a multiple of ``least_rounds``, in which both sides are first equally often.
     """
 
     share: SamplingPlan
@@ -127,23 +125,23 @@ class PairPlan:
         return count >= self.most_rounds or statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
 
 
-# About so long one build's share of a round runs, and so many samples it has at most.
+# Approximate time of one build's share of a round, and its most samples.
 ROUND_US, MOST_OF_ROUND = 800.0, 6
 
-# Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time.
+# With more cases none gets more than eight rounds: the fifth that varies most would take half of the time.
 MANY_CASES = 64
 
-# Launches up to this long depend on their batch's number: four rounds at least are a pair, else two.
+# Launches up to this length depend on the number of their batch: they need at least four rounds, others two.
 UNEVEN_BELOW_US = 100.0
 
 
-# Before launches from this length on none goes untimed: what they take longer where no cache has the code and the
-# addresses yet is little of them, and the same for both builds.
+# Launches of at least this length have no untimed launch before them: caches without code and addresses cost little
+# relative to their time, and the same for both builds.
 COLD_FROM_US = 400.0
 
 
 def pair_plan(launch_us: float, cases: int) -> PairPlan:
-    """The plan of a kernel whose launch takes so long, one of so many cases of a process."""
+    """The plan for a kernel with this launch time, one of ``cases`` cases of a process."""
     count = min(MOST_OF_ROUND, max(1, int(ROUND_US / launch_us)))
     warmup = int(launch_us < COLD_FROM_US)
     share = SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=warmup)
@@ -156,7 +154,7 @@ Batch = Sequence[tuple[float, float | None]]
 
 
 def slowest(of_each: Sequence[Batch]) -> Batch:
-    """A batch that several GPUs took together as one: of each sample the longest time, and the lowest clock known."""
+    """Merge the batches of several GPUs: for each sample the longest time and the lowest known clock."""
     if len(of_each) == 1:
         return of_each[0]
     return [
@@ -167,11 +165,11 @@ def slowest(of_each: Sequence[Batch]) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class PowerReading:
-    """A GPU's power in W, None where the driver does not report it, and whether nothing but power lowers its clocks.
+    """A GPU's power in W, None if the driver does not report it, and whether only power can lower its clocks.
 
-    ``steady`` is False where heat, the hardware or a setting lowers them, or where the driver gives no reasons. It does
-    not ask for the power cap to be named: the clock falls with the current within microseconds, and the driver counts
-    and reads power about ten times a second (seen on an H200), when most cases are over.
+    ``steady`` is False if heat, the hardware or a setting lowers them, or if the driver reports no reasons. It does not
+    require that the driver reports the power cap: the clock follows the current within microseconds, while the driver
+    updates its reasons and power about ten times per second (on an H200), after most cases have ended.
     """
 
     power_w: float | None
@@ -180,15 +178,14 @@ class PowerReading:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """One process's samples of one case: kept times, their SM clocks (None: unknown), the number discarded.
+    """The samples of one case in one process: kept times, their SM clocks (None: unknown), the number discarded.
 
-    ``control_us`` is the trimmed mean of the control kernel right after them; None where it was not timed.
-    ``activity_us`` is what the second clock measured of some of them, None without one; ``doubt`` why it contradicts.
-    ``first_us`` is the median of samples right after a flush, taken to compare with those of a repeated launch; None of
-    cold ones. ``footprint_bytes`` is what one launch can be seen to use of memory.
-    ``power_w`` is the median power drawn, None where it was not read; ``steady_below_mhz`` the GPU's highest clock
-    where nothing but power can have lowered that of the samples, None elsewhere.
-    ``pair_ratios`` are those to another build's times, one for each pair that was sampled in turns with it.
+    ``control_us`` is the trimmed mean of the control kernel right after them, None if it was not timed.
+    ``activity_us`` is the median by the second clock, None without one; ``doubt`` how that contradicts the events.
+    ``first_us`` is the median right after a flush, for the comparison with a repeated launch; None for cold cases.
+    ``footprint_bytes`` is the size of a launch's visible arrays. ``power_w`` is the median power, None if it was not
+    read; ``steady_below_mhz`` the GPU's highest clock if only power can have lowered the clocks, else None.
+    ``pair_ratios`` are the ratios to another build's times, one per interleaved pair.
     """
 
     times_us: tuple[float, ...]
@@ -210,7 +207,7 @@ class Samples:
 
     @property
     def median_interval_us(self) -> tuple[float, float] | None:
-        """A 95 % interval of the median by order statistics, within this process; None of fewer than 6 samples."""
+        """The 95 % confidence interval of the median within this process, by order statistics; None below 6 samples."""
         ordered, count = sorted(self.times_us), len(self.times_us)
         if count < 6:
             return None
@@ -219,10 +216,10 @@ class Samples:
 
     @property
     def trimmed_mean_us(self) -> float:
-        """The mean of the samples but for the lowest and the highest.
+        """The mean without the lowest and highest samples.
 
-        A kernel's samples have several values, by their place in the batch, and the timer has steps: the median jumps
-        between them, the mean does not.
+        A kernel's samples cluster at several values, by their position in the batch, and the timer has steps: the
+        median jumps between these values, the mean does not.
         """
         return trimmed_mean(self.times_us)
 
@@ -233,13 +230,13 @@ class Samples:
 
     @property
     def power_bound(self) -> bool:
-        """Whether the power cap kept the clock under the GPU's highest."""
+        """Whether the power cap lowered the clock."""
         clock, highest = self.median_sm_clock_mhz, self.steady_below_mhz
         return clock is not None and highest is not None and clock < AT_HIGHEST * highest
 
     @property
     def clock(self) -> str | None:
-        """The clock of the samples in words; None where it is not known."""
+        """A phrase for the clock of the samples; None if it is unknown."""
         if self.median_sm_clock_mhz is None:
             return None
         if self.power_bound:
@@ -248,13 +245,13 @@ class Samples:
 
     @property
     def conclusive(self) -> bool:
-        """Whether enough samples ran undisturbed."""
+        """Whether enough samples were undisturbed."""
         taken = len(self.times_us) + self.discarded
         return bool(self.times_us) and self.discarded <= MOST_DISCARDED * taken
 
 
 def joined(parts: Sequence[Samples], pair_ratios: Sequence[float] = ()) -> Samples:
-    """Samples of one case that were taken in several parts, as one."""
+    """Join the parts of one case's samples."""
     last = parts[-1]
     drawn_w = [part.power_w for part in parts if part.power_w is not None]
     return replace(
@@ -271,10 +268,10 @@ def joined(parts: Sequence[Samples], pair_ratios: Sequence[float] = ()) -> Sampl
 
 
 class Sampling:
-    """The samples of one case while they are taken: whether more are wanted, and which of them count.
+    """Collects the samples of one case: whether more are needed, and which count.
 
-    ``owed(launch_us)`` says how many launches are still to be compared, given how long one takes: they are taken beyond
-    what the plan asks for. The highest SM clock is the GPU's, None where it is not known.
+    ``owed(launch_us)`` returns how many launches must still be compared, given the time of one; sampling continues
+    beyond the plan for them. ``highest_sm_clock_mhz`` is None if unknown.
     """
 
     def __init__(
@@ -291,15 +288,15 @@ class Sampling:
         self._launch_us = math.inf
 
     def batches(self) -> Iterator[tuple[int, int]]:
-        """Each batch that is to be taken and then added: its number, from 0 up, and how many launches it has."""
+        """Yield each batch to take and add: its number, from 0, and its number of launches."""
         while (wanting := not self._plan.done(self._batches_us, self._discarded)) or self._owed(self._launch_us):
             count = self._plan.batch if wanting else min(self._plan.batch, self._owed(self._launch_us))
             yield len(self._batches_us), count
 
     def add(self, taken: Batch, power: PowerReading | None = None) -> bool:
-        """Keep the undisturbed samples of a batch; False where there are none.
+        """Keep the undisturbed samples of a batch; returns False if there are none.
 
-        ``power`` is the reading after it: where nothing but power can have lowered clocks all samples are kept.
+        ``power`` is the reading after it: if only power can have lowered the clocks, all samples are kept.
         """
         self._launch_us = min([self._launch_us, *(time_us for time_us, _ in taken)])
         self._readings += [power] if power else []
@@ -315,13 +312,13 @@ class Sampling:
 
     @property
     def control_batches(self) -> int:
-        """How many batches of the control kernel the plan asks for behind these samples: none but of a short kernel."""
+        """The number of batches of the control kernel after these samples; 0 unless the kernel is short."""
         times_us = [time_us for batch_us in self._batches_us for time_us in batch_us]
         short = bool(times_us) and statistics.median(times_us) < CONTROLLED_BELOW_US
         return self._plan.control_batches if short else 0
 
     def samples(self, method: str, controls: Sequence[Batch] = ()) -> Samples:
-        """The samples that were kept, how they were taken, and the time of the control kernel's batches."""
+        """The kept samples, with the sampling ``method`` and the time of the control kernel's batches."""
         drawn_w = [each.power_w for each in self._readings if each.power_w is not None]
         steady = bool(self._readings) and all(each.steady for each in self._readings)
         return Samples(
@@ -336,10 +333,10 @@ class Sampling:
 
 
 def let_clock_recover() -> None:
-    """Wait while a clock that a case before lowered rises again.
+    """Wait for the clock to recover after a preceding case lowered it.
 
-    After two seconds of a matrix product at its power cap an H200 was too slow for the samples of the next two cases,
-    some tens of milliseconds, and at its highest clock in the third.
+    After a matrix product of two seconds at the power cap, an H200 had a low clock for some tens of milliseconds,
+    during the next two cases, and its highest clock in the third.
     """
     time.sleep(RECOVERY_S)
 
@@ -353,8 +350,8 @@ def trimmed_mean(values: Sequence[float]) -> float:
 def relative_error(batches_us: Sequence[Sequence[float]]) -> float:
     """Relative standard error of the median of the batch medians; infinite with too few batches.
 
-    The batch, not the sample, is what varies with the placement of the arrays. The median's standard error is
-    sqrt(pi / 2) SD / sqrt(n) where values are roughly normal.
+    Batches, not samples, differ in the placement of the arrays. The standard error of a median is
+    sqrt(pi / 2) SD / sqrt(n) for roughly normal values.
     """
     medians = [statistics.median(batch) for batch in batches_us if batch]
     if len(medians) < LEAST_BATCHES:
@@ -364,7 +361,7 @@ def relative_error(batches_us: Sequence[Sequence[float]]) -> float:
 
 
 def undisturbed(sm_clock_mhz: float | None, highest_sm_clock_mhz: float | None) -> bool:
-    """Whether a sample counts: its clock is unknown or near enough to the GPU's highest."""
+    """Whether a sample counts: its clock is unknown or close enough to the GPU's highest."""
     if sm_clock_mhz is None or highest_sm_clock_mhz is None:
         return True
     return sm_clock_mhz >= THROTTLED_BELOW * highest_sm_clock_mhz

@@ -33,7 +33,7 @@ EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
         3: ((1, 1, 1), (3, 31, 33), (5, 44, 257), (40, 44, 52)),
     }
 )
-"""Default edge sizes by number of dimensions: off every power of two; odd, 4 n and 4 n + 2. ``spec.edges`` adds some."""
+"""Default edge sizes by number of dimensions: off every power of two; odd, 4 n, 4 n + 2. ``spec.edges`` adds some."""
 
 _NUMBER = fields.whole(0, fields.LARGEST_COUNT)
 _NUMBERS = several(_NUMBER)
