@@ -28,7 +28,7 @@ def test_what_the_driver_does_not_tell_raises_no_concern():
     [
         ({"other_processes": 2}, "2 other processes on this GPU"),
         ({"throttle_reasons": ("software power cap",)}, "limited by software power cap"),
-        ({"power_limit_w": 500.0}, "500 W, 700 W is this GPU's default"),
+        ({"power_limit_w": 500.0}, "500 W, this GPU's default is 700 W"),
         ({"temperature_c": 91}, "91 °C"),
         ({"uncorrected_ecc_errors": 1}, "1 uncorrected ECC error"),
         ({"mig": True}, "MIG is on"),

@@ -263,7 +263,7 @@ class GpuBenchmark:
             if launchable.case.state != "graph":
                 raise
             raise Unmeasurable(
-                f"state graph not measured: {error}; a plain call is right, so the callable keeps state, works in "
+                f"state graph not shown: {error}; a plain call is right, so the callable keeps state, works in "
                 "place, or its graph differs"
             ) from None
 

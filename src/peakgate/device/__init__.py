@@ -4,5 +4,5 @@ import os
 
 from peakgate.base.files import CUPY_VARIABLE, cupy_cache
 
-# CuPy reads it when it is imported, so before any module of this package imports it; processes inherit it.
+# Set here, since CuPy reads it when a module of this package imports it; child processes inherit it.
 os.environ.setdefault(CUPY_VARIABLE, str(cupy_cache()))

@@ -1,4 +1,4 @@
-"""The arrays of one case on the GPU: their places in memory, the guards behind them, and sets of them that move."""
+"""The arrays of one case on the GPU: their placement, the guards after them, and array sets at random offsets."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:  # it imports this module
 
 LaunchFunction = Callable[[], None]
 
-# As far as a block of 1024 threads misses by one float each.
+# The range of an out-of-bounds block of 1024 threads that write one float each.
 GUARD_BYTES = 4096
 
-# Up to this size each launch of a batch has arrays of its own, so that nothing is queued between samples: kernels that
-# change contents there displace instructions of the one that is timed, worth 4 of 50 µs of an unrolled SGEMM of side
-# 256. So many bytes are 128 pages, whose addresses the GPU keeps translated.
+# Up to this size each launch of a batch has its own arrays, so that nothing is queued between samples: kernels that
+# change contents there evict instructions of the timed kernel, which cost an unrolled SGEMM of side 256 4 of 50 µs.
+# This size is 128 pages, whose address translations stay cached.
 APART_BYTES = 256 << 20
 
 
 class GpuRefiller:
-    """How arrays on a GPU are filled anew, in stream order."""
+    """Redraws arrays on a GPU, in stream order."""
 
     fill = staticmethod(elements.refill)
     change = staticmethod(elements.change)
@@ -47,11 +47,11 @@ class GpuRefiller:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Noise behind an array, so that a write just past its end is seen even where it hits free memory.
+    """Noise after an array, which detects a write just past its end even in free memory.
 
-    CUDA reports an access outside of its allocations only where nothing is mapped, and CuPy's pool maps more than it
-    hands out. There is no guard in front: it would move the array off the boundary that an allocation begins on.
-    ``position`` is the argument's, for the message; ``noise`` is what ``memory`` was filled with.
+    CUDA reports an access outside of its allocations only if nothing is mapped there, and CuPy's pool maps more than it
+    hands out. There is no guard before the array, which would change its alignment. ``position`` is the argument's, for
+    the message; ``noise`` is the initial content of ``memory``.
     """
 
     position: int
@@ -63,11 +63,11 @@ class Guard:
         hit = np.flatnonzero(cupy.asnumpy(self.memory) != self.noise)
         if not hit.size:
             return None
-        return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} behind it"
+        return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} after it"
 
 
 def refuse_damage(guards: Sequence[Guard]) -> None:
-    """Raise KernelFault where a launch wrote past the end of an array."""
+    """Raise KernelFault if a launch wrote past the end of an array."""
     for guard in guards:
         if damage := guard.damage():
             raise KernelFault(damage)
@@ -75,7 +75,7 @@ def refuse_damage(guards: Sequence[Guard]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ArraySet:
-    """A case's arrays in one place, by argument position: what guards them, their contents, and a launch on them."""
+    """One placement of a case's arrays, by argument position, with guards, contents and a launch on them."""
 
     arrays: Mapping[int, Array]
     guards: Sequence[Guard]
@@ -84,12 +84,12 @@ class ArraySet:
 
 
 class CaseArrays:
-    """The arrays of one case: those it was prepared with, which stay where they are, and sets of them that move.
+    """The arrays of one case: ``prepared`` at fixed addresses, and sets at random offsets.
 
-    ``prepared`` are the arrays by argument position, ``buffers`` what they are arrays of, ``pristine`` what IN and
-    INOUT buffers hold before a launch, ``texels`` the textures and surfaces. Arrays of another build of the kernel,
-    sampled in turns with a build whose arrays are ``beside``, are the same but for SCRATCH, whose contents are each
-    kernel's own. ``whole`` holds whether inputs are drawn whole for each launch, decided for both at once.
+    ``prepared`` are the arrays by argument position, ``buffers`` their specifications, ``pristine`` the contents of IN
+    and INOUT buffers before a launch, ``texels`` the textures and surfaces. Another build of the kernel, sampled
+    interleaved with the one whose arrays are ``beside``, shares these arrays except SCRATCH, which belongs to each
+    kernel. ``whole[0]``: whether inputs are redrawn completely for each launch, shared by both builds.
     """
 
     def __init__(self, device: GpuDevice, case: Case, beside: CaseArrays | None = None) -> None:
@@ -123,7 +123,7 @@ class CaseArrays:
 
     @property
     def inputs(self) -> Sequence[Array]:
-        """The IN and INOUT buffers as they are before a launch, and the constants."""
+        """The contents of IN and INOUT buffers before a launch, and the constants."""
         return [*self.pristine.values(), *self._device.data.constants(self.case)]
 
     def outputs(self, arrays: Mapping[int, Array]) -> Sequence[Array]:
@@ -147,21 +147,21 @@ class CaseArrays:
         )
 
     def fill_texels(self) -> None:
-        """Copy arrays to the memory that textures and surfaces have of their own, in stream order."""
+        """Copy arrays to the memory of textures and surfaces, in stream order."""
         for each in self.texels.values():
             each.fill()
 
     def read_texels(self) -> None:
-        """Copy what a launch wrote to surfaces to their arrays, in stream order."""
+        """Copy surfaces back to their arrays, in stream order."""
         for each in self.texels.values():
             each.read_back()
 
     def contents(self, draw: Draw) -> refill.Contents:
-        """New contents of the buffers for the launches of batches."""
+        """New ``Contents`` of the buffers."""
         return refill.Contents(GpuRefiller(), self.buffers, self._pools, self.pristine, draw)
 
     def change(self, contents: refill.Contents) -> None:
-        """Give the next launch of a batch contents of its own, in stream order."""
+        """Draw contents for the next launch of a batch, in stream order."""
         contents.next(whole=self.whole[0])
         self.fill_texels()
 
@@ -174,11 +174,10 @@ class CaseArrays:
     def moved(
         self, launches: int, draw: Draw, bind: Callable[[Mapping[int, Array]], LaunchFunction]
     ) -> list[ArraySet] | None:
-        """Sets of arrays at new random offsets: one for each of so many launches, or one for all of large arrays.
+        """Array sets at new random offsets: one for each of ``launches``, or a single one for large arrays.
 
-        None where even one set would be too large to be moved. Textures and surfaces stay, and SCRATCH is the
-        same for all launches. Where there are several sets one is guarded, which no kernel knows. ``bind`` gives a
-        launch on a set's arrays.
+        None if even one set is too large to be placed at random. Textures and surfaces are not moved, and SCRATCH is
+        shared by all launches. Of several sets a random one has guards. ``bind`` returns a launch on a set's arrays.
         """
         sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self.texels}
         once = {at: size for at, size in sizes.items() if self.buffers[at].role is Role.SCRATCH}
@@ -202,7 +201,7 @@ class CaseArrays:
         return found
 
     def _sizes_bytes(self) -> dict[int, int]:
-        """Memory that each buffer takes, with the guard behind what a kernel may write."""
+        """The size of each buffer, including the guard after buffers that a kernel may write."""
         guarded = self._device.guarded
         return {
             at: buffer.nbytes + (GUARD_BYTES if guarded and buffer.role is not Role.IN else 0)
@@ -212,7 +211,7 @@ class CaseArrays:
     def _placed(
         self, rooms: Mapping[int, Array], draw: Draw, *, guarded: bool = True
     ) -> tuple[dict[int, Array], list[Guard]]:
-        """The arrays of some buffers in memory that is given, by argument position, and fresh guards behind them."""
+        """The arrays of some buffers in the given memory, by argument position, and new guards after them."""
         arrays, guards = {}, []
         for at, room in rooms.items():
             nbytes, (shape, dtype) = self.buffers[at].nbytes, self.buffers[at].storage

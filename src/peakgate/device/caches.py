@@ -1,4 +1,4 @@
-"""What a GPU device keeps for later cases: input data and noise in its memory, built cubins, loaded modules."""
+"""Caches of a GPU device across cases: input data and noise in its memory, cubins, loaded modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from peakgate.spec.case import Array, Buffer, Case, Stage
 _CACHED_INPUT_SHARE = 0.25
 _GUARD_NOISE_BYTES = 1 << 20
 
-# Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less.
+# Memory for random placement of a case's arrays: this size, or this share of the GPU's memory if that is less.
 _ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
 
 _SHARED_DEFAULT_BYTES = 48 << 10
@@ -34,7 +34,7 @@ Build = tuple[Stage, Defines]
 
 
 class DataCache:
-    """Data on a GPU of so much memory that many cases use. ``draw`` gives a whole number below its argument."""
+    """Data on a GPU that many cases use. ``draw`` arguments return a whole number below theirs."""
 
     def __init__(self, memory_bytes: float) -> None:
         self._memory_bytes = memory_bytes
@@ -44,7 +44,7 @@ class DataCache:
         self._room: Array | None = None
 
     def input(self, buffer: Buffer, seed: int) -> Array:
-        """Random data for an input; kept, because many cases ask for the same."""
+        """The data of an input, cached because many cases use the same."""
         key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
             self._inputs[key] = cupy.ascontiguousarray(input_array(cupy, buffer, seed, elements.random_array))
@@ -60,15 +60,15 @@ class DataCache:
         return [self.input(buffer, first + at) for at, (_, buffer) in enumerate(case.stage.constants)]
 
     def noise(self, dtype: str, draw: Draw) -> Array:
-        """The noise that outputs of a type are filled with; drawn once per process."""
+        """The noise for outputs of a type, drawn once per process."""
         if dtype not in self._noise:
             self._noise[dtype] = refill.noise(cupy, dtype, draw(refill.SEEDS))
         return self._noise[dtype]
 
     def guard_noise(self, draw: Draw) -> np.ndarray[Any, Any]:
-        """Random bytes that guards are made of, drawn once per process, where no kernel writes by mistake.
+        """Random bytes for guards, drawn once per process.
 
-        In page-locked memory, from which the GPU copies them in stream order.
+        In pinned host memory, which kernels cannot overwrite by mistake and the GPU copies in stream order.
         """
         if self._guard_noise is None:
             rng = np.random.default_rng(draw(refill.SEEDS))
@@ -80,7 +80,7 @@ class DataCache:
     def places(self, sizes_bytes: Sequence[int], draw: Draw) -> list[Array] | None:
         """Uninitialized views of these sizes at new random offsets; invalidates those of the previous call.
 
-        None for arrays too large to be moved.
+        None if the arrays are too large.
         """
         room_bytes = int(min(_ROOM_BYTES, _ROOM_SHARE * self._memory_bytes))
         offsets = random_offsets(sizes_bytes, room_bytes, np.random.default_rng(draw(refill.SEEDS)))
@@ -93,12 +93,12 @@ class DataCache:
 
 @lru_cache(maxsize=2)
 def _machine_code(path: Path) -> bytes:
-    """A cubin; two builds that are sampled in turns are loaded again and again."""
+    """The bytes of a cubin; cached because two builds that are sampled interleaved are loaded repeatedly."""
     return path.read_bytes()
 
 
 def _text_bytes(case: Case) -> int:
-    """The size of a case's source file; 0 where it cannot be read, which its build reports."""
+    """The size of a case's source file; 0 if it cannot be read, which its build reports."""
     try:
         return case.stage.source.stat().st_size if case.stage.source else 0
     except OSError:
@@ -106,7 +106,7 @@ def _text_bytes(case: Case) -> int:
 
 
 class CodeCache:
-    """The machine code of cases for a compute capability; ``constants`` gives the data of a case's constants."""
+    """The machine code of cases for a compute capability; ``constants`` returns the data of a case's constants."""
 
     def __init__(self, capability: tuple[int, int], constants: Callable[[Case], list[Array]]) -> None:
         self._capability, self._constants = capability, constants
@@ -115,9 +115,9 @@ class CodeCache:
         self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
 
     def begin(self, cases: Iterable[Case]) -> Mapping[Build, Future[Cubin]]:
-        """Begin the builds of cases with a source, on every processor."""
+        """Start the builds of cases with a source, on every processor."""
         distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
-        # The longest first, which the longest text most often is: they alone decide when all are built.
+        # The longest source first, which usually compiles longest and determines when all are built.
         ordered = sorted(distinct.items(), key=lambda item: -_text_bytes(item[1]))
         pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
         self._building = {key: pool.submit(cubin, case.stage, case.defines, self._capability) for key, case in ordered}
@@ -125,7 +125,7 @@ class CodeCache:
         return dict(self._building)
 
     def build(self, case: Case) -> Cubin:
-        """The case's machine code; waits for a build that was begun."""
+        """The case's machine code; waits for a build that was started."""
         key = case.stage, case.defines
         if key not in self._built:
             begun = self._building.pop(key, None)
@@ -137,10 +137,10 @@ class CodeCache:
         return self._built[key]
 
     def functions(self, built: Cubin, case: Case, *, kept: bool = True) -> list[Any]:
-        """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
+        """The function of each of the case's launches, with their dynamic shared memory enabled.
 
-        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then. One that is
-        not ``kept`` is loaded anew, and unloaded when nobody has its functions any more.
+        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then. If it is not
+        ``kept`` it is loaded again, and unloaded when its functions are no longer referenced.
         """
         key = (str(built.path), case.stage.cooperative)
         functions = self._functions.get(key) if kept else None
@@ -163,5 +163,5 @@ class CodeCache:
         return [functions[each.kernel] for each in case.launches]
 
     def forget_modules(self) -> None:
-        """Let go of all loaded modules: each is unloaded when no case has its functions any more."""
+        """Release all loaded modules; each is unloaded when its functions are no longer referenced."""
         self._functions.clear()

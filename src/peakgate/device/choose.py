@@ -1,6 +1,6 @@
-"""Which device a run uses.
+"""Opens the device of a run.
 
-``python -m peakgate.device.choose`` prints the extras that this machine's device needs for a run with these arguments.
+``python -m peakgate.device.choose`` prints the pip extras that this machine needs for a run with these arguments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.device import driver
 
-if TYPE_CHECKING:  # what a run needs is said without numpy
+if TYPE_CHECKING:  # the extras are printed without importing NumPy
     from peakgate.device.interface import Device
 
 FALLBACK_NOTE = (
@@ -23,9 +23,9 @@ FALLBACK_NOTE = (
 
 
 def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None]:
-    """Open what a user asked for: auto, cpu, gpu, gpu:N, or several: gpu:N,M; ``later`` leaves that to ``opened``.
+    """Open the device that a user chose: auto, cpu, gpu, gpu:N or gpu:N,M; with ``later`` by a call of ``opened``.
 
-    Gives the device and, where ``auto`` fell back to the emulator, one line that says so and what it means.
+    Returns the device and, if ``auto`` fell back to the emulator, a note about that.
     """
     indices = gpu_indices(choice)
     if indices:
@@ -39,15 +39,15 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
             ) from None
         try:
             return GpuDevice(*indices, later=later), None
-        except RuntimeError as error:  # CuPy's word for what CUDA refuses
+        except RuntimeError as error:  # CuPy's error if CUDA refuses
             raise _not_opened(f"gpu:{','.join(map(str, indices))}", error) from None
-    from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (a GPU does without the emulator)
+    from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (not needed on a GPU)
 
     return CpuDevice(), None if choice == "cpu" else FALLBACK_NOTE
 
 
 def opened(device: Device, choice: str) -> None:
-    """Open a device that was left for later; CannotDecide where the GPU cannot be had."""
+    """Open a device that was chosen with ``later``; raises CannotDecide if the GPU cannot be opened."""
     try:
         device.open()
     except RuntimeError as error:
@@ -55,13 +55,13 @@ def opened(device: Device, choice: str) -> None:
 
 
 def _not_opened(choice: str, error: RuntimeError) -> CannotDecide:
-    return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for what is on it", Code.BUSY)
+    return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for processes on it", Code.BUSY)
 
 
 def gpu_indices(choice: str) -> tuple[int, ...]:
-    """The CUDA indices of the GPUs of a ``--device``, that of cases on one GPU first; none for the emulator.
+    """The CUDA indices of the GPUs that ``--device`` names, the one for single-GPU cases first; none for the emulator.
 
-    PeakgateError where it means none, or GPUs that this machine does not have.
+    Raises PeakgateError for an invalid choice, or GPUs that this machine does not have.
     """
     if choice == "cpu":
         return ()
@@ -89,11 +89,11 @@ def gpu_indices(choice: str) -> tuple[int, ...]:
 
 
 def groups(arguments: list[str]) -> list[str]:
-    """The CUDA extra where a GPU answers, else the compiler extra where there is no compiler for the emulator.
+    """The needed extras: the CUDA extra with a GPU, else the compiler extra if the emulator finds no compiler.
 
-    With ``--nvrtc`` also the NVRTC extra, where no CUDA extra brings it.
+    With ``--nvrtc`` also the NVRTC extra, unless the CUDA extra includes it.
     """
-    from peakgate_emulator import find_compiler  # noqa: PLC0415  (a GPU does without the emulator)
+    from peakgate_emulator import find_compiler  # noqa: PLC0415  (not needed on a GPU)
 
     cuda = driver.cuda_extra()
     on_cpu = "--device=cpu" in arguments or ("--device", "cpu") in pairwise(arguments)

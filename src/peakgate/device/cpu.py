@@ -1,4 +1,4 @@
-"""The CPU device: the same kernels through the emulator, checked, on small problems. It proves right, not fast."""
+"""The CPU device: runs kernels in the emulator, with its checks, on small problems. It proves results, not speed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SAMPLES = 3
 
 
 def not_emulated(case: Case) -> str | None:
-    """Why the emulator does not run a case; None where it does."""
+    """Why the emulator cannot run a case; None if it can."""
     blocks = math.prod(case.launch.grid)
     if case.stage.cooperative and blocks * case.launch.threads_per_block > emulator.MAX_COOPERATIVE_THREADS:
         return (
@@ -73,7 +73,7 @@ def _copy(arguments: Sequence[Array]) -> None:
     np.copyto(arguments[0], arguments[1])
 
 
-# NumPy twins of the GPU's own operations, so that their cases run everywhere.
+# NumPy equivalents of library calls, so that their cases run without a GPU.
 _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
     "memcpy": _copy,
     "h2d_pageable": _copy,
@@ -98,7 +98,7 @@ def _build_options(stage: Stage) -> emulator.BuildOptions:
 
 
 def seen_texels(argument: TexelBuffer) -> emulator.TexelView:
-    """An array of texels as the emulator shows it to a kernel."""
+    """The emulator's view of a texture or surface."""
     how, extent = argument.seen_as, argument.texels
     size = {name: getattr(extent, name) for name in ("width", "height", "depth", "layers", "dimensions")}
     if isinstance(how, Surface):
@@ -116,7 +116,7 @@ def seen_texels(argument: TexelBuffer) -> emulator.TexelView:
 
 
 def seen_tiles(argument: TensorMapArgument, array: Array, dtype: str) -> emulator.TileView:
-    """An array of elements of a type as a tensor map shows it; PeakgateError where CUDA makes no such map of it."""
+    """The emulator's view of a tensor map; raises PeakgateError if CUDA does not support it."""
     if objection := argument.objection(array.shape, dtype):
         raise PeakgateError(f"a tensor map given {objection}", Code.ARGUMENTS)
     extents, strides = argument.seen(array.shape, dtype)
@@ -127,13 +127,13 @@ def seen_tiles(argument: TensorMapArgument, array: Array, dtype: str) -> emulato
 def load(
     source: Path, kernel: str, defines: tuple[tuple[str, str], ...] = (), **build: Unpack[emulator.BuildOptions]
 ) -> emulator.EmulatedKernel:
-    """The emulator's ``load``, with options of NVRTC's list alone; BuildError where a kernel does not compile."""
+    """The emulator's ``load`` with NVRTC's options only; raises BuildError if a kernel does not compile."""
     if objection := objection_to(build.get("options", ()), source):
         raise BuildError(objection)
     return emulator.load(source, kernel, defines, **build)
 
 
-# Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong.
+# Defects that would end the launch, or destroy the context, on a GPU; a kernel with another defect is wrong.
 _FAILURES: dict[DefectKind, type[KernelFault]] = {
     DefectKind.ENDLESS_LOOP: KernelTimeout,
     DefectKind.FAULT: KernelCrash,
@@ -142,7 +142,7 @@ _FAILURES: dict[DefectKind, type[KernelFault]] = {
 
 
 def fault_of(defect: emulator.KernelDefect) -> KernelFault:
-    """The fault of a launch in which the emulator saw this defect; to be raised from it."""
+    """The fault of a launch in which the emulator found this defect; raise it from the defect."""
     return _FAILURES.get(defect.kind, KernelFault)(str(defect))
 
 
@@ -154,11 +154,10 @@ def _noise(dtype: str) -> Array:
 class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
-    ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop. Its
-    processor time is bounded by the settings of the project.
-    ``nonfinite`` reports NaNs and infinities that the kernel writes. ``trace``, where one is set, receives the accesses
-    to shared memory of one block: of the last launch there was. ``load`` is the emulator's, or one that remembers what
-    it has loaded, where sources do not change.
+    ``access_budget`` limits the memory accesses of a launch: one that needs more counts as an endless loop. The
+    project's settings limit its processor time. ``nonfinite`` reports NaN and infinity that the kernel writes.
+    ``trace``, if set, receives the shared memory accesses of one block of the last launch. ``load`` is the emulator's,
+    or a cached one if sources do not change.
     """
 
     resources: Resources | None = None
@@ -215,7 +214,7 @@ class CpuLaunchable:
         return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
 
     def run(self, schedule: int = 0) -> None:
-        """As every device's; ``schedule`` is the order in which the emulator runs the threads of a block."""
+        """As in ``Launchable``; ``schedule`` is the order in which the emulator runs the threads of a block."""
         for position, buffer in self._buffers():
             if buffer.role in (Role.OUT, Role.TEMP):
                 refill.fill(self._values[position], _noise(buffer.dtype), self._draw(refill.SEEDS))
@@ -228,10 +227,9 @@ class CpuLaunchable:
 
     @translated()
     def launch(self, schedule: int = 0) -> None:
-        """The case's launches on the arguments as they are.
+        """Run the case's launches on the arguments as they are.
 
-        KernelFault says what the emulator saw in the first that is not right; its cause has it as data. LaunchNotEnded
-        where one comes to its limit.
+        Raises KernelFault with the first defect that the emulator finds, as its cause; LaunchNotEnded at a time limit.
         """
         if not self._kernels:
             operation = _OPERATIONS.get(self.case.stage.operation or "")
@@ -245,7 +243,7 @@ class CpuLaunchable:
             return
         taken = Counter(at for each in self.case.launches for at in {self._array(at) for at in each.takes})
         buffers = dict(self._buffers()) if self._nonfinite else {}
-        # What several launches take, either may write; the noise shows what neither wrote.
+        # An output of several launches may be written by either; the noise reveals elements that neither wrote.
         outputs = {at for at, buffer in self._buffers() if buffer.role is Role.OUT and taken[at] == 1}
         try:
             for each in self.case.launches:
@@ -268,7 +266,7 @@ class CpuLaunchable:
             raise fault_of(defect) from defect
 
     def _array(self, position: int) -> int:
-        """The argument whose array this one is, or is a tensor map of."""
+        """The position of the array of an argument: its own, or that of a tensor map."""
         argument = self.case.arguments[position]
         return argument.of if isinstance(argument, TensorMapArgument) else position
 
@@ -282,9 +280,9 @@ class CpuLaunchable:
         return emulator.TexelArray(value, seen_texels(argument)) if isinstance(argument, TexelBuffer) else value
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
-        """A few wall times for the record; ``plan`` is for devices whose speed is judged.
+        """Take a few wall times, which are not judged; of ``plan`` only ``min_samples`` applies.
 
-        Each launch finds contents of its own, as on a GPU, and is shown to the checker.
+        Each launch has its own buffer contents, as on a GPU, and is passed to the checker.
         """
         draw, buffers = checker.draw if checker else self._draw, dict(self._buffers())
         arrays = {at: self._values[at] for at in buffers}
@@ -293,7 +291,7 @@ class CpuLaunchable:
         contents.begin(arrays)
         least = min(_SAMPLES, plan.min_samples)
         times_us: list[float] = []
-        launch_us = emulated_launch_us(self.case.work)  # not what it took: equal seeds give equal runs
+        launch_us = emulated_launch_us(self.case.work)  # not the measured time, so that equal seeds give equal runs
         while len(times_us) < least or (checker and checker.owed(launch_us)):
             contents.next()
             start = time.perf_counter()
@@ -306,7 +304,7 @@ class CpuLaunchable:
         return Samples(tuple(times_us), (None,) * len(times_us), 0, f"{METHOD}, {refill.replayed(contents)}")
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (the emulator has no counter)
-        """None: an emulated launch takes none of a GPU's energy."""
+        """Return None: energy is measured on a GPU only."""
         return None
 
 
@@ -324,7 +322,7 @@ class CpuDevice(Device):
     def __init__(self) -> None:
         super().__init__()
         self.compiler = find_compiler()
-        self._load = cache(load)  # a run measures the sources that it found
+        self._load = cache(load)  # sources do not change during a run
 
     def describe(self) -> dict[str, Any]:
         return {

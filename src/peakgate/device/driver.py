@@ -1,4 +1,4 @@
-"""The NVIDIA driver, asked through its own library: standard library only, so that set-up can use it."""
+"""Calls of the NVIDIA driver through its library, with the standard library only, so that set-up can use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CUBLAS_WHEELS = ("nvidia-cublas", "nvidia-cublas-cu12")
 
 
 def cuda_driver_version() -> int | None:
-    """The CUDA version the installed driver supports, 13000 for 13.0; None where no driver is installed."""
+    """The CUDA version that the driver supports, 13000 for 13.0; None without a driver."""
     driver = _library()
     if driver is None:
         return None
@@ -25,7 +25,7 @@ def cuda_driver_version() -> int | None:
 
 
 def gpu_count() -> int:
-    """How many GPUs the driver offers this process; 0 without a driver."""
+    """The number of GPUs visible to this process; 0 without a driver."""
     driver = _library()
     count = ctypes.c_int()
     if driver is None or driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
@@ -40,9 +40,9 @@ def named_gpus(choice: str) -> tuple[int, ...]:
 
 
 def cuda_extra() -> str | None:
-    """The extra for the driver that is there: ``cuda12``, ``cuda13``, or None without a usable GPU.
+    """The pip extra for the installed driver: ``cuda12``, ``cuda13``, or None without a usable GPU.
 
-    CuPy's CUDA 13 packages need a driver that speaks 13.0; the two must never be installed together.
+    CuPy's CUDA 13 packages need a driver that supports 13.0; the two must never be installed together.
     """
     supported = cuda_driver_version()
     if supported is None or supported < 12000 or gpu_count() == 0:
@@ -61,7 +61,7 @@ def gpu_name(index: int) -> str:
 
 
 def gpu_uuid(index: int) -> str | None:
-    """NVIDIA's name of this very GPU, ``GPU-...`` as nvidia-smi prints it; None when there is no such GPU."""
+    """The UUID of a GPU, ``GPU-...`` as nvidia-smi prints it; None if there is no such GPU."""
     if (found := _device(index)) is None:
         return None
     driver, device = found
@@ -72,7 +72,7 @@ def gpu_uuid(index: int) -> str | None:
 
 
 def driver_version() -> str | None:
-    """The line in which the loaded kernel driver names its version; None without one."""
+    """The version line of the loaded kernel driver; None without one."""
     try:
         return Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").partition("\n")[0]
     except OSError:
@@ -80,7 +80,7 @@ def driver_version() -> str | None:
 
 
 def persisting_l2_bytes() -> int:
-    """How much of the L2 the current context sets aside for persisting lines; 0 without a driver or a context."""
+    """The size of the L2 set aside for persisting lines in the current context; 0 without a driver or context."""
     driver = _library()
     reserved = ctypes.c_size_t()
     if driver is None or driver.cuCtxGetLimit(ctypes.byref(reserved), _LIMIT_PERSISTING_L2_BYTES) != 0:
@@ -89,9 +89,9 @@ def persisting_l2_bytes() -> int:
 
 
 def reset_persisting_l2() -> None:
-    """Make all persisting lines of the L2 normal ones (cuCtxResetPersistingL2Cache): no sample inherits them.
+    """Reset all persisting lines of the L2 to normal (cuCtxResetPersistingL2Cache).
 
-    Does nothing on a GPU that has no persisting L2 (before compute capability 8.0).
+    Does nothing on a GPU without persisting L2 (before compute capability 8.0).
     """
     driver = _library()
     if driver is not None:
@@ -99,9 +99,9 @@ def reset_persisting_l2() -> None:
 
 
 def load_function(handle: int) -> bool:
-    """Put a kernel's code on the GPU now, where its first launch would (cuFuncLoad); whether that succeeded.
+    """Load a kernel's code onto the GPU before its first launch (cuFuncLoad); whether that succeeded.
 
-    A driver before CUDA 12.4 does not have it.
+    False with a driver before CUDA 12.4, which lacks the function.
     """
     driver = _library()
     try:
@@ -111,7 +111,7 @@ def load_function(handle: int) -> bool:
 
 
 def graph_nodes(handle: int) -> int | None:
-    """How many nodes the CUDA graph with this handle has; None where the driver does not say."""
+    """The number of nodes of the CUDA graph with this handle; None if the driver does not report it."""
     driver, count = _library(), ctypes.c_size_t()
     if driver is None or driver.cuGraphGetNodes(ctypes.c_void_p(handle), None, ctypes.byref(count)) != 0:
         return None
@@ -124,7 +124,7 @@ def pci_bus_id(index: int) -> str:
 
 
 def retain_context(index: int) -> bool:
-    """Make this process's primary context on the GPU with this CUDA index; whether that succeeded."""
+    """Retain this process's primary context on the GPU with this CUDA index; whether that succeeded."""
     if (found := _device(index)) is None:
         return False
     driver, device = found
@@ -134,7 +134,7 @@ def retain_context(index: int) -> bool:
 def destroy_context(index: int) -> bool:
     """Destroy this process's primary context on the GPU with this CUDA index; whether that succeeded.
 
-    All that the process has on the GPU is gone with it: nothing may be done with it afterwards, freeing included.
+    Everything that the process has on the GPU is destroyed too, and must not be used or freed afterwards.
     """
     found = _device(index)
     return found is not None and bool(found[0].cuDevicePrimaryCtxReset_v2(found[1]) == 0)
@@ -162,10 +162,9 @@ def encode_tensor_map(
     swizzle: int,
     l2_promotion: int,
 ) -> int:
-    """Write a CUtensorMap to the address ``target`` (cuTensorMapEncodeTiled); the driver's error, 0 for none.
+    """Write a CUtensorMap to the address ``target`` (cuTensorMapEncodeTiled); the driver's status, 0 for success.
 
-    Axes begin with the contiguous one, which has no stride. Nothing is interleaved, a box steps by one element, and
-    elements outside are 0.
+    The contiguous axis comes first and has no stride. No interleave, element strides of 1, elements outside are 0.
     """
     driver, axes = _library(), len(extents)
     assert driver is not None, "there is no GPU without a driver"
@@ -187,11 +186,11 @@ def encode_tensor_map(
 
 
 def cublas_version() -> str | None:
-    """The version of the cuBLAS wheel that is installed; None where the library comes from elsewhere.
+    """The version of the installed cuBLAS wheel; None if the library comes from elsewhere.
 
-    It stands for the fingerprint that its kernels have none of, since their machine code is not ours.
+    It identifies cuBLAS kernels in place of a fingerprint of machine code.
     """
-    from importlib import metadata  # noqa: PLC0415  (slow, and only kernels of cuBLAS ask)
+    from importlib import metadata  # noqa: PLC0415  (slow, only for cuBLAS)
 
     for wheel in CUBLAS_WHEELS:
         try:
@@ -202,9 +201,9 @@ def cublas_version() -> str | None:
 
 
 def library_behind(operation: str) -> str:
-    """The library behind an operation of the device (``operations.py``), with its version.
+    """The library of an operation (``operations.py``), with its version.
 
-    A cuBLAS that is no wheel is the machine's, and so the same for all processes of one environment.
+    A cuBLAS that is not a wheel belongs to the machine, and is the same for all processes of one environment.
     """
     if operation.startswith("cublas"):
         return f"cuBLAS {cublas_version() or 'of the machine'}"

@@ -1,7 +1,7 @@
-"""Input data, refills and comparisons on the GPU, in one pass each instead of CuPy's ten small kernels.
+"""Input data, refills and comparisons on the GPU, in one kernel each instead of about ten of CuPy's.
 
-Data and comparisons only of the types below. The general ways say what must come out: ``measure.data``,
-``measure.refill`` and ``judge.correctness``.
+Data and comparisons only for the types below. ``measure.data``, ``measure.refill`` and ``judge.correctness`` define the
+results and support all types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from peakgate.spec.case import Array
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
 
-# Types that ``random_array`` fills by itself, and the macro of elements.cu that says how.
+# Types that the kernel ``fill`` supports, and the macro of elements.cu for each.
 FILLED = {
     "float16": "HALF",
     "bfloat16": "BFLOAT16",
@@ -34,7 +34,7 @@ FILLED = {
     **dict.fromkeys(("int64", "uint64"), "LONG_INTEGER"),
 }
 
-# Types in C++ by their name in NumPy. Each value of those compared is a double too.
+# C++ types by NumPy name, of those whose values are all exact in double.
 COMPARED_TYPES = {
     "float32": "float",
     "float64": "double",
@@ -51,7 +51,7 @@ _THREADS, _MOST_BLOCKS = 256, 2048
 
 
 def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
-    """The same bits as ``measure.data.random_array``; by its own way for a type that is not in FILLED."""
+    """The same bits as ``measure.data.random_array``, which is called for a type that is not in FILLED."""
     if dtype in COMPLEX_PARTS:
         return random_array((*shape, 2), COMPLEX_PARTS[dtype], seed).view(dtype).reshape(shape)
     if dtype not in FILLED:
@@ -136,8 +136,8 @@ def exchange(words: Array, seed: int, keys: Array) -> None:
 def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:
     """The largest differences of an output, for ``judge.correctness.compare``.
 
-    None where the types are others than COMPARED, the type saturates, or the arrays are in no order that the kernel
-    reads: ``found`` must be contiguous, ``wanted`` too or have two dimensions.
+    None for types not in COMPARED_TYPES, types that saturate, and unsupported layouts: ``found`` must be contiguous,
+    ``wanted`` contiguous or two-dimensional.
     """
     found, wanted = _readable(found), _readable(wanted)
     types = found.dtype.name, wanted.dtype.name
@@ -158,17 +158,17 @@ def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | 
     compare(_grid(found.size), (_THREADS,), (found, wanted, weights, *sizes, *terms, report))
     reported = cupy.asnumpy(report)
     if int(reported[3]) != found.size:
-        return None  # it did not run as it must
+        return None  # the kernel did not compare every element
     return Largest(*(float(each) for each in reported[:3].view(np.float64)))
 
 
 def _readable(array: Array) -> Array:
-    """Halves as floats, which hold each of them."""
+    """The array, with float16 converted to float32, which is exact."""
     return array.astype("float32") if array.dtype.name == "float16" else array
 
 
 def _rows(array: Array) -> tuple[int, int, int, int] | None:
-    """Rows, columns and the strides of both in elements."""
+    """Rows, columns and their strides in elements; None for an unsupported layout."""
     if array.flags.c_contiguous:
         return 1, array.size, 0, 1
     if array.ndim != 2 or any(stride % array.itemsize for stride in array.strides):
@@ -183,6 +183,6 @@ def _grid(count: int) -> Sequence[int]:
 
 @cache
 def _function(name: str, macros: tuple[tuple[str, Any], ...]) -> Any:
-    # Not as options: for each new set of those CuPy asks the compiler, 20 ms, what to call it in its cache.
+    # Not as options: for each new set of options CuPy calls the compiler, 20 ms, to compute the cache key.
     defined = "".join(f"#define {macro} {value}\n" for macro, value in macros)
     return cupy.RawModule(code=defined + ELEMENTS_SOURCE.read_text(encoding="utf-8")).get_function(name)

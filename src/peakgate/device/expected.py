@@ -23,18 +23,18 @@ _WIDE = {"f": "float64", "c": "complex128"}
 
 
 class ReferenceFault(KernelFault):
-    """A reference kernel that did not end well; its cause is that kernel's own fault."""
+    """A reference kernel failed; the cause is its own fault."""
 
 
 def expected(
     xp: Any, launchable: Launchable | TimedLaunch, prepare: Callable[[Case], KernelLaunchable]
 ) -> ExpectedOutputs:
-    """The OUT and INOUT buffers as they must be after a launch, and the magnitudes that their bounds need.
+    """The expected OUT and INOUT buffers after a launch, and the magnitudes for their bounds.
 
-    A reference function gets its inputs in float64 (complex128), where the case allows rounding; where it asks for
-    equal values, as they are. ``prepare`` puts a reference kernel's arguments in place; it is given the same inputs.
-    Raises ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved array does not
-    fit, or the function fails or gives anything but one array of the right shape for each output.
+    A reference function gets its inputs in float64 (complex128) if the case allows rounding; if it requires equal
+    values, unchanged. ``prepare`` prepares a reference kernel, which gets the same inputs. Raises ReferenceFault if
+    that kernel fails; PeakgateError without a reference, for a saved array of another shape, and if the function fails
+    or does not return one array of the right shape per output.
     """
     case = launchable.case
     if case.reference is None:
@@ -61,7 +61,7 @@ def expected(
 
 
 def computed(xp: Any, launchable: Launchable | TimedLaunch) -> list[Array]:
-    """The values of the OUT and INOUT buffers as the launch left them, in argument order, of truth values the bytes."""
+    """The values of the OUT and INOUT buffers after the launch, in argument order; booleans as bytes."""
     values = _values(xp, launchable.outputs, launchable.case.outputs)
     return [value.view("uint8") if value.dtype.kind == "b" else value for value in values]
 
@@ -71,14 +71,14 @@ def _values(xp: Any, arrays: Sequence[Array], buffers: Sequence[Buffer]) -> list
 
 
 def exact_inputs(inputs: Sequence[Array]) -> list[Array]:
-    """Inputs as a reference function gets them where rounding is allowed: every real number in float64."""
+    """Inputs of a reference function if rounding is allowed: floating-point arrays in float64 or complex128."""
     return [array.astype(_WIDE[array.dtype.kind]) if array.dtype.kind in _WIDE else array for array in inputs]
 
 
 def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Reference) -> ExpectedOutputs:
     def evaluated(given: Sequence[Array], function: Callable[..., Any] = reference) -> Any:
         try:
-            with np.errstate(all="ignore"):  # numbers beyond what its operations bear are among its inputs
+            with np.errstate(all="ignore"):  # inputs include numbers for which its operations overflow
                 return function(xp, given)
         except (PeakgateError, RefusedSize, KernelFault, MemoryError, *NOT_OF_A_PROJECT):
             raise
@@ -89,7 +89,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
         return ExpectedOutputs(_fitting(case, evaluated(inputs)))
     try:
         values = _fitting(case, evaluated(exact_inputs(inputs)))
-    except MemoryError:  # in float64 they take up to four times the room
+    except MemoryError:  # float64 takes up to four times the memory
         values = _fitting(case, evaluated(inputs))
 
     if case.scale is not None:
@@ -111,12 +111,12 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
 
 
 def _of_rows(xp: Any, values: Sequence[Array]) -> Sequence[Callable[[], Sequence[Array | None]]]:
-    """Magnitudes where no function can be evaluated elsewhere: those of an element's row."""
+    """Magnitudes without a reference function: the root mean square of an element's row."""
     return [cache(lambda: [of_row(xp, value) for value in values])]
 
 
 def _fitting(case: Case, found: Any) -> Sequence[Array]:
-    """The arrays of a reference function; PeakgateError unless it returned one of the right shape for each output."""
+    """The arrays of a reference function; raises PeakgateError unless there is one of the right shape per output."""
     several = isinstance(found, tuple | list) or bool(getattr(found, "shape", ()))
     given = [getattr(each, "shape", each) for each in found] if several else [found]
     wanted = [buffer.shape for buffer in case.outputs]
@@ -131,14 +131,14 @@ def _fitting(case: Case, found: Any) -> Sequence[Array]:
 
 
 def _shapes(given: Sequence[object]) -> str:
-    """Shapes of arrays, or what stands in place of them, in one line."""
+    """Shapes of arrays, or other values, in one line."""
     return ", ".join(f"an array {each}" if isinstance(each, tuple) else str(each)[:80] for each in given) or "nothing"
 
 
 def _scaled(xp: Any, case: Case, found: Any, values: Sequence[Array]) -> Sequence[Array | None]:
-    """The magnitudes of a scale function; PeakgateError unless each is None or fits its output, finite where that is.
+    """The magnitudes of a scale function; raises PeakgateError unless each is None or fits its output.
 
-    An infinite one would make every element right.
+    Magnitudes must be finite wherever the output is, since an infinite one would make every element right.
     """
     several = isinstance(found, tuple | list) or bool(getattr(found, "shape", ()))
     given = found if several else [found]
@@ -157,7 +157,7 @@ def _scaled(xp: Any, case: Case, found: Any, values: Sequence[Array]) -> Sequenc
         if not fits or array.dtype.kind not in ("biufc" if value.dtype.kind == "c" else "biuf"):
             wanted = f"expected numbers that broadcast to {value.shape}, or None"
             raise PeakgateError(f"{its}{_shapes([getattr(each, 'shape', each)])}; {wanted}", Code.REFERENCE)
-        if bool(xp.isfinite(array.sum(dtype="float64"))):  # so each is: one pass, for it is done for each launch
+        if bool(xp.isfinite(array.sum(dtype="float64"))):  # so all are: one pass, since this runs for each launch
             continue
         endless = xp.isfinite(value) & ~xp.isfinite(array)
         if bool(endless.any()):
@@ -169,7 +169,7 @@ def _scaled(xp: Any, case: Case, found: Any, values: Sequence[Array]) -> Sequenc
 
 
 def _failing(case: Case, function: Callable[..., Any], inputs: Sequence[Array], error: BaseException) -> str:
-    """Where a reference function, or a scale, failed, and what it was given: the constants come last."""
+    """The message for a reference or scale function that failed: its line and its arguments."""
     folder = None if case.stage.source is None else case.stage.source.parent
     place = Path(raised_at(error, folder) or defined_at(function))
     what = "its scale fails" if function is case.scale else "its reference fails"

@@ -1,4 +1,4 @@
-"""The facts of one NVIDIA GPU, through CUDA and NVML, and its theoretical peaks; nothing here changes a setting."""
+"""The properties of one NVIDIA GPU, from CUDA and NVML, and its theoretical peaks; read-only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
 
 @dataclass(frozen=True, slots=True)
 class NvmlFacts:
-    """One GPU: identity, software under it, clocks and limits. None where the driver does not report it."""
+    """One GPU: identity, driver and libraries, clocks and limits; None if the driver does not report a value."""
 
     name: str
     slug: str

@@ -1,4 +1,4 @@
-"""The GPU device: cubins loaded and launched by CuPy, timed by CUDA events."""
+"""The GPU device: loads and launches cubins through CuPy, timed by CUDA events."""
 
 from __future__ import annotations
 
@@ -35,28 +35,29 @@ from peakgate.measure.sampling import SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
 from peakgate.spec.recorded import TENSOR_MATH
 
-# How CuPy reports what went wrong on the device.
+# CuPy's exceptions for CUDA errors.
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 
-# The largest share of the GPU's memory that the arguments of one case and its reference may take; the rest is for the
-# room in which arrays move, the flush and the context.
+# The largest share of the GPU's memory for the arguments of one case and its reference; the rest is for random
+# placement, the flush and the context.
 _MEMORY_SHARE = 0.7
 
-# In NCCL, PyTorch and NVSHMEM: the switch adds up, so fewer bytes than a case claims would cross the links.
+# Disables NVLink multicast in NCCL, PyTorch and NVSHMEM: the switch would reduce, so that fewer bytes than a case
+# declares cross the links.
 MULTICAST_OFF = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 
-# Kept to the end of the process: their events and modules would free themselves in a context that is gone.
+# Kept until the process ends: their events and modules must not be freed in a destroyed context.
 _CLOSED: list[GpuDevice] = []
 
-# Between two looks at what other processes compile.
+# Interval of polling the processes that compile.
 _GLANCE_S = 0.02
 
 
 class GpuDevice(Device):
-    """One CUDA device by index, with further ones for cases on several: ``gpus`` are the indices of all.
+    """One CUDA device by index, with further ones for cases on several; ``gpus`` are all indices.
 
-    ``guarded`` arrays detect a write past their end; a tool that watches every access detects more without them.
-    ``later``: before anything but ``facts`` and ``refusal`` is asked for, the caller calls ``open``.
+    ``guarded`` arrays detect a write past their end; a tool that checks every access detects more without guards.
+    ``later``: only ``facts`` and ``refusal`` may be used before ``open`` is called.
     """
 
     kind: DeviceKind = "gpu"
@@ -82,7 +83,7 @@ class GpuDevice(Device):
             self.open()
 
     def open(self) -> None:
-        """Make the CUDA contexts; before, nothing is on the GPUs. With several NVLink multicast stays off."""
+        """Create the CUDA contexts. With several GPUs NVLink multicast is disabled."""
         if len(self.gpus) > 1:
             for name, value in MULTICAST_OFF.items():
                 os.environ.setdefault(name, value)
@@ -124,15 +125,15 @@ class GpuDevice(Device):
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
     ) -> None:
-        """Begin all builds, and wait until every reference is compiled and half of the processors are free again.
+        """Start all builds, and wait until every reference is compiled and half of the processors are idle.
 
-        A case whose build is not done by then waits for it when it is prepared.
+        ``prepare`` waits for a build that is not finished by then.
         """
         processors = os.cpu_count() or 1
         versions = (self.facts.compute_capability, self.facts.nvrtc, self.facts.cupy)
         with references.compiled_ahead(cases if checked else (), self.facts.index, versions) as compiling:
             builds = self.code.begin(cases)
-            # From the end: the references' processes come from the front.
+            # From the end, since the processes that compile references start at the front.
             left = [case for case in reversed(cases) if case.stage.source is not None] if meanwhile else []
             while compiling() or sum(not build.done() for build in builds.values()) > processors // 2:
                 ready = next((case for case in left if builds[case.stage, case.defines].done()), None)
@@ -152,7 +153,7 @@ class GpuDevice(Device):
         return GpuMeter(self.facts.index)
 
     def power_meter(self, case: Case) -> nvml.PowerMeter | None:
-        """A new meter of this GPU's power for a case on tensor cores, which the power cap slows; None for another."""
+        """A new power meter for a case on tensor cores, which the power cap slows; None for other cases."""
         return nvml.PowerMeter(self.facts.index) if case.math in TENSOR_MATH else None
 
     def compared(self, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:
@@ -193,7 +194,7 @@ class GpuDevice(Device):
             coming.load(kept=False)
 
     def warm_up(self) -> None:
-        """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
+        """Flush until the SM clock is near its highest (at most 400 times): an idle GPU has a low clock."""
         references.end()
         stream = self.sample_stream(SamplingPlan().batch, len(self.gpus))
         for gpu, before in self._before.items():
@@ -212,26 +213,26 @@ class GpuDevice(Device):
             raise self.faulted(case, fault) from None
 
     def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError:
-        """Turn a CUDA error into the case's own failure; after most of them the context takes no more launches."""
+        """Convert a CUDA error to the case's failure; most of them destroy the context, which sets ``lost``."""
         try:
             for gpu in reversed(self.gpus):  # the current one last
                 cupy.cuda.Device(gpu).use()
                 cupy.cuda.get_current_stream().synchronize()
                 cupy.zeros(1).sum().item()
         except FAULTS:
-            self.lost = f"{case.id} faulted ({fault}) and took the CUDA context with it"
+            self.lost = f"{case.id} faulted ({fault}) and destroyed the CUDA context"
         return failure(fault, lost=self.lost is not None)
 
     def close(self) -> None:
-        """Destroy the CUDA contexts; what this process still has of them must not be used or freed any more."""
-        assert self.lost is None, "a lost context goes with its process"
+        """Destroy the CUDA contexts; this process's objects in them must not be used or freed any more."""
+        assert self.lost is None, "a lost context ends with its process"
         _CLOSED.append(self)
         for gpu in self.gpus:
             cupy.cuda.Device(gpu).synchronize()
             driver.destroy_context(gpu)
 
     def sample_stream(self, batch: int, gpus: int = 1) -> SampleStream:
-        """The stream all samples are taken on, of one GPU or the first so many, for batches of up to this size."""
+        """The stream of all samples, on the first ``gpus`` GPUs, for batches of up to ``batch``."""
         if gpus not in self._streams or self._streams[gpus].largest_batch < batch:
             self._streams[gpus] = SampleStream(self.facts.l2_bytes, batch, self.gpus[:gpus])
         return self._streams[gpus]

@@ -1,7 +1,4 @@
-"""The interface of a device: all that the rest of the suite knows about it.
-
-The state of a GPU before a run and while it measures is part of it, and which of it makes a measurement doubtful.
-"""
+"""The interface of a device, and the rules by which the state of a GPU makes a measurement doubtful."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ if TYPE_CHECKING:  # few runs measure it
 
 DeviceKind = Literal["gpu", "cpu"]
 
-# How the runtime and the driver name it, before a colon and their words.
+# The names of this error in the CUDA runtime and driver, before a colon and the message.
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 
-# Above this an NVIDIA data-centre GPU is near its slow-down temperature.
+# Above this temperature an NVIDIA data-centre GPU is near its slowdown temperature.
 HOT_C = 87
 
 IDLE, POWER_CAP = "idle", "software power cap"
@@ -46,34 +43,34 @@ CLOCK_LIMITS = {
     0x100: "display clock setting",
 }
 
-# Reasons that make figures doubtful in the middle of a run; at its power cap a GPU runs steadily.
+# Reasons that make samples doubtful during a run; at its power cap a GPU runs steadily.
 SLOWDOWNS = frozenset(
     {"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "hardware power brake"}
 )
 
 
 class KernelFault(Exception):
-    """A launch that did not end well: an illegal access, a race the emulator saw, a launch the device refused."""
+    """A launch failed: an illegal access, a defect that the emulator found, a launch that the device refused."""
 
 
 class KernelCrash(KernelFault):
-    """A fault that takes the CUDA context with it on a GPU: a wild access, a trap, a full stack."""
+    """A fault that destroys the CUDA context on a GPU: an illegal access, a trap, a stack overflow."""
 
 
 class KernelTimeout(KernelFault):
-    """A launch that the device itself ended, because it would not have ended otherwise."""
+    """The device ended a launch at its time limit."""
 
 
 class DeviceLost(Exception):
-    """The device takes no more launches because an earlier kernel faulted."""
+    """The device accepts no more launches because an earlier kernel faulted."""
 
 
 class Unmeasurable(Exception):
-    """A callable that cannot be timed, though its result may be right; the message has the reason and the remedy."""
+    """A callable cannot be timed, though its result may be right; the message has the reason and the remedy."""
 
 
 class Launchable(Protocol):
-    """One case on one device: built, its arguments in place."""
+    """One case on one device, built and with its arguments in memory."""
 
     case: Case
     resources: Resources | None
@@ -81,18 +78,18 @@ class Launchable(Protocol):
 
     @property
     def inputs(self) -> Sequence[Array]:
-        """The IN and INOUT buffers as they are before a launch, in argument order."""
+        """The contents of IN and INOUT buffers before a launch, in argument order."""
         ...
 
     @property
     def outputs(self) -> Sequence[Array]:
-        """The OUT and INOUT buffers as the last ``run`` left them, in argument order."""
+        """The OUT and INOUT buffers after the last ``run``, in argument order."""
         ...
 
     def run(self) -> None:
-        """Fill the outputs with noise, restore all inputs, launch once, wait.
+        """Fill the outputs with noise, restore all inputs, launch once and synchronize.
 
-        Raises KernelFault when the launch fails, DeviceLost when an earlier one took the device with it.
+        Raises KernelFault if the launch fails, DeviceLost after an earlier fault.
         """
         ...
 
@@ -101,16 +98,15 @@ class Launchable(Protocol):
         ...
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
-        """The energy of a launch of about ``launch_us``, over so many loops; None where no counter has it."""
+        """The energy of a launch of about ``launch_us``, over ``loops`` loops; None without an energy counter."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TimedLaunch:
-    """A launch that was timed: IN and INOUT buffers as it found them, OUT and INOUT buffers copied right after it.
+    """A timed launch: the contents of IN and INOUT buffers before it, copies of OUT and INOUT buffers right after it.
 
-    ``where`` describes which launch it was. Its inputs were drawn again, in memory that the kernel never
-    saw.
+    ``where`` names the launch in messages. The inputs are drawn again, in memory that the kernel could not access.
     """
 
     case: Case
@@ -120,29 +116,29 @@ class TimedLaunch:
 
 
 class SampleChecker:
-    """Draws what timed launches find in their buffers; one that checks the outputs of some overrides the rest.
+    """Draws buffer contents for timed launches; subclasses also check the outputs of some launches.
 
-    ``draw`` gives a whole number below its argument, which device code cannot know. ``second_clock`` is False where
-    only events are to time.
+    ``draw`` returns a random whole number below its argument, which device code cannot know. ``second_clock``: whether
+    CUPTI records the launches too.
     """
 
     def __init__(self, draw: Callable[[int], int], *, second_clock: bool = True) -> None:
         self.draw, self.second_clock = draw, second_clock
 
     def wanted(self, count: int, launch_us: float | None) -> int:  # noqa: ARG002  (this one checks none)
-        """How many launches, each of this time, of a batch of ``count`` are to be checked; None: not known yet."""
+        """How many launches of a batch of ``count`` to check; ``launch_us`` is the time of one, None if unknown."""
         return 0
 
     def owed(self, launch_us: float) -> int:  # noqa: ARG002  (as above)
-        """How many launches, each of this time, have to be checked in later batches."""
+        """How many launches of this time must still be checked in later batches."""
         return 0
 
     def check(self, launch: TimedLaunch) -> None:
-        """Check a launch; raises what ends the sampling."""
+        """Check a launch; an exception ends the sampling."""
 
 
 class CallableLaunchable(Launchable, Protocol):
-    """A case of a callable: what it is made of is not known, and its arrays are not ours."""
+    """A case of a callable: its machine code is unknown, and its arrays belong to the user."""
 
     resources: Resources | None = None
     fingerprint: str | None = None
@@ -154,16 +150,16 @@ class KernelLaunchable(Launchable, Protocol):
     """A case of a kernel."""
 
     def give(self, inputs: Sequence[Array]) -> None:
-        """Let later runs start from these IN and INOUT buffers, in argument order; what follows is left alone."""
+        """Let later runs start from these contents of IN and INOUT buffers, in argument order; ignore further ones."""
         ...
 
     def run(self, schedule: int = 0) -> None:
-        """As every launchable's; ``schedule`` is the order of threads, where the device runs them in a chosen one."""
+        """As in ``Launchable``; ``schedule`` is the emulator's order of threads."""
         ...
 
 
 class Device(ABC):
-    """A place to run cases; ``xp`` is its array module."""
+    """A device that runs cases; ``xp`` is its array module."""
 
     kind: DeviceKind
     slug: str
@@ -174,91 +170,91 @@ class Device(ABC):
     gpus: tuple[int, ...] = ()
     """The CUDA indices of the GPUs that a case may use, the first for a case on one."""
     lost: str | None
-    """Why it takes no more launches; None while it does."""
+    """Why it accepts no more launches; None while it does."""
     rng: np.random.Generator
-    """Draws what kernels cannot know: noise in their outputs, places in memory."""
+    """Random numbers that kernels cannot know: noise in their outputs, offsets in memory."""
 
     def __init__(self) -> None:
         self.draw_from(secrets.randbits(32))
 
     def draw_from(self, seed: int) -> None:
-        """Let what is drawn follow from this seed."""
+        """Seed the random numbers."""
         self.rng = np.random.default_rng(seed)
         self.secret = self.draw(1 << 31)
-        """Added to the seeds of what inputs are drawn from: no kernel can have been written for them."""
+        """Added to the seeds of input pools, so that no kernel can be written for their elements."""
 
     def draw(self, end: int) -> int:
-        """A whole number from 0 up and below ``end``, that no kernel can know."""
+        """A random whole number in [0, end)."""
         return int(self.rng.integers(end))
 
     def open(self) -> None:  # noqa: B027  (the emulator has nothing to do here and in the others)
-        """Take hold of the device; all but its facts and ``refusal`` needs it. RuntimeError where it cannot be had."""
+        """Open the device, which all but its facts and ``refusal`` need; raises RuntimeError if it cannot."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Everything of this device that a later comparison must know, as it goes into the run file."""
+        """The facts of this device for the run file, by which later comparisons identify it."""
 
     def preflight(self) -> Preflight | None:
-        """The device's state before a run; None where there is nothing to look at."""
+        """The device's state before a run; None for the emulator."""
         return None
 
     def disturbance(self, gpus: int = 1) -> str | None:  # noqa: ARG002
-        """Why the newest samples of so many GPUs are doubtful: a foreign process, heat; None if they are not."""
+        """Why the last samples of ``gpus`` GPUs are doubtful, such as a foreign process or heat; else None."""
         return None
 
     def compared(  # noqa: B027
         self, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None
     ) -> Largest | None:
-        """The largest differences of an output, in float64; None where this device has no quicker way than ``xp``."""
+        """The largest differences of an output, in float64; None if this device has no faster way than ``xp``."""
 
     @abstractmethod
     def memory_bytes(self) -> tuple[int, int] | None:
-        """Free and total memory; None where it cannot be read."""
+        """Free and total memory in bytes; None if unknown."""
 
     @abstractmethod
     def refusal(self, case: Case) -> str | None:
-        """Why this device cannot run the case; None when it can."""
+        """Why this device cannot run the case; None if it can."""
 
     @abstractmethod
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
     ) -> None:
-        """Build what the cases need, in parallel, and where results are ``checked`` what their references need.
+        """Build the cases' kernels in parallel and, if results are ``checked``, compile their references.
 
-        As long as that takes, ``meanwhile`` may be called, once with each case whose kernel is built. Build errors are
-        left to ``prepare``. Without references nothing of it is on the GPU.
+        Meanwhile ``meanwhile`` may be called with each case whose kernel is built. Build errors are reported by
+        ``prepare``. Without references this does not use the GPU.
         """
 
     @abstractmethod
     def prepare(self, case: Case) -> KernelLaunchable:
-        """Build the case's kernel and put its arguments in place, data and all."""
+        """Build the case's kernel and create its arguments with their data."""
 
     def prepare_other(self, beside: KernelLaunchable, fingerprint: str) -> KernelLaunchable:  # noqa: ARG002
-        """Another build of a case's kernel, by its fingerprint, to be sampled in turns with the case ``beside`` it.
+        """Another build of a case's kernel, by its fingerprint, to be sampled interleaved with the case ``beside`` it.
 
-        Of the two this one is loaded then; ``exchange`` brings back the other. An operation of the device has no
-        fingerprint, and is itself again.
+        This build is then the loaded one; ``exchange`` loads the other. A library call has an empty fingerprint, and is
+        returned itself.
         """
         raise PeakgateError(f"{beside.case.id}: {self.slug} compares no builds; measure on a GPU", Code.EMULATED)
 
     def exchange(self, leaving: KernelLaunchable, coming: KernelLaunchable) -> None:  # noqa: B027
-        """Unload the machine code of one of two such builds and load that of the other, in its place.
+        """Unload the machine code of one of two such builds and load that of the other at the same addresses.
 
-        So both run from the same addresses, which decide how instructions meet in the caches: a kernel of 50 µs took
-        5 % longer from others (an H200, docs/results/starts.md).
+        Code addresses determine conflicts in the instruction caches: at other addresses a kernel of 50 µs took 5 %
+        longer (an H200, docs/results/starts.md).
         """
 
     def warm_up(self) -> None:  # noqa: B027
-        """Bring the device to the state in which it measures steadily."""
+        """Bring the device to a state in which times are steady."""
 
     def close(self) -> None:  # noqa: B027
-        """Leave the device: nothing is measured on it afterwards."""
+        """Close the device; nothing is measured on it afterwards."""
 
 
 def failure(error: Exception, *, lost: bool = False) -> KernelFault | MemoryError:
-    """A full GPU is no fault of the kernel: a spilling kernel's local memory may be what did not fit.
+    """A CUDA error as MemoryError, if memory is full, else as the kernel's fault.
 
-    ``lost`` says that the CUDA context takes no more launches: the kernel crashed.
+    ``lost``: the CUDA context accepts no more launches, so the kernel crashed.
     """
     message = str(error)
     if message.partition(":")[0] in OUT_OF_MEMORY:
@@ -268,23 +264,23 @@ def failure(error: Exception, *, lost: bool = False) -> KernelFault | MemoryErro
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a GPU at one moment: the processes on it by id, and why its clocks are reduced."""
+    """The current load of a GPU: ids of the processes on it, and why its clocks are reduced."""
 
     processes: frozenset[int] = frozenset()
     throttle_reasons: tuple[str, ...] = ()
 
 
 def own_processes(before: Load, now: Load, pid: int) -> frozenset[int]:
-    """This process as NVML names it, from the load before and after it made its CUDA context.
+    """The ids that NVML reports for this process, from the load before and after it created its CUDA context.
 
-    In a container NVML may use the host's process ids, which ``pid`` is none of: then the process that appeared is
-    this one, and where none appeared (the context was there before) all that are there are taken for it.
+    In a container NVML may report the host's process ids instead of ``pid``: then a process that appeared is this one;
+    if none appeared (the context existed before), all processes are assumed to be.
     """
     return frozenset({pid}) if pid in now.processes else now.processes - before.processes or now.processes
 
 
 def disturbance(now: Load, own: frozenset[int]) -> str | None:
-    """Why the newest samples are doubtful, in one line; None if they are not."""
+    """Why the last samples are doubtful, in one line; None if they are not."""
     if foreign := now.processes - own:
         named = ", ".join(map(str, sorted(foreign)))
         return f"foreign process {named} was on this GPU while it was measured; see nvidia-smi and measure again"
@@ -295,7 +291,7 @@ def disturbance(now: Load, own: frozenset[int]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The state of a GPU before a run; None where the driver does not report it."""
+    """The state of a GPU before a run; None if the driver does not report a value."""
 
     other_processes: int | None
     throttle_reasons: tuple[str, ...]
@@ -307,14 +303,14 @@ class Preflight:
 
 
 def reasons(bits: int) -> tuple[str, ...]:
-    """The names of the reasons set in NVML's bit mask; an unknown bit is named by its value."""
+    """The names of the reasons in NVML's bit mask; unknown bits by their value."""
     named = [name for bit, name in CLOCK_LIMITS.items() if bits & bit]
     unknown = bits & ~sum(CLOCK_LIMITS)
     return (*named, *((f"unknown reason {unknown:#x}",) if unknown else ()))
 
 
 def concerns(seen: Preflight) -> list[str]:
-    """One line for each thing that makes figures of this run doubtful; empty when there is none."""
+    """One line per condition that makes the figures of a run doubtful; empty if there is none."""
     found = []
     if seen.other_processes:
         found.append(
@@ -325,14 +321,14 @@ def concerns(seen: Preflight) -> list[str]:
         found.append(f"clocks are limited by {', '.join(limiting)}; see nvidia-smi -q -d PERFORMANCE")
     if seen.power_limit_w and seen.default_power_limit_w and seen.power_limit_w < seen.default_power_limit_w:
         found.append(
-            f"the power limit is {seen.power_limit_w:.0f} W, {seen.default_power_limit_w:.0f} W is this GPU's default"
+            f"the power limit is {seen.power_limit_w:.0f} W, this GPU's default is {seen.default_power_limit_w:.0f} W"
         )
     if seen.temperature_c is not None and seen.temperature_c > HOT_C:
-        found.append(f"the GPU is at {seen.temperature_c} °C, near slow-down; check its cooling")
+        found.append(f"the GPU is at {seen.temperature_c} °C, near thermal slowdown; check its cooling")
     if seen.uncorrected_ecc_errors:
         found.append(
             f"{counted(seen.uncorrected_ecc_errors, 'uncorrected ECC error')} since boot; have the GPU checked"
         )
     if seen.mig:
-        found.append("MIG is on: this run has a slice of the GPU, the peaks are those of the whole")
+        found.append("MIG is enabled: this run uses a part of the GPU, and the peaks are those of the whole GPU")
     return found

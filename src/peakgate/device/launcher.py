@@ -1,4 +1,4 @@
-"""One case on the GPU: its machine code loaded, bound to its arrays, and launched."""
+"""One case on the GPU: loads its machine code, binds it to arrays, launches it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 def _not_loaded() -> None:
-    """The launch of a kernel whose code is not loaded."""
+    """The launch of a kernel whose machine code is not loaded."""
     raise AssertionError("the machine code of this case is not loaded")
 
 
 class GpuLaunchable:
     """One case on the GPU: its function loaded, its arguments in device memory.
 
-    ``other`` is a build that stands in for the case's own, and is not loaded yet. ``launch`` queues a launch on the
-    prepared arrays. It is ``movable`` where a launch can be bound to arrays at other offsets, ``loaded`` where its
-    code is on the GPU before its first launch.
+    ``other`` is a build to use instead of the case's own; it is not loaded yet. ``launch`` queues a launch on the
+    prepared arrays. ``movable``: a launch can be bound to arrays at other offsets. ``loaded``: the code is on the GPU
+    before its first launch.
     """
 
     def __init__(self, device: GpuDevice, arrays: CaseArrays, other: Cubin | None = None) -> None:
@@ -57,17 +57,17 @@ class GpuLaunchable:
                 self.load()
 
     def load(self, *, kept: bool = True) -> None:
-        """Load its machine code, and bind it to its arrays; ``kept`` for other cases of the same code."""
+        """Load the machine code and bind it to the prepared arrays; ``kept`` in the cache for other cases."""
         self._functions = self.device.code.functions(self._built, self.case, kept=kept)
         self.loaded = all(driver.load_function(function.ptr) for function in self._functions)
         self.launch = self.bind(self.arrays.prepared)
 
     def unload(self) -> None:
-        """Free its machine code, where no other case has it; ``load`` brings it back."""
+        """Release the machine code, which is unloaded unless another case uses it; ``load`` loads it again."""
         self._functions, self.launch = [], _not_loaded
 
     def bind(self, arrays: Mapping[int, Array]) -> LaunchFunction:
-        """A launch on these arrays, by argument position; tensor maps are those of their places."""
+        """A launch on these arrays, by argument position, with tensor maps of them."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
         given = {**arrays, **{at: each.handle for at, each in self.arrays.texels.items()}}
@@ -122,14 +122,14 @@ class GpuLaunchable:
             refuse_damage(self.arrays.guards)
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
-        """Time launches, each on contents of its own; the checker is given those of each batch that it wants."""
+        """Time launches, each with new buffer contents; the checker gets the launches that it requests."""
         stream = self.device.sample_stream(plan.batch)
         with self.device.faults_of(self.case):
             checks = checker or SampleChecker(self.device.draw, second_clock=False)
             return sampler.sample(self, stream, plan, checks)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
-        """The energy of a launch, over loops of launches on the arrays as they are."""
+        """The energy of a launch, by loops of launches on the arrays as they are."""
         with self.device.faults_of(self.case):
             return measured_energy(
                 self.device.energy_meter, self.launch, launch_us, loops, by_torch=False, waits=self.waits_for_host
@@ -137,5 +137,5 @@ class GpuLaunchable:
 
     @cached_property
     def power_meter(self) -> PowerMeter | None:
-        """One for all of its samples, which are many in an A/B."""
+        """The power meter of all samples of this case."""
         return self.device.power_meter(self.case)

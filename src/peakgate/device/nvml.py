@@ -1,9 +1,9 @@
-"""NVIDIA's GPUs by NVML, asked here alone, without a CUDA context: nothing here changes a setting.
+"""All calls of NVML, which need no CUDA context; read-only.
 
-``python -m peakgate.device.nvml`` prints the GPUs that this process may use, as JSON. ``{"gpus": [...], "problem":
-null}``: a record per GPU in CUDA's order, which ``CUDA_VISIBLE_DEVICES`` decides, with its uuid, what identifies and
-describes it, and ``unfit``, one line for each reason not to measure it now. What the driver does not report is null.
-``problem`` says why there is no record of a GPU.
+``python -m peakgate.device.nvml`` prints the GPUs visible to this process as JSON, ``{"gpus": [...], "problem":
+null}``: a record per GPU in CUDA's order, which follows ``CUDA_VISIBLE_DEVICES``, with its uuid, its properties, and
+``unfit``, one line per reason not to measure it now. Values that the driver does not report are null. ``problem`` is
+why no GPU could be read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from peakgate.device import driver
 from peakgate.device.interface import IDLE, POWER_CAP, SLOWDOWNS, Load, Preflight, concerns, reasons
 from peakgate.measure.sampling import PowerReading
 
-# Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured.
+# Conditions that slow a GPU but do not make its figures doubtful: they are reported, and the GPU is measured.
 SOFT = ("power limit",)
 
 
-# The driver counts and reads power about ten times a second, and takes a millisecond to say so (an H200).
+# The driver updates power about ten times per second, and a query takes a millisecond (an H200).
 READ_EVERY_S = 0.02
 
 
@@ -45,7 +45,7 @@ class Properties:
 
 @cache
 def _nvml() -> Any:
-    """NVML's bindings, ready to be asked; a machine without a GPU need not have them."""
+    """The initialized NVML bindings, which a machine without a GPU need not have."""
     import pynvml  # noqa: PLC0415
 
     pynvml.nvmlInit()
@@ -53,7 +53,7 @@ def _nvml() -> Any:
 
 
 def ask(question: str, *arguments: Any) -> Any:
-    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
+    """The result of an NVML query; None if this GPU, driver or virtual machine does not support it."""
     try:
         return getattr(_nvml(), f"nvml{question}")(*arguments)
     except _nvml().NVMLError:
@@ -62,17 +62,17 @@ def ask(question: str, *arguments: Any) -> Any:
 
 @cache
 def handle(index: int) -> Any:
-    """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
+    """NVML's handle of a CUDA device, by its PCI bus id: CUDA and NVML number devices differently."""
     return _nvml().nvmlDeviceGetHandleByPciBusId(driver.pci_bus_id(index))
 
 
 def uuid_of(handle: Any) -> Any:
-    """NVIDIA's name of this very GPU, ``GPU-...``."""
+    """The UUID of a GPU, ``GPU-...``."""
     return _nvml().nvmlDeviceGetUUID(handle)
 
 
 def sm_clock_mhz(handle: Any) -> Any:
-    """The clock of its multiprocessors now."""
+    """The current SM clock in MHz."""
     return ask("DeviceGetClockInfo", handle, _nvml().NVML_CLOCK_SM)
 
 
@@ -94,7 +94,7 @@ def properties(handle: Any) -> Properties:
 
 
 def health(handle: Any) -> dict[str, Any]:
-    """Identity among the GPUs of its model, and wear, by NVML's handle; None for what the driver does not report."""
+    """Serial number, error counters and link of a GPU, by NVML's handle; None if not reported."""
     pynvml = _nvml()
     aggregate = pynvml.NVML_AGGREGATE_ECC
     corrected, uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
@@ -116,17 +116,17 @@ def health(handle: Any) -> dict[str, Any]:
 
 
 def nvlinks_mbs(handle: Any) -> list[int]:
-    """The line rate of each active NVLink of a GPU, one direction in MB/s; none where the driver does not report it."""
+    """The line rate of each active NVLink of a GPU, in MB/s per direction; empty if not reported."""
     pynvml = _nvml()
     links = range(pynvml.NVML_NVLINK_MAX_LINKS)
     active = [link for link in links if ask("DeviceGetNvLinkState", handle, link) == pynvml.NVML_FEATURE_ENABLED]
     rates = _values(handle, [(pynvml.NVML_FI_DEV_NVLINK_GET_SPEED, link) for link in active])
-    (common,) = _values(handle, [pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON])  # of a driver that has no others
+    (common,) = _values(handle, [pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON])  # for a driver without rates per link
     return [rate for each in rates if (rate := each or common)]
 
 
 def _values(handle: Any, wanted: Sequence[Any]) -> list[int | None]:
-    """NVML's fields by number, or by number and link; None for what the driver does not report."""
+    """Values of NVML fields, by number or (number, link); None if not reported."""
     pynvml = _nvml()
     found = ask("DeviceGetFieldValues", handle, wanted) if wanted else []
     if found is None:
@@ -141,23 +141,23 @@ def _values(handle: Any, wanted: Sequence[Any]) -> list[int | None]:
 
 
 def load(index: int) -> Load:
-    """Who computes on the GPU with this CUDA index and what slows its clocks, now; two cheap questions to NVML."""
+    """The processes on the GPU with this CUDA index and why its clocks are reduced; two fast NVML queries."""
     nvml = handle(index)
     processes = ask("DeviceGetComputeRunningProcesses", nvml) or []
     return Load(frozenset(process.pid for process in processes), _reasons_now(nvml) or ())
 
 
 def joules(handle: Any) -> float | None:
-    """The energy that the GPU took since the driver was loaded; None where that is not counted."""
+    """The GPU's energy since the driver was loaded; None if not reported."""
     found = ask("DeviceGetTotalEnergyConsumption", handle)
     return None if found is None else found / 1e3
 
 
 class PowerMeter:
-    """Reads what a GPU draws and whether anything but power lowers its clocks, between one reading and the next.
+    """Reads the power of a GPU, and whether anything but power lowered its clocks since the last reading.
 
-    The reasons for lowered clocks are those of a moment, in which the GPU may be idle again; the driver counts for how
-    long each of them held, where it counts them. A reading is good for READ_EVERY_S, as long as a batch or two take.
+    The reported clock reasons are momentary, and the GPU may be idle again; so the driver's counters of the time of
+    each reason are read too. A reading is reused for READ_EVERY_S, about one or two batches.
     """
 
     def __init__(self, index: int) -> None:
@@ -166,22 +166,21 @@ class PowerMeter:
         self._read: tuple[float, PowerReading] | None = None
 
     def __call__(self) -> PowerReading:
-        """The state since the last reading."""
+        """The reading since the last one."""
         now = time.monotonic()
         if self._read is None or now - self._read[0] > READ_EVERY_S:
             before, self._before = self._before, self._fields()
             power, *slowdowns = zip(before, self._before, strict=True)
             reasons = _reasons_now(self._handle)
-            slowed = any(_grown(*each) for each in slowdowns)
+            slowed = any(old is not None and new is not None and new > old for old, new in slowdowns)
             steady = reasons is not None and {*reasons} <= {IDLE, POWER_CAP} and not slowed
             self._read = now, PowerReading(None if power[1] is None else power[1] / 1e3, steady)
         return self._read[1]
 
     def _fields(self) -> list[int | None]:
-        """Power in mW, and for how long each slowdown lowered clocks so far, in ns.
+        """The current power in mW, and the time in ns for which each slowdown has applied; None if not reported.
 
-        None for what the driver does not report. The power is that of this moment: nvmlDeviceGetPowerUsage gives a mean
-        over a second.
+        nvmlDeviceGetPowerUsage would return the mean power of a second.
         """
         pynvml = _nvml()
         wanted = [
@@ -193,19 +192,14 @@ class PowerMeter:
         return _values(self._handle, wanted)
 
 
-def _grown(before: int | None, now: int | None) -> bool:
-    """Whether a counter that the driver reports went up."""
-    return before is not None and now is not None and now > before
-
-
 def _reasons_now(handle: Any) -> tuple[str, ...] | None:
-    """Why its clocks are not at their highest; None where the driver does not say."""
+    """Why the clocks are not at their highest; None if not reported."""
     bits = ask("DeviceGetCurrentClocksEventReasons", handle)
     return None if bits is None else reasons(bits)
 
 
 def state(handle: Any) -> Preflight:
-    """The state of a GPU now, by NVML's handle; reads, changes nothing."""
+    """The current state of a GPU, by NVML's handle."""
     pynvml = _nvml()
     processes = ask("DeviceGetComputeRunningProcesses", handle)
     limit = ask("DeviceGetEnforcedPowerLimit", handle)
@@ -224,7 +218,7 @@ def state(handle: Any) -> Preflight:
 
 
 def gpus() -> list[dict[str, Any]]:
-    """One record per GPU that CUDA offers this process."""
+    """One record per GPU that CUDA makes visible to this process."""
     found: list[dict[str, Any]] = []
     for index in range(driver.gpu_count()):
         name, uuid = driver.gpu_name(index), driver.gpu_uuid(index)
@@ -235,7 +229,7 @@ def gpus() -> list[dict[str, Any]]:
 def _of(uuid: str) -> dict[str, Any]:
     handle = ask("DeviceGetHandleByUUID", uuid)
     if handle is None:
-        return {"unfit": ["NVML does not know this uuid: a MIG slice, or a GPU that fell off the bus"]}
+        return {"unfit": ["NVML does not know this uuid: a MIG instance, or a GPU that has fallen off the bus"]}
     seen, known = state(handle), properties(handle)
     facts = health(handle) | {
         "driver": known.driver,
@@ -254,7 +248,7 @@ def _of(uuid: str) -> dict[str, Any]:
 
 
 def unfit(seen: Preflight, facts: dict[str, Any]) -> list[str]:
-    """Why figures of this GPU would be doubtful or it should not be in service; empty where nothing speaks against."""
+    """Why this GPU's figures would be doubtful, or why it should be serviced; empty if there is no reason."""
     hard = [line for line in concerns(seen) if not any(soft in line for soft in SOFT)]
     limiting = {reason for reason in seen.throttle_reasons if reason != IDLE}
     if limiting and not limiting & SLOWDOWNS:
@@ -262,7 +256,7 @@ def unfit(seen: Preflight, facts: dict[str, Any]) -> list[str]:
     if facts["remapping_failed"]:
         hard.append("a memory row could not be remapped; have the GPU replaced")
     if facts["remapping_pending"]:
-        hard.append("a remapped memory row waits for a reset of the GPU; drain the node and reset it")
+        hard.append("a row remapping is pending until the GPU is reset; drain the node and reset it")
     return hard
 
 
@@ -280,10 +274,10 @@ def _text(value: Any) -> Any:
 
 
 def main() -> int:
-    """Print the inventory; what keeps it from being read is part of it."""
+    """Print the inventory; an error that prevents reading it is part of it."""
     try:
         found: dict[str, Any] = {"gpus": gpus(), "problem": None}
-    except Exception as error:  # whatever keeps a node from answering is what the fleet has to report
+    except Exception as error:  # any error is reported for the node
         found = {"gpus": [], "problem": f"{type(error).__name__}: {error}"}
     sys.stdout.write(json.dumps(found))
     return 0

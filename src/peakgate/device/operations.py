@@ -1,7 +1,7 @@
-"""Reference implementations of the device itself: its memcpy, the host link, the vendor's matrix products.
+"""Reference implementations by libraries: memcpy, host link transfers, matrix products of cuBLAS and cuBLASLt.
 
-cuBLAS has no product of 8-bit floats; cuBLASLt has, and is called through its C interface. Numbers of enumerations are
-those of the headers of CUDA 12 and 13.
+cuBLASLt, which has products of 8-bit floats unlike cuBLAS, is called through its C interface. Enumeration values are
+those in the headers of CUDA 12 and 13.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 from peakgate.base.errors import Code, PeakgateError
 
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3  # cudaMemcpyKind
-_OP_N, _OP_T = 0, 1  # cublasOperation_t: the operand as it is, transposed
+_OP_N, _OP_T = 0, 1  # cublasOperation_t: the operand itself, transposed
 _DEFAULT_MATH, _PEDANTIC_MATH = 0, 2  # cublasMath_t
 _BF16, _E4M3, _FP32 = 14, 28, 0  # cudaDataType
 _SUMS_IN_FP32, _TENSOR_ALGORITHM = 68, 99  # cublasComputeType_t, cublasGemmAlgo_t
 _TRANSPOSE_FIRST, _FAST_SUMS = 3, 25  # cublasLtMatmulDescAttributes_t
 _MOST_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t
 
-# What cuBLAS itself takes on compute capability 9.0.
+# The workspace of cuBLAS on compute capability 9.0.
 _WORKSPACE_BYTES = 32 << 20
 
 
@@ -33,9 +33,9 @@ _WORKSPACE_BYTES = 32 << 20
 class Operation:
     """A launch on the current stream.
 
-    ``collect`` puts the result where it can be checked (None: it is there). A launch that ``waits_for_host`` copies
-    through the host before it returns; it cannot be queued behind a blocking kernel. One that is ``movable`` may be
-    bound again, at no cost, to arrays at other offsets.
+    ``collect`` copies the result to where it is checked (None: it is there). A launch that ``waits_for_host`` copies
+    through the host before it returns and cannot be queued behind a blocking kernel. A ``movable`` one can be bound
+    again, at no cost, to arrays at other offsets.
     """
 
     launch: Callable[[], None]
@@ -45,7 +45,7 @@ class Operation:
 
 
 def bind(name: str, arguments: Sequence[Any]) -> Operation:
-    """The operation of that name on these device arrays, the target first; PeakgateError where there is none."""
+    """The operation on these device arrays, the target first; raises PeakgateError for an unknown name."""
     operation = _OPERATIONS.get(name)
     if operation is None:
         raise PeakgateError(
@@ -86,7 +86,7 @@ def _device_to_host(arguments: Sequence[Any], *, pinned: bool) -> Operation:
 
 
 def _host_array(like: Any, *, pinned: bool) -> np.ndarray[Any, Any]:
-    # Not cupyx.empty_pinned: cupyx imports SciPy, a sixth of a second of every run's start.
+    # Not cupyx.empty_pinned: cupyx imports SciPy, which takes a sixth of a second.
     room = cupy.cuda.alloc_pinned_memory(like.nbytes) if pinned else bytearray(like.nbytes)
     host: np.ndarray[Any, Any] = np.frombuffer(room, like.dtype, like.size).reshape(like.shape)
     host.view(np.uint8).fill(0)  # first touch: no page fault falls into a sample
@@ -102,9 +102,9 @@ def _product(
     of_type: Sequence[int] = (),
     how: Any = (),
 ) -> Operation:
-    """C = A.B, or A.B^T where the right operand is transposed, all three row-major.
+    """C = A.B, or A.B^T with ``right_op`` transposed, all row-major.
 
-    cuBLAS is column-major: the row-major product is the column-major product of the operands exchanged, C^T = B^T.A^T.
+    cuBLAS is column-major: the row-major product is the column-major product of exchanged operands, C^T = B^T.A^T.
     """
     product, left, right = arguments[:3]
     one, zero = ctypes.c_float(1), ctypes.c_float(0)
@@ -117,7 +117,7 @@ def _product(
 
 
 def _cublas_call(function: str, math_mode: int, *arguments: Any) -> Operation:
-    """A call of cuBLAS in a math mode, which operations that share the handle set for themselves."""
+    """A call of cuBLAS in a math mode, which every operation sets, since they share a handle."""
     library, handle = _cublas(), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
 
     def launch() -> None:
@@ -129,7 +129,7 @@ def _cublas_call(function: str, math_mode: int, *arguments: Any) -> Operation:
 
 @cache
 def _cublas() -> ctypes.CDLL:
-    """The cuBLAS that CuPy has loaded, by its C interface."""
+    """The C interface of the cuBLAS that CuPy has loaded."""
     cupy.cuda.get_cublas_handle()
     major = cupy.cuda.runtime.runtimeGetVersion() // 1000
     return ctypes.CDLL(f"libcublas.so.{major}")
@@ -154,7 +154,7 @@ class _Ranked(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the library needs to multiply matrices of one size, and the algorithm that it ranks first."""
+    """The descriptors for products of one size, and the algorithm that cuBLASLt ranks first."""
 
     call: ctypes.c_void_p
     of_right: ctypes.c_void_p
@@ -167,9 +167,9 @@ class _Plan:
 def _product_e4m3_nt(product: Any, left: Any, right: Any) -> Callable[[], None]:
     """A launch of C = A.B^T on the current stream: A m x k and B n x k in e4m3, C m x n in bfloat16, all row-major.
 
-    In columns, as the library counts, B is k x n, to be transposed, and A k x m as it is: C^T = B.A^T. Sums stay in the
-    tensor cores (CUBLASLT_MATMUL_DESC_FAST_ACCUM). PeakgateError where the library has no algorithm for such matrices:
-    their rows begin on multiples of 16 bytes, and the GPU's compute capability is 8.9 or higher.
+    In column-major order, that of the library, B is k x n and transposed, and A is k x m: C^T = B.A^T. Sums stay in the
+    tensor cores (CUBLASLT_MATMUL_DESC_FAST_ACCUM). Raises PeakgateError if the library has no algorithm: rows must be
+    multiples of 16 bytes and the compute capability 8.9 or higher.
     """
     rows, depth = left.shape
     plan = _plan(rows, right.shape[0], depth)
@@ -202,7 +202,7 @@ def _product_e4m3_nt(product: Any, left: Any, right: Any) -> Callable[[], None]:
 
 @cache
 def _plan(rows: int, columns: int, depth: int) -> _Plan:
-    """The plan of a size, kept as long as the process lives: arrays are bound at many places."""
+    """The plan for a size, cached because arrays are bound at many offsets."""
     call = _created("MatmulDescCreate", _SUMS_IN_FP32, _FP32)
     _set("MatmulDesc", call, _TRANSPOSE_FIRST, ctypes.c_int32(_OP_T))
     _set("MatmulDesc", call, _FAST_SUMS, ctypes.c_int8(1))
@@ -267,7 +267,7 @@ _OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {
     "h2d_pinned": partial(_host_to_device, pinned=True),
     "d2h_pageable": partial(_device_to_host, pinned=False),
     "d2h_pinned": partial(_device_to_host, pinned=True),
-    # Strict FP32: pedantic math keeps TF32 and other shortcuts out.
+    # FP32: pedantic math excludes TF32 and other approximations.
     "cublas_sgemm": partial(_product, function="cublasSgemm_v2", math_mode=_PEDANTIC_MATH, right_op=_OP_N),
     # In bfloat16 with float32 sums, by the algorithm that cuBLAS chooses.
     "cublas_bf16_nt": partial(
@@ -278,6 +278,6 @@ _OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {
         of_type=(_BF16,),
         how=(_SUMS_IN_FP32, _TENSOR_ALGORITHM),
     ),
-    # C = A.B^T of e4m3 in bfloat16, by the algorithm that cuBLASLt ranks first; all three are row-major.
+    # C = A.B^T of e4m3 in bfloat16, by the algorithm that cuBLASLt ranks first; all row-major.
     "cublaslt_e4m3_nt": lambda arguments: Operation(_product_e4m3_nt(*arguments[:3]), movable=True),
 }

@@ -1,11 +1,11 @@
-"""The small kernels that CuPy compiles for references, compiled by several processes at once into its cache on disk.
+"""Compiles the kernels that CuPy needs for references in several processes, into CuPy's cache on disk.
 
-In one process CuPy compiles one kernel after the other, however many threads ask. Here each process takes the next
-reference that none has taken, and computes it on its largest problem, then in the same way on edge-size problems. What
-is missing afterwards CuPy compiles when it is needed.
+In one process CuPy compiles one kernel after another, even with threads. Here each process takes the next reference
+that no other has taken, and computes it on its largest problem, later on edge-size problems. CuPy compiles kernels that
+are missing afterwards when they are needed.
 
 ``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads CONTEXT, then a folder and case ids,
-a line each.
+one per line.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from peakgate.device.interface import TimedLaunch
 from peakgate.spec import catalogue, dtypes
 from peakgate.spec.case import Buffer, Case, Role, Scale
 
-# The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
-# everything takes some 20 s of one processor.
+# The driver creates the contexts of processes one after another, 0.2 s each on an H200; compiling everything takes some
+# 20 s of one processor.
 MOST_PROCESSES = 12
 
 LONGEST_S = 60.0
 
 _FEW_ELEMENTS = 64
 
-# A line that lets a process make its CUDA context.
+# A line that tells a process to create its CUDA context.
 CONTEXT = "context"
 
 
 @contextmanager
 def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -> Iterator[Callable[[], bool]]:
-    """Beside what is done in the block, have the cases' references compiled for the GPU with this CUDA index.
+    """Compile the cases' references for the GPU with this CUDA index in the background of a ``with`` block.
 
-    Gives what says whether that goes on; the block ends with it. Done once for the same references and ``versions``, of
-    what compiles them; nothing that fails here matters.
+    Yields a function that tells whether compilation is still running; the end of the block waits for it. Skipped if it
+    was done for the same references and ``versions`` of the compilers. Errors are ignored: CuPy compiles later.
     """
     marks = {_mark(key, versions): case for key, case in distinct(cases).items()}
     wanted = {mark: case for mark, case in marks.items() if not mark.exists()}
@@ -86,19 +86,19 @@ _begun: list[subprocess.Popen[bytes]] = []
 
 
 def begin(index: int) -> None:
-    """Start the processes for this GPU before it is known what to compile, where nothing is in the cache yet."""
+    """Start the processes for this GPU early, before the cases are known, if the cache is empty."""
     if not any(cupy_cache().glob("reference-*")):
         _begun.extend(_started(index) for _ in range(min(MOST_PROCESSES, os.cpu_count() or 1)))
 
 
 def make_contexts() -> None:
-    """Let what ``begin`` started make CUDA contexts: only once this process has its own, which may be the only one."""
+    """Let the started processes create CUDA contexts: only after this process, whose context may be the only one."""
     for process in _begun:
         _tell(process, f"{CONTEXT}\n")
 
 
 def end() -> None:
-    """End what ``begin`` started, whether it was wanted or not."""
+    """End the started processes."""
     while _begun:
         end_group(_begun.pop())
 
@@ -109,12 +109,12 @@ def _mark(key: str, versions: Sequence[str]) -> Path:
 
 
 def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
-    """The largest case of each reference function, with its settings, and types and dimensions of what it is given."""
+    """The largest case for each reference function with its settings and the types and dimensions of its inputs."""
     found: dict[str, Case] = {}
     for case in cases:
         if callable(case.reference):
             settings: Mapping[str, Any] = getattr(_written(case), "keywords", {})
-            # Numbers are sizes; other settings choose between kernels. Functions are named without their addresses.
+            # Integers are sizes; other settings select kernels. Addresses of functions are removed.
             named = [
                 name if isinstance(value, int) else f"{name}={re.sub(' at 0x[0-9a-f]+', '', str(value))}"
                 for name, value in sorted(settings.items())
@@ -125,7 +125,7 @@ def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
 
 
 def different_first(cases: Iterable[Case]) -> list[Case]:
-    """First a case of each reference function: what is compiled at the same time is not the same then."""
+    """The cases, first one of each reference function, so that processes compile different kernels at the same time."""
     met: Counter[Any] = Counter()
     turns = []
     for case in cases:
@@ -135,7 +135,7 @@ def different_first(cases: Iterable[Case]) -> list[Case]:
 
 
 def _function(case: Case) -> tuple[str, str, tuple[tuple[str, str, int], ...]]:
-    """The case's reference without its settings, and types and dimensions of what it is given."""
+    """The case's reference without its settings, and the types and dimensions of its inputs."""
     given = [
         (buffer.role.name, buffer.dtype, len(buffer.shape))
         for buffer in case.arguments
@@ -147,7 +147,7 @@ def _function(case: Case) -> tuple[str, str, tuple[tuple[str, str, int], ...]]:
 
 
 def _written(case: Case) -> Any:
-    """The case's reference function as its family has it."""
+    """The case's reference function as its family wrote it."""
     reference: Any = case.reference
     return inspect.unwrap(reference)
 
@@ -159,7 +159,7 @@ def _started(index: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        cwd=os.environ.get(config.BASE_VARIABLE),  # of a change only the base's references, which judge it
+        cwd=os.environ.get(config.BASE_VARIABLE),  # with a base its references, which judge the change
         env=os.environ | one_blas_thread(),
     )
 
@@ -175,10 +175,10 @@ def _tell(process: subprocess.Popen[bytes], what: str, *, last: bool = False) ->
 
 
 def main(parent: int, index: int) -> None:
-    """Compile for one reference after the other that no other process has claimed, by a file in a folder."""
+    """Compile references one after another; a file in a folder claims each for one process."""
     if not end_with_parent(parent):
         return
-    import cupy  # noqa: PLC0415  (the process that measures imports this module without a need for it)
+    import cupy  # noqa: PLC0415  (the measuring process imports this module without it)
 
     from peakgate.device import elements  # noqa: PLC0415  (with it)
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
@@ -186,7 +186,7 @@ def main(parent: int, index: int) -> None:
 
     families = catalogue.families()
     by_id = {case.id: case for case in catalogue.cases(Scale.BENCH, listed=families)}
-    cupy.cuda.runtime.getDeviceCount()  # finds the driver and makes no context
+    cupy.cuda.runtime.getDeviceCount()  # initializes the driver, without a context
     cupy.cuda.nvrtc.getVersion()  # loads the library
     if not sys.stdin.readline():
         return
@@ -203,21 +203,21 @@ def main(parent: int, index: int) -> None:
         elements.refill([(few, few, 0)])
         elements.change([(few, few, 0)], np.zeros(ROUNDS, np.uint32))
     listed = [by_id[case_id] for case_id in ids if case_id in by_id]
-    # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own; most are known after the first round.
+    # The largest problems first: they need most kernels. Sizes of one and some others need further ones.
     for edges in (False, True):
         for case in listed:
             if _claimed(claims, f"{case.id} {edges}"):
                 for problem in catalogue.probes(case, families) if edges else [case]:
-                    with contextlib.suppress(Exception):  # the run meets it again and reports it
+                    with contextlib.suppress(Exception):  # the run reports it
                         _compute(cupy, problem, claims, small=edges)
     cupy.cuda.runtime.deviceSynchronize()
-    os._exit(0)  # the driver frees faster what is on the GPU than Python does piece by piece
+    os._exit(0)  # the driver frees the GPU's memory faster than Python
 
 
 def _compute(cupy: Any, problem: Case, claims: Path, *, small: bool) -> None:
-    """Do with a reference what a run does, on arrays of any content; what many references need, one process does.
+    """Evaluate and compare a reference as in a run, on arrays of any content, to compile its kernels.
 
-    Magnitudes are estimated of ``small`` problems: of others that would take many times their memory.
+    Magnitudes are estimated for ``small`` problems only, since that takes many times their memory.
     """
     from peakgate.device import elements  # noqa: PLC0415  (it imports CuPy)
     from peakgate.device.expected import expected  # noqa: PLC0415  (with it)
@@ -242,12 +242,12 @@ def _compute(cupy: Any, problem: Case, claims: Path, *, small: bool) -> None:
 
 
 def _no_kernel(case: Case) -> NoReturn:
-    """A reference kernel: there is none among references that are functions."""
+    """Never called: a reference that is a function needs no reference kernel."""
     raise AssertionError(case.id)
 
 
 def _claimed(claims: Path, name: str) -> bool:
-    """Whether this process is the first to ask for it."""
+    """Whether this process is the first to claim ``name``."""
     try:
         (claims / hashlib.sha256(name.encode()).hexdigest()).touch(exist_ok=False)
     except FileExistsError:

@@ -1,8 +1,8 @@
-"""The roofs of a run: the rates that the GPU at hand reaches today, measured before any case is compared with them.
+"""The roofs of a run: the achievable rates of the GPU, measured before the cases that are compared with them.
 
-Four kernels (copy, read, write, fma) and the driver's own device-to-device copy, in every run. A roof's name is its
-kind and the bytes of its largest array: ``copy_1GiB``, ``read_256MiB``, ``fma``. Tensor cores have one by type,
-``bf16``, which is measured where a case is compared with it.
+Every run measures four kernels (copy, read, write, fma) and the driver's device-to-device copy. A roof's name is its
+kind and the size of its largest array: ``copy_1GiB``, ``read_256MiB``, ``fma``. Tensor cores have a roof per type, such
+as ``bf16``, which is measured if a case is compared with it.
 """
 
 from __future__ import annotations
@@ -24,32 +24,31 @@ from peakgate.spec.recorded import TENSOR_MATH
 ROOFS_FOLDER = Path(__file__).parent
 THREADS = 256
 
-# Of the largest array. Copies of 4 GiB run no faster than those of 1 GiB and take four times as long.
+# Sizes of the largest array. Copies of 4 GiB are not faster than those of 1 GiB and take four times as long.
 SIZES = {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB": 1 << 30}
 
-# A thread of a grid-stride launch moves at least so many float4; so many blocks are 15 full waves of 132 SMs.
+# Least float4 per thread of a grid-stride launch, and most blocks: 15 full waves on 132 SMs.
 QUADS_PER_THREAD, MAX_GRID_STRIDE_BLOCKS = 4, 16_384
 
-# 16 rounds make the one store per thread vanish beside 16384 operations.
+# With 16 rounds the one store per thread is negligible beside 16384 operations.
 FMA_THREADS, FMA_ROUNDS, FMA_CHAINS, FMA_PAIRS = 1 << 24, 16, 8, 32
 
-# 62 blocks per SM of 132, and passes so many that a launch takes 5 ms of an H200 at its highest clock: the L2 flush
-# between two launches is 1 % of the time. Blocks share so many tiles of A.
+# 62 blocks per SM on 132 SMs, and as many passes as make a launch of 5 ms on an H200 at its highest clock: the L2 flush
+# between two launches is 1 % of the time. Blocks share the tiles of A.
 TENSOR_BLOCKS, TENSOR_PASSES, TENSOR_TILES = 8192, 320, 32
 
-# Of a row of A or B in one step of k, whatever their type.
+# Bytes of a row of A or B in one step of k, for every type.
 ROW_BYTES = 32
 
 _PLAN = SamplingPlan(min_samples=6, max_samples=36, budget_us=4_000)
 
-# Tensor cores draw more power than a GPU has: 60 ms of launches go by before the first sample, until the clock is the
-# one that it can keep.
+# Tensor cores reach the power cap: 60 ms of launches precede the first sample, until the clock is steady.
 _STEADY = SamplingPlan(min_samples=12, max_samples=24, budget_us=60_000, fair_us=60_000, warmup=12)
 
 
 @dataclass(frozen=True, slots=True)
 class TensorKernel:
-    """A kernel that sustains the tensor cores: what it is called and needs, and the product of one tile and pass."""
+    """A kernel that saturates the tensor cores: its name, least capability by type, and the shape of one pass."""
 
     name: str
     needs: Mapping[str, tuple[int, int]]
@@ -82,14 +81,14 @@ WGMMA = TensorKernel(
     tiles_per_block=1,
 )
 
-# Where mma.sync is not what sustains the tensor cores; for tcgen05.mma there is no roof.
+# Capabilities on which mma.sync does not saturate the tensor cores; there is no roof for tcgen05.mma.
 _WGMMA_ON, _TCGEN05_ON = (9, 0), ((10, 0), (10, 3))
 
 ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
 
 
 def roof_cases() -> list[Case]:
-    """Every roof on each of its sizes. They are timed, not checked: tests of the tool prove them."""
+    """Every roof at each of its sizes. A run does not check their results; Peakgate's tests do."""
     found = [fma_case(FMA_THREADS)]
     for size, nbytes in SIZES.items():
         found += [copy_case(size, nbytes), memcpy_case(size, nbytes), read_case(size, nbytes), write_case(size, nbytes)]
@@ -127,14 +126,14 @@ def write_case(size: str, nbytes: int) -> Case:
 
 
 def fma_case(threads: int, rounds: int = FMA_ROUNDS) -> Case:
-    """One float written per thread; an FMA is two operations, a pair two FMAs, and each thread has eight chains."""
+    """One float written per thread; an FMA counts as two operations, a pair is two FMAs, a thread has eight chains."""
     flops = 2 * 2 * FMA_PAIRS * rounds * FMA_CHAINS * threads
     arguments = (Buffer(Role.OUT, (threads,)), Scalar(rounds))
     return _case("fma", "", threads // THREADS, arguments, Work(4 * threads, flops))
 
 
 def tensor_roofs(maths: Iterable[str], capability: tuple[int, int] | None) -> list[Case]:
-    """The roofs of types of the tensor cores, of those that a GPU of this compute capability has instructions for."""
+    """The roofs of tensor core types, as far as this compute capability has instructions for them."""
     if capability is None or capability in _TCGEN05_ON:
         return []
     kernel = WGMMA if capability == _WGMMA_ON else MMA
@@ -144,10 +143,10 @@ def tensor_roofs(maths: Iterable[str], capability: tuple[int, int] | None) -> li
 def tensor_case(
     math: str, kernel: TensorKernel, blocks: int = TENSOR_BLOCKS, passes: int = TENSOR_PASSES, tiles: int = TENSOR_TILES
 ) -> Case:
-    """Products of tiles A.B^T, each ``passes`` times; of each row four sums come out, each of a quarter of the columns.
+    """Products of tiles A.B^T, each ``passes`` times; four sums come out per row, each of a quarter of the columns.
 
-    A has ``tiles`` tiles, which the blocks share. Inputs are normally distributed: on zeros tensor cores draw less
-    power and run 13 % faster.
+    A has ``tiles`` tiles, which the blocks share. Inputs are normally distributed: with zeros tensor cores draw less
+    power and are 13 % faster.
     """
     count = blocks * kernel.tiles_per_block
     depth = kernel.steps * ROW_BYTES // storage(ELEMENTS[math]).itemsize
@@ -178,15 +177,15 @@ def tensor_case(
 
 
 def normal(xp: Any, shape: tuple[int, ...]) -> Array:
-    """Normally distributed values that tf32 holds: the last 13 bits of a float32 are no part of it."""
+    """Normally distributed values that are exact in tf32, which lacks the last 13 bits of a float32."""
     drawn = np.random.default_rng(shape[0]).standard_normal(shape, np.float32)
     return xp.asarray((drawn.view(np.uint32) & 0xFFFFE000).view(np.float32))
 
 
 def measure_roofs(device: Device, cases: Sequence[Case]) -> dict[str, float]:
-    """The best rate of each kind and size: GB/s, of arithmetic TFLOP/s.
+    """The best rate of each kind and size: GB/s, or TFLOP/s for arithmetic.
 
-    Empty on a device without peaks: an emulated rate is no roof. Without a roof whose samples ran throttled.
+    Empty on a device without peaks (the emulator); without roofs whose samples were throttled.
     """
     if device.peaks is None:
         return {}

@@ -1,4 +1,4 @@
-"""The launches of one case on the GPU, timed in batches until its plan has enough."""
+"""Times the launches of one case on the GPU in batches until its sampling plan is satisfied."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock
 if TYPE_CHECKING:  # it imports this module
     from peakgate.device.launcher import GpuLaunchable
 
-# Inputs are drawn whole for each launch where a kernel takes so many times as long as writing them does. A kernel that
-# looks up what it kept reads its input, what it was and the result, and writes that: no faster one gains by it.
+# Inputs are drawn completely for each launch if the kernel takes at least this many times as long as writing them. A
+# kernel that looks up cached results reads its input, the cached input and the result, and writes the result: a faster
+# kernel gains nothing by that.
 WHOLE_SHARE = 4
 
-# Of the free memory, for copies of large outputs that are compared after a batch.
+# Share of the free memory for copies of large outputs that are compared after a batch.
 COPIED_SHARE = 0.25
 
-# Of a GPU whose peak is not known.
+# For a GPU whose peak is unknown.
 _LEAST_PEAK_GBS = 100.0
 
 
 def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, checker: SampleChecker) -> Samples:
-    """Time launches, each on contents of its own; the checker is given those of each batch that it wants.
+    """Time launches, each with new buffer contents; the checker gets the launches that it requests.
 
-    The second clock's reading follows where the checker says so.
+    If the checker asks for it, a batch with the second clock follows.
     """
     case, device, arrays = launchable.case, launchable.device, launchable.arrays
     memory_gbs = device.peaks.memory_gbs if device.peaks else None
@@ -44,27 +45,27 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
     sampling = Sampling(plan, device.facts.sm_clock_max_mhz, checker.owed)
     launch_us: float | None = None
     for index, count in sampling.batches():
-        # Place the arrays and draw their contents: of small ones a set for each launch and one to warm up with.
+        # Place the arrays and draw their contents: for small ones a set per launch, and one for the warm-up.
         if launchable.movable:
             sets = arrays.moved(1 if case.repeated else count + 1, checker.draw, launchable.bind) or sets
             for each in sets:
                 each.contents.begin(each.arrays)
-        # One set for all launches: its contents change before each.
+        # With one set for all launches its contents change before each.
         change = partial(arrays.change, sets[0].contents) if launchable.movable and len(sets) == 1 else None
         *timed, warm = sets if len(sets) > 1 else sets * (count + 1)
 
-        # Warm up: load the code; in a new place fill the page tables' caches.
+        # Warm up: load the code; at new offsets fill the TLBs.
         warmups = max(plan.warmup, not launchable.loaded) if index == 0 else int(warm.arrays is not arrays.prepared)
         for _ in range(warmups):
             if change:
                 change()
             warm.launch()
 
-        # Choose the launches that are compared, and take memory for their outputs, which no launch finds.
+        # Choose the launches to compare, and allocate memory for their outputs, which the launches cannot see.
         chosen = _chosen(launchable, checker, count, launch_us) if launchable.movable else []
         copies = {at: list(map(cupy.empty_like, arrays.outputs(timed[at].arrays))) for at in chosen}
 
-        # Queue and time. The outputs of a chosen launch are copied right behind it.
+        # Queue and time. The outputs of a chosen launch are copied right after it.
         taken = state.batch(
             [state.ready(sets[0].launch)] * count if case.repeated else [each.launch for each in timed],
             change=change,
@@ -74,7 +75,7 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
         peak_bytes = launch_us * 1e3 * (memory_gbs or _LEAST_PEAK_GBS)
         arrays.whole[0] &= sets[0].contents.input_bytes * WHOLE_SHARE <= peak_bytes
 
-        # Compare. No name outlives a comparison: the next one, or the next batch, needs the memory.
+        # Compare. No variable keeps a compared launch: the next comparison or batch needs the memory.
         for each in sets:
             refuse_damage(each.guards)
         for at in chosen:
@@ -88,7 +89,7 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
                 )
             )
 
-        # Keep the undisturbed.
+        # Keep undisturbed samples.
         if not sampling.add(taken, power() if power else None):
             let_clock_recover()
 
@@ -103,7 +104,7 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
 
 
 def _chosen(launchable: GpuLaunchable, checker: SampleChecker, count: int, launch_us: float | None) -> list[int]:
-    """The launches of a batch that are compared, as many of those wanted as a share of the memory holds copies."""
+    """The launches of a batch to compare: as many as the checker requests, if their copies fit in memory."""
     wanted = checker.wanted(count, launch_us)
     copied_bytes = sum(output.nbytes for output in launchable.outputs)
     room = cupy.cuda.runtime.memGetInfo()[0] if wanted > 1 and copied_bytes > APART_BYTES else math.inf

@@ -1,6 +1,6 @@
-"""Launches as their case asks for them: in the state that it declares, or in loops whose energy is counted.
+"""Launches in the state that a case declares (cold, warm, graph), and loops of launches for the energy.
 
-Repeated in a warm L2, or captured as a CUDA graph; the loops of energy are in graphs too, where they can be.
+Energy loops use captured CUDA graphs if possible.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class CapturedGraph:
-    """A CUDA graph that can be launched on the current stream, and how many nodes it has; None if that is unknown."""
+    """A CUDA graph that ``replay`` launches on the current stream, and its number of nodes, None if unknown."""
 
     replay: Callable[[], None]
     nodes: int | None
 
 
 def captured(launch: Callable[[], None], count: int, *, by_torch: bool = False) -> CapturedGraph:
-    """So many launches as one CUDA graph; Unmeasurable for what cannot be captured, or launches elsewhere.
+    """Capture ``count`` launches as one CUDA graph; raises Unmeasurable if they cannot be captured.
 
-    ``by_torch``: PyTorch captures, since its memory has to come from a pool of the graph.
+    ``by_torch``: PyTorch captures, since its memory must come from a pool of the graph.
     """
     cupy.cuda.runtime.deviceSynchronize()
     try:
         return _by_torch(launch, count) if by_torch else _by_cupy(launch, count)
     except Exception as error:
-        said = " ".join(str(error).split())[:300]
-        raise Unmeasurable(f"state graph not shown: it cannot be captured as a CUDA graph: {said}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise Unmeasurable(f"state graph not shown: it cannot be captured as a CUDA graph: {reason}") from error
 
 
 def _by_cupy(launch: Callable[[], None], count: int) -> CapturedGraph:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
-        launch()  # memory that it takes from the pool of this stream is there then
+        launch()  # so that the memory pool of this stream has the memory it needs
         stream.synchronize()
         stream.begin_capture()
         try:
@@ -64,7 +64,7 @@ def _by_cupy(launch: Callable[[], None], count: int) -> CapturedGraph:
         finally:
             graph = stream.end_capture()
 
-    def replay(kept: object = stream) -> None:  # noqa: ARG001  (the stream's memory is the graph's)
+    def replay(kept: object = stream) -> None:  # noqa: ARG001  (the graph uses the stream's memory)
         graph.launch(cupy.cuda.get_current_stream())
 
     return CapturedGraph(replay, driver.graph_nodes(int(graph.graph)))
@@ -80,10 +80,10 @@ def _by_torch(launch: Callable[[], None], count: int) -> CapturedGraph:
 
 
 class DeclaredState:
-    """A case's state: what a sample on a stream queues and times, and the reading that shows the state.
+    """Samples in a case's declared state, and the reading that tells whether they were.
 
-    Of a cold case a sample is one launch behind a flush. The stream is ``blocked`` while a batch is queued, unless a
-    launch waits for the host.
+    A sample of a cold case is one launch after a flush. The stream is ``blocked`` while a batch is queued, unless
+    launches wait for the host.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DeclaredState:
         return self._case.state == "graph"
 
     def ready(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """What a sample queues of a launch: itself, or a graph of it."""
+        """The function that a sample calls: the launch itself, or the replay of a graph of it."""
         if not self.captures:
             return launch
         graph = captured(launch, self._launches, by_torch=self._by_torch)
@@ -109,7 +109,7 @@ class DeclaredState:
         return graph.replay
 
     def begin(self, launch: Callable[[], None], count: int, change: Callable[[], None] | None = None) -> None:
-        """Time samples right behind a flush, to compare those of a repeated launch with."""
+        """For a repeated launch, take samples right after a flush for comparison."""
         if self._case.repeated:
             taken = self._stream.batch([self.ready(launch)] * count, blocked=self._blocked, before=change)
             self._first_us = statistics.median(time_us for time_us, _ in taken) / self._launches
@@ -121,7 +121,7 @@ class DeclaredState:
         change: Callable[[], None] | None,
         after: Mapping[int, Callable[[], None]] | None = None,
     ) -> Batch:
-        """One batch of samples, each on changed contents; of a repeated launch behind an untimed one."""
+        """One batch of samples, each with changed contents; an untimed launch precedes a repeated one."""
         if not self._case.repeated:
             return self._stream.batch(launches, blocked=self._blocked, before=change, after=after)
 
@@ -134,11 +134,11 @@ class DeclaredState:
         return [(time_us / self._launches, clock_mhz) for time_us, clock_mhz in taken]
 
     def method(self, cold: str) -> str:
-        """How samples were taken, for the run file; ``cold`` is that of cold ones."""
+        """The sampling method for the run file; ``cold`` is that of cold samples."""
         return ", ".join([cold, *([_METHODS[self._case.state]] if self._case.repeated else [])])
 
     def shown(self, samples: Samples, l2_bytes: int, memory_gbs: float | None) -> Samples:
-        """The samples with what was read of their state, and the doubt where it does not show."""
+        """The samples with the reading of their state, and a doubt if they were not in the declared state."""
         samples = replace(samples, first_us=self._first_us, footprint_bytes=self._footprint_bytes)
         if self._first_us is None or not samples.times_us:
             return samples
@@ -155,7 +155,7 @@ class DeclaredState:
 
 
 def footprint_bytes(spans: Sequence[tuple[int, int]]) -> int:
-    """The bytes between the addresses at which arrays begin and end; what several share counts once."""
+    """The bytes within (start, end) address spans; overlapping parts count once."""
     covered = last = 0
     for start, end in sorted(spans):
         covered += max(0, end - max(start, last))
@@ -170,11 +170,11 @@ class GpuMeter:
         self._handle = nvml.handle(index)
 
     def joules(self) -> float | None:
-        """The energy since the driver was loaded."""
+        """The counter's value: the energy since the driver was loaded."""
         return nvml.joules(self._handle)
 
     def mark(self) -> Callable[[], None]:
-        """An event here."""
+        """Record an event in the current stream; the returned function waits for it."""
         event = cupy.cuda.Event(block=True, disable_timing=True)
         event.record()
         wait: Callable[[], None] = event.synchronize
@@ -182,7 +182,7 @@ class GpuMeter:
 
     @cached_property
     def idle_w(self) -> float | None:
-        """The power of the GPU without work, read once."""
+        """The power of the idle GPU in W, measured once."""
         cupy.cuda.runtime.deviceSynchronize()
         return energy.idle_w(self)
 
@@ -190,11 +190,11 @@ class GpuMeter:
 def measured_energy(
     meter: GpuMeter, launch: Callable[[], None], launch_us: float, loops: int, *, by_torch: bool, waits: bool
 ) -> Energy | None:
-    """The energy of a launch; None where the driver counts none. ``waits``: the launch waits for the host."""
+    """The energy of a launch; None without an energy counter. ``waits``: the launch waits for the host."""
     idle = meter.idle_w
     repeated, launches = launch, 1
     if not waits:
-        with suppress(Unmeasurable):  # then the host launches, and may be what the GPU waits for
+        with suppress(Unmeasurable):  # otherwise the host launches, and the GPU may wait for it
             repeated, launches = captured(launch, GRAPH_LAUNCHES, by_torch=by_torch).replay, GRAPH_LAUNCHES
     found: Sequence[energy.Loop | None] = [
         energy.loop(repeated, launch_us, meter, launches=launches) for _ in range(loops)

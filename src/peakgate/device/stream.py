@@ -1,6 +1,6 @@
-"""One batch of event-timed samples on a CUDA stream: block it, queue, release, read.
+"""Batches of event-timed samples on a CUDA stream: block it, queue, release, read.
 
-The second clock of a GPU is CUPTI's activity records, where the package cupti-python is installed.
+The second clock is CUPTI's activity records, if the package cupti-python is installed.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from peakgate.measure.sampling import Batch, Samples, slowest
 
 Stamp = npt.NDArray[np.uint64]
 
-# So long the blocking kernel waits for the host at most.
+# Longest time for which the blocking kernel waits for the host.
 BLOCKED_LIMIT_NS = 5_000_000_000
 
-# The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample.
+# The flush writes this many times the size of the L2, so that no data of a launch remains for the next sample.
 FLUSH_FACTOR = 4
 
-# So many samples have a second reading: few, for each record is read by Python, and an odd one for their median. Of
-# longer ones than that one has it, which both clocks time.
+# Samples that the second clock times too: few, since Python reads each record, and an odd number for their median. Only
+# one for longer launches than this.
 SECOND_CLOCK_SAMPLES, SECOND_CLOCK_US = 3, 100.0
 
 # Dependent multiply-adds of the control kernel: some 3.5 µs on an H200.
 _CONTROL_LINKS = 240
 
-# Threads per block of the blocking kernel where it fills the GPU: a divisor of what every multiprocessor takes.
+# Threads per block of the blocking kernel when it fills the GPU: a divisor of the threads of every SM.
 _FILLING_THREADS = 512
 
 
 @dataclass(frozen=True, slots=True)
 class StreamHandle:
-    """A stream by its handle, in CUDA's stream protocol."""
+    """A stream handle with the ``__cuda_stream__`` protocol."""
 
     handle: int
 
@@ -53,10 +53,10 @@ class StreamHandle:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Launches queued behind a kernel that occupied the whole GPU, per launch.
+    """The result of launches queued behind a kernel that fills the GPU; times are per launch.
 
-    ``waited``: a launch returned only after that kernel had given up. ``event_us`` is the time on the stream,
-    ``tail_us`` how long the device stayed busy after the stream was done, as the host saw it.
+    ``waited``: a launch returned only after that kernel had reached its limit. ``event_us`` is the time on the stream,
+    ``tail_us`` the time for which the device stayed busy after the stream was done, measured by the host.
     """
 
     waited: bool
@@ -65,7 +65,7 @@ class Trial:
 
 
 class _Place:
-    """One GPU's part in the samples: the current stream of the current GPU, its kernels, its flush, its events."""
+    """One GPU's part of a SampleStream: the current stream of the current GPU, its kernels, flush buffer and events."""
 
     def __init__(self, l2_bytes: int, largest_batch: int) -> None:
         self.gpu = cupy.cuda.Device()
@@ -82,7 +82,7 @@ class _Place:
         self.stops = [cupy.cuda.Event() for _ in range(largest_batch)]
 
     def block(self, flag_address: int, limit_ns: int, *, fill: bool = False) -> None:
-        """Queue the blocking kernel, which runs until the flag is set or the time is over; it may fill the GPU."""
+        """Queue the blocking kernel, which runs until the flag is set or the limit; with ``fill`` it fills the GPU."""
         grid, threads = (self.filling, _FILLING_THREADS) if fill else (1, 1)
         self._block((grid,), (threads,), (np.uint64(flag_address), np.uint64(limit_ns)))
 
@@ -95,7 +95,7 @@ class _Place:
         self._flush.data.memset_async(0, self._flush.nbytes, self.stream)
 
     def taken(self, count: int) -> Batch:
-        """The times and clocks of a batch that is done."""
+        """The times and clocks of a finished batch."""
         stamps = cupy.asnumpy(self.stamps[: count + 1])
         return [
             (cupy.cuda.get_elapsed_time(start, stop) * 1e3, sm_clock_mhz(stamps[index], stamps[index + 1]))
@@ -106,12 +106,12 @@ class _Place:
 class SampleStream:
     """Queues batches of samples behind a blocking kernel and reads their times and SM clocks.
 
-    Of several GPUs each has its own: a sample begins on all of them when the last is ready, its time is that of the
-    slowest, and none goes on before all are done. ``launch`` queues on the current stream of each.
+    With several GPUs each has its own blocking kernel: a sample begins on all when the last is ready, its time is that
+    of the slowest, and none continues before all are done. ``launch`` queues on the current stream of each.
     """
 
     def __init__(self, l2_bytes: int, largest_batch: int, gpus: Sequence[int] = ()) -> None:
-        """``gpus`` are their CUDA indices, the current one first; without them it is the current one alone."""
+        """``gpus`` are CUDA indices, the current one first; empty for the current GPU only."""
         self.largest_batch = largest_batch
         self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
         self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
@@ -121,7 +121,7 @@ class SampleStream:
                 self._places.append(_Place(l2_bytes, largest_batch))
 
     def method(self, *, blocked: bool, moved: bool) -> str:
-        """How a sample was taken, for the run file."""
+        """The sampling method, for the run file."""
         several = f", {len(self._places)} GPUs started together, timed as the slowest" if len(self._places) > 1 else ""
         return (
             "CUDA events, L2 flushed before each sample"
@@ -131,12 +131,12 @@ class SampleStream:
         )
 
     def synchronize(self) -> None:
-        """Wait for all that was queued, on every stream of the GPUs."""
+        """Synchronize the GPUs, on all of their streams."""
         for _ in self._each():
             cupy.cuda.runtime.deviceSynchronize()
 
     def _each(self) -> Iterator[_Place]:
-        """The GPUs' parts, each while its GPU and its stream are the current ones; one alone is current already."""
+        """Yield each GPU's part with its GPU and stream made current; a single one is current already."""
         if len(self._places) == 1:
             yield self._places[0]
             return
@@ -145,7 +145,7 @@ class SampleStream:
                 yield place
 
     def _meet(self) -> None:
-        """Let no stream go on before all of them are here."""
+        """Make every stream wait for all others (a barrier)."""
         if len(self._places) == 1:
             return
         for place in self._each():
@@ -162,13 +162,13 @@ class SampleStream:
             place.flush()
 
     def _start(self, index: int) -> None:
-        """Begin a sample on all GPUs when the last of them is ready."""
+        """Start a sample on all GPUs when the last of them is ready."""
         self._meet()
         for place in self._each():
             place.starts[index].record(place.stream)
 
     def _stop(self, index: int) -> None:
-        """End a sample; nothing that follows on one GPU runs beside what another still does of it."""
+        """End a sample; no GPU continues before all have finished it."""
         for place in self._each():
             place.stops[index].record(place.stream)
         self._meet()
@@ -182,11 +182,11 @@ class SampleStream:
         after: Mapping[int, Callable[[], None]] | None = None,
         prime: Callable[[], None] | None = None,
     ) -> Batch:
-        """Time launches, ``largest_batch`` at most: (microseconds, SM clock in MHz or None if not readable) of each.
+        """Time launches, at most ``largest_batch``: (µs, SM clock in MHz or None if not readable) of each.
 
-        ``blocked`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
-        queued ahead of each launch and of the flush, ``prime`` between the flush and the launch, ``after``, by the
-        launch's number from 0 up, right behind it; none is timed.
+        ``blocked`` must be False for a launch that waits for the host, which would deadlock. For each launch,
+        ``before`` is queued before the flush, ``prime`` between flush and launch, and ``after[number]``, numbered from
+        0, right after it; none of them is timed.
         """
         for place in self._each():
             place.stream.synchronize()
@@ -216,21 +216,22 @@ class SampleStream:
         return slowest([place.taken(len(launches)) for place in self._each()])
 
     def control(self) -> Batch:
-        """Time a batch of the control kernel, which takes as long in every process; of several GPUs on the first."""
+        """Time a batch of the control kernel, whose time is the same in every process; on the first of several GPUs."""
         place = self._places[0]
 
         def launch() -> None:
             place.control((1,), (32,), (np.int32(_CONTROL_LINKS), place.stamps))
 
-        launch()  # loads the code, which a blocked stream might wait for
+        launch()  # loads the code: loading may wait for a blocked stream
         return self.batch([launch] * self.largest_batch, blocked=True)
 
     def with_second_clock(
         self, samples: Samples, launch: Callable[[], None], count: int, before: Callable[[], None] | None = None
     ) -> Samples:
-        """The samples with the second clock's reading of one more batch, where there is one for a single GPU.
+        """The samples with the second clock's reading of one further batch.
 
-        The batch is shorter than one of ``count`` where SECOND_CLOCK_SAMPLES are fewer.
+        Unchanged without CUPTI or with several GPUs. The batch has at most ``count`` launches, and at most
+        SECOND_CLOCK_SAMPLES.
         """
         if len(self._places) > 1:
             return samples
@@ -249,10 +250,10 @@ class SampleStream:
         return replace(samples, activity_us=other.median_us, doubt=other.doubt)
 
     def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
-        """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.
+        """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, at most for ``limit_ns``.
 
-        While that kernel runs no other can start, on any stream: what the launches do elsewhere comes to light after
-        it. None as the limit: nothing blocks the launches.
+        While that kernel runs no other can start on any stream, so work on other streams shows up after it. With a
+        limit of None nothing blocks the launches.
         """
         self.synchronize()
         self._flag[0] = 0
@@ -279,9 +280,9 @@ class SampleStream:
         return Trial(waited, event_ms * 1e3 / count, tail_us / count)
 
     def leaves_work(self, launch: Callable[[], None], count: int) -> bool | None:
-        """Whether CUPTI records work that ends after the stream is done with all it was given.
+        """Whether CUPTI records work that ends after the stream is done.
 
-        None where it does not record when that is: without CUPTI, and of several GPUs, whose streams end apart.
+        None if unknown: without CUPTI, and with several GPUs, whose streams end at different times.
         """
         if len(self._places) > 1:
             return None
@@ -300,7 +301,7 @@ class SampleStream:
         return any(each.end_ns > done_ns[-1] for each in found[1] if each.name != STAMP)
 
     def clock_mhz(self) -> float | None:
-        """The SM clock over one flush, of several GPUs the lowest; None where it could not be read."""
+        """The SM clock during one flush, the lowest of several GPUs; None if it could not be read."""
         self._flush_all(0)
         for place in self._each():
             place.stamp(1)
@@ -309,9 +310,9 @@ class SampleStream:
 
 
 def sm_clock_mhz(before: Stamp, after: Stamp) -> float | None:
-    """The clock between two stamps (cycles, nanoseconds, multiprocessor).
+    """The clock between two stamps (cycles, nanoseconds, SM).
 
-    None when they come from different multiprocessors, whose cycle counters do not compare, or no time passed.
+    None if they are from different SMs, whose cycle counters are not comparable, or no time passed.
     """
     nanoseconds = int(after[1]) - int(before[1])
     if before[2] != after[2] or nanoseconds <= 0:
@@ -324,7 +325,7 @@ _BUFFER_BYTES = 1 << 20
 
 @cache
 def _installed() -> Any:
-    """CUPTI; None where it is not installed."""
+    """The CUPTI bindings; None if not installed."""
     if importlib.util.find_spec("cupti") is None:
         return None
     try:
@@ -334,12 +335,12 @@ def _installed() -> Any:
 
 
 def _cupti() -> Any:
-    """CUPTI with our callbacks, which a profiler of a framework may have replaced; None where it does not take them."""
+    """CUPTI with this module's callbacks, which a framework's profiler may have replaced; None if it refuses them."""
     cupti = _installed()
     try:
         if cupti is not None:
             cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed.extend)
-    except Exception:  # another tool holds CUPTI: there is no second clock
+    except Exception:  # another tool uses CUPTI: there is no second clock
         return None
     return cupti
 
@@ -362,7 +363,7 @@ def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[
     finally:
         for kind in kinds:
             cupti.activity_disable(kind)
-    # A framework's profiler may have enabled other kinds, such as events, and these twice, for the rest of the process.
+    # A framework's profiler may have enabled other kinds, and these a second time, for the rest of the process.
     work = (each for each in _completed if each.kind in kinds)
     found = (Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in work)
     return times_us, list(dict.fromkeys(found))

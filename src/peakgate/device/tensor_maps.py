@@ -13,15 +13,12 @@ from peakgate.spec.case import Buffer
 
 _LAYOUT = np.dtype([("opaque", np.uint64, (16,))])
 
-# Of a CUtensorMap; the driver writes to no place that is less aligned.
+# Alignment of a CUtensorMap; the driver refuses a lower one.
 _ALIGNMENT_BYTES = 128
 
 
 def encoded(described: TensorMapArgument, buffer: Buffer, address: int) -> np.ndarray[Any, Any]:
-    """The map of a buffer whose elements begin at an address: a CUtensorMap as an array without axes.
-
-    PeakgateError where the driver refuses it.
-    """
+    """The CUtensorMap of a buffer at an address, as a zero-dimensional array; raises PeakgateError if refused."""
     room = np.zeros(_LAYOUT.itemsize + _ALIGNMENT_BYTES, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT_BYTES
     found = room[start : start + _LAYOUT.itemsize].view(_LAYOUT).reshape(())
@@ -30,7 +27,7 @@ def encoded(described: TensorMapArgument, buffer: Buffer, address: int) -> np.nd
         found.ctypes.data,
         element_type=DATA_TYPES[buffer.dtype],
         address=address,
-        # CUDA lists axes from the contiguous one on.
+        # CUDA lists the contiguous axis first.
         extents=extents[::-1],
         strides_bytes=strides[::-1],
         box=described.box[::-1],

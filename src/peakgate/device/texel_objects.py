@@ -1,4 +1,4 @@
-"""Texture and surface objects on the GPU, by CuPy."""
+"""Texture and surface objects on the GPU, made by CuPy."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _ADDRESS = {
     "border": runtime.cudaAddressModeBorder,
 }
 
-# cudaArrayLayered, which CuPy does not name.
+# cudaArrayLayered, which CuPy does not export.
 _LAYERED = 1
 
 
 class TexelObject:
-    """The object through which a kernel sees ``array``: ``handle`` is its argument.
+    """A texture or surface object for ``array``; ``handle`` is the kernel argument.
 
-    CUDA keeps the texels in memory of its own, arranged for neighbours: ``fill`` copies them there, ``read_back`` what
-    the kernel wrote to a surface. Linear memory is the array itself.
+    The texels are in a separate CUDA array: ``fill`` copies the array there, ``read_back`` copies a surface back.
+    Linear memory is the array itself.
     """
 
     def __init__(self, buffer: TexelBuffer, array: Array) -> None:
@@ -49,7 +49,7 @@ class TexelObject:
             depth = extent.layers or extent.depth
             self._texels = texture.CUDAarray(channels, extent.width, extent.height, depth, flags)
             resource = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=self._texels)
-        # CuPy wants all channels of a row as one axis.
+        # CuPy requires all channels of a row in one axis.
         self._rows = array.reshape(*array.shape[:-2], -1) if how.channels > 1 else array
         self.handle: Any
         if isinstance(how, Texture):

@@ -1,6 +1,6 @@
-"""Use the GPU while Python still imports: read its state and its processes, create the contexts.
+"""Initializes the GPU in a thread while Python imports modules: reads its state, creates the CUDA contexts.
 
-Finding the driver takes 0.1 to 0.2 s, a CUDA context 0.1 s, pytest and CuPy half a second; neither needs the other.
+The driver takes 0.1 to 0.2 s, a CUDA context 0.1 s, importing pytest and CuPy half a second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from peakgate.device.interface import Load, Preflight
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A GPU before this process has anything on it: its state, who computes there and what slows its clocks."""
+    """A GPU before this process uses it: its state and load."""
 
     state: Preflight
     load: Load
@@ -26,16 +26,16 @@ _begun: dict[int, Future[Before | None]] = {}
 
 
 def begin(index: int) -> None:
-    """Have a thread make this process's context on the GPU with this CUDA index, if there is one.
+    """Start a thread that creates this process's context on the GPU with this CUDA index, if there is one.
 
-    Where nothing is in the caches yet, the processes that compile begin with it.
+    If the caches are empty it also starts the processes that compile.
     """
     _begun[index] = Future()
     threading.Thread(target=_work, args=(index, _begun[index]), daemon=True).start()
 
 
 def before(index: int) -> Before:
-    """The GPU before this process had anything on it, once its context is there if that was begun."""
+    """The GPU before this process used it; waits for its context if ``begin`` was called."""
     begun = _begun.pop(index, None)
     return (begun and begun.result()) or _seen(index)
 
@@ -47,12 +47,12 @@ def _work(index: int, found: Future[Before | None]) -> None:
             references.begin(index)
             nvrtc.begin()
             seen = _seen(index)
-            driver.retain_context(index)  # where that fails, opening the device reports why
-            references.make_contexts()  # after ours, which may be the only one that the GPU allows
+            driver.retain_context(index)  # if that fails, opening the device reports why
+            references.make_contexts()  # after this process's context, which may be the only one allowed
         found.set_result(seen)
     except Exception as error:
         found.set_exception(error)
-    threading.main_thread().join()  # the kernel ends what a thread has started with the thread (PR_SET_PDEATHSIG)
+    threading.main_thread().join()  # child processes end with the thread that started them (PR_SET_PDEATHSIG)
 
 
 def _seen(index: int) -> Before:
