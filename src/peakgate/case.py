@@ -1,4 +1,4 @@
-"""The records of a case, as a ``family.py`` imports them; ``spec/case.py`` defines them."""
+"""The records of a case for import by a ``family.py``; defined in ``spec/case.py``."""
 
 from peakgate.spec.case import (
     Argument,

@@ -1,7 +1,4 @@
-"""The short form of a family, as a ``family.py`` imports it, from the modules of ``spec/`` that define it.
-
-With the records of the long form, so that one module has all that a family may need.
-"""
+"""The API of a ``family.py``: ``kernel``, ``family`` and their parts, and the records of a case."""
 
 from peakgate.spec.arguments import Surface, Texture
 from peakgate.spec.case import (

@@ -1,13 +1,13 @@
-"""Reports of saved runs, on any machine: pandas frames in two lines.
+"""Reports of saved runs as pandas frames, on any machine.
 
 >>> runs = peakgate.reports.load("baselines/nvidia-h200/runs/20261120T173100-gate.json.gz")
 >>> rows = peakgate.reports.compare(runs, peakgate.reports.load("latest"))
 
 >>> rates = peakgate.reports.by_block(runs, "transpose", "gbs")
 
-``load`` is ``runfile.find.load``, ``by_block`` and ``by_size`` are of ``runfile.pivots``, from which pages make their
-tables, ``compare`` is ``compare.judge.compare``, which the command calls too, and ``trend`` and ``change_points`` are
-of ``compare.history.command``. They are imported on first use: pandas takes half a second.
+These are the functions that the commands call: ``runfile.find.load``, ``by_block`` and ``by_size`` of
+``runfile.pivots``, ``compare.judge.compare``, ``trend`` and ``change_points`` of ``compare.history.command``. They are
+imported on first use, since pandas takes half a second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tests of a suite import: ``cases``, which gives a test the cases of kernel families.
+"""The API of a suite's tests: ``cases`` parametrizes a test with the cases of kernel families.
 
 ::
 
@@ -15,10 +15,10 @@ __all__ = ["cases"]
 
 
 def cases(*families: str) -> pytest.MarkDecorator:
-    """Parametrize a test over the cases of these families, in its argument ``case``; over all cases without a name.
+    """Parametrize a test's argument ``case`` with the cases of these families, or of all families.
 
-    On a GPU these are the cases of both tiers, those of the gate with the mark ``gate``; without one they are the small
-    problems that the emulator runs. Ids are case ids.
+    On a GPU these are the cases of both tiers, with the mark ``gate`` on those of the gate tier; without a GPU they are
+    the small problems for the emulator. Test ids are case ids.
     """
     if not all(isinstance(family, str) for family in families):
         raise TypeError(f"@cases takes names of families, such as @cases('transpose', 'sgemm'); given {families}")

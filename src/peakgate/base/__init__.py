@@ -1,4 +1,1 @@
-"""What every room speaks in: errors, files, processes, git, settings, options, saved records, what commands print.
-
-And the sandbox in which a stranger's program runs.
-"""
+"""Shared by all rooms: errors, files, processes, git, settings, options, saved records, reports, the sandbox."""

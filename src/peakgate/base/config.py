@@ -21,8 +21,8 @@
     commit_url = "https://HOST/PROJECT/commit/{}"  # the address of a commit, for links of pages
     requires = ">=0.2"             # which versions of Peakgate can read and run this project
 
-Every key is optional; these are the defaults, but for the lists, which are empty, and ``build``, ``requires``,
-``launch_timeout_s`` and ``commit_url``, which are none.
+Every key is optional. The defaults are as above, except that lists are empty, and ``build``, ``requires``,
+``launch_timeout_s`` and ``commit_url`` are not set.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ Of = TypeVar("Of")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
 RUNS, CACHE = ".benchmarks", ".cache"
 SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
-"""Names a file of settings that count in place of those of the project's own file: a change does not choose its own."""
+"""The path of a settings file that replaces the project's own, so that a change cannot choose its settings."""
 BASE_VARIABLE = "PEAKGATE_BASE_TREE"
-"""Names the project's folder in the base's tree to a process that judges a change: of the change's Python it imports
-none."""
+"""The path of the project in the base's tree, for a process that judges a change and imports none of its Python."""
 
 FolderName = Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="a folder, as text")]
 Texts = Annotated[
@@ -60,7 +59,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 a
 
 
 class Requirement(Struct):
-    """Settings that are read first: the others may be unknown to this version."""
+    """The setting that is read first, since this version may not know the others."""
 
     requires: Annotated[str, Meta(description='versions of peakgate, e.g. ">=0.2"')] | None = None
 
@@ -98,7 +97,7 @@ class _Pyproject(Struct, Generic[Of]):
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project's root and settings; all paths are absolute. ``file`` is None where no file names a project."""
+    """A project's root and settings; all paths are absolute. ``file`` is None without a settings file."""
 
     root: Path
     file: Path | None
@@ -123,24 +122,23 @@ class Project:
 
     @property
     def runs(self) -> Path:
-        """Where runs are saved, a folder per GPU: pytest-benchmark's storage."""
+        """The folder of saved runs, with a folder per GPU model: pytest-benchmark's storage."""
         return self.root / RUNS
 
 
 _began_in: list[Path] = []
-"""The working directory in which this process began, where it works in another one by now."""
+"""The working directory in which this process was started, if ``work_in`` has changed it."""
 
 
 def here() -> Path:
-    """The folder from which the project is found: the working directory, until ``work_in``."""
+    """The user's working directory, from which the project is found; ``work_in`` does not change it."""
     return _began_in[0] if _began_in else Path.cwd()
 
 
 def work_in(base: Path) -> None:
-    """From now on work in the base's project and judge that of the working directory until now.
+    """Change the working directory to the base's project; ``here`` remains the folder of the judged project.
 
-    Every relative name is the base's then, whatever opens it: a library, a program that is started, a thread. The
-    cache stays where it is.
+    So relative names refer to the base, also in libraries, threads and child processes. The cache is not moved.
     """
     os.environ[CACHE_VARIABLE], os.environ[CUPY_VARIABLE] = str(cache_folder()), str(cupy_cache().absolute())
     _began_in[:] = [here()]
@@ -149,7 +147,7 @@ def work_in(base: Path) -> None:
 
 
 def near(path: Path) -> Path:
-    """The path as seen from where the project is found, or as it is where it is elsewhere: for messages."""
+    """The path relative to ``here``, for messages; unchanged if it is elsewhere."""
     return path.relative_to(here()) if path.is_relative_to(here()) else path
 
 
@@ -159,7 +157,7 @@ def current() -> Project:
 
 
 def required() -> Project:
-    """The project of the working directory; PeakgateError where there is none, or it lacks a folder that it names."""
+    """The project of the working directory; raises PeakgateError without one, or if a folder it names is missing."""
     project = find(here())
     if project is None:
         raise PeakgateError(
@@ -171,13 +169,14 @@ def required() -> Project:
         if not path.exists():
             where = near(project.file) if project.file else project.root
             raise PeakgateError(
-                f"{where}: {key} names {near(path)}, which is not there; make it, or take it out", Code.SETTING
+                f"{where}: {key} names {near(path)}, which does not exist; create it, or remove the setting",
+                Code.SETTING,
             )
     return project
 
 
 def find(start: Path) -> Project | None:
-    """The nearest project from a folder upwards; PeakgateError names file and line of a mistake in its settings."""
+    """The project of a folder or its nearest parent; raises PeakgateError with file and line of a mistake."""
     for folder in (start, *start.parents):
         for name in (OWN_FILE, PYPROJECT):
             path = folder / name
@@ -198,7 +197,7 @@ def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG0
 
 
 def settings_in(folder: Path) -> ProjectSettings | None:
-    """The settings of the project with this root; None if it is not one. PeakgateError as ``find`` raises it."""
+    """The settings of the project with this root; None if it is not one. Raises PeakgateError as ``find`` does."""
     paths = [folder / name for name in (OWN_FILE, PYPROJECT) if (folder / name).is_file()]
     return next((settings for path in paths if (settings := _settings(path)) is not None), None)
 
@@ -250,27 +249,27 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
 
 
 def _refuse_committed_links(root: Path, folder: Path) -> None:
-    """PeakgateError where a committed link leads to a folder of outputs: a change would choose what is overwritten."""
+    """Raise PeakgateError if a committed link is part of an output path: a change could choose what is overwritten."""
     for place in (folder, *folder.parents):
         if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
             raise PeakgateError(
-                f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository",
+                f"{near(place)}: a committed link in place of an output folder; remove it from the repository",
                 Code.TAKEN,
             )
 
 
 def _refuse_committed_cache(cache: Path) -> None:
-    """PeakgateError where files in the cache are committed: a change would choose what passes for a built kernel."""
+    """Raise PeakgateError if files in the cache are committed: a change could supply its own built kernels."""
     if cache.is_dir() and _is_committed(cache, cache):
         raise PeakgateError(
-            f"{near(cache)}: built kernels are committed there, and not taken for what is built here; take them out of "
-            f"the repository, or name another folder in {CACHE_VARIABLE}",
+            f"{near(cache)}: built kernels are committed there, and are not used; remove them from the repository, or "
+            f"name another folder in {CACHE_VARIABLE}",
             Code.TAKEN,
         )
 
 
 def _is_committed(root: Path, path: Path) -> bool:
-    """Whether git knows files there; its own error where there is a repository of which it does not tell."""
+    """Whether git tracks files there; raises git's error if there is a repository that it cannot read."""
     try:
         return bool(git.ask(root, "ls-files", "--", str(path)))
     except PeakgateError:
@@ -280,7 +279,7 @@ def _is_committed(root: Path, path: Path) -> bool:
 
 
 def _check_version(path: Path, required: str | None) -> None:
-    """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
+    """Raise PeakgateError if the project requires another version of Peakgate."""
     if required is None:
         return
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  # slow, and few projects ask
@@ -301,10 +300,9 @@ def _check_version(path: Path, required: str | None) -> None:
 
 
 def version() -> str:
-    """The version of Peakgate that runs.
+    """The version of the running Peakgate, from the distribution's metadata.
 
-    That of the distribution; of an editable installation ``+editable`` in place of the commit it was made from.
-    Such an installation follows its checkout, and its metadata does not.
+    An editable installation has ``+editable`` instead of a commit: its metadata does not follow its checkout.
     """
     from importlib import metadata  # noqa: PLC0415  # slow, and few calls ask
 

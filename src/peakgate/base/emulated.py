@@ -1,6 +1,6 @@
-"""The border to the emulator, whose package knows nothing of this one: its errors become ours, with our codes.
+"""Translates the errors of the emulator, whose package does not know this one, into PeakgateErrors with codes.
 
-What reads sources is called from here; what builds and launches, from ``device.cpu``.
+Its functions that read sources are wrapped here, those that build and launch in ``device.cpu``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ CODES = {
     errors.NoCompiler: Code.INSTALLATION,
     errors.UnwritableCache: Code.UNWRITABLE,
 }
-"""Of each of the emulator's errors that has no class of its own here."""
+"""Codes of the emulator's errors that become plain PeakgateErrors."""
 
 
 class LaunchNotEnded(CannotDecide):
-    """An emulated launch that was ended at its limit of processor time, without a defect: it may be right, and long."""
+    """An emulated launch reached its limit of processor time without a defect: it may be right but long."""
 
     code = Code.UNENDED
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """PeakgateError in place of the emulator's errors; a KernelDefect, which is about the kernel, stays one."""
+    """Raise the emulator's errors within the block as PeakgateErrors, except KernelDefect."""
     try:
         yield
     except errors.KernelBuildError as error:

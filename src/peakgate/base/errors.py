@@ -1,4 +1,4 @@
-"""Errors a user can cause, each reported in one line with its code, and where in the user's Python they arose."""
+"""Errors that a user can cause, reported in one line with a code, and their location in the user's Python."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from peakgate.base.verdict import ExitCode
 
 
 class Code(StrEnum):
-    """A kind of refusal: one per mistake and remedy, which are those of its row in docs/reference/errors.md.
+    """The code of a kind of mistake and its remedy, see docs/reference/errors.md.
 
-    Errors end with it in brackets, whatever their sentence. A code is never given to another kind.
+    Error messages end with it in brackets. A code is never reused for another kind.
     """
 
     # The command line
@@ -78,8 +78,8 @@ class Code(StrEnum):
 class PeakgateError(Exception):
     """Bad input or a missing prerequisite.
 
-    The message is one line: what was given, what was expected, where to look, what to do next. As text it ends with the
-    ``code`` of its kind in brackets. Commands print it without a traceback and exit with ``exit_code``.
+    The message is one line: what was given, what was expected, where to look, what to do next. ``str()`` appends the
+    ``code`` in brackets. Commands print it without a traceback and exit with ``exit_code``.
     """
 
     exit_code = ExitCode.BAD_INPUT
@@ -95,49 +95,49 @@ class PeakgateError(Exception):
 
     @classmethod
     def repeated(cls, text: str, otherwise: Code | None = None) -> Self:
-        """The error with this text, such as another process's; with the code ``otherwise`` where the text has none."""
+        """The error with a text that may end with its code, such as another process's; else with ``otherwise``."""
         message, _, code = text.removesuffix("]").rpartition(" [")
         known = next((each for each in Code if each == code), None)
         return cls(text, otherwise) if known is None else cls(message, known)
 
 
 class CannotDecide(PeakgateError):
-    """The input is right, but nothing can be measured now: the GPU is in use, or without free memory."""
+    """The input is valid, but nothing can be measured now: the GPU is in use or its memory is full, for example."""
 
     exit_code = ExitCode.UNDECIDED
 
 
 class BuildError(PeakgateError):
-    """A kernel that does not compile, or whose source cannot be read; the first line names file and line."""
+    """A kernel does not compile, or its source cannot be read; the message names file and line."""
 
     code = Code.BUILD
 
 
 NOT_OF_A_PROJECT = (KeyboardInterrupt, GeneratorExit)
-"""What a project's Python raises counts as its failure, SystemExit and other BaseExceptions too, but for these."""
+"""Exceptions that are never the failure of a project's Python; all others are, including SystemExit."""
 
 
 class RefusedSize(Exception):
-    """A reference that does not take a size which was chosen for it."""
+    """A reference does not support a size that was chosen for it."""
 
 
 def refused(error: PeakgateError) -> ExitCode:
-    """Print a user's error as one line on stderr, whatever line breaks its message quotes, and return the exit code."""
+    """Print a user's error as one line on stderr, without the line breaks that it quotes, and return the exit code."""
     warn(" ".join(str(error).split()))
     return error.exit_code
 
 
 def defect(command: str, error: Exception) -> ExitCode:
-    """Print where this tool failed, and return the exit code of an own defect."""
+    """Print the traceback of a defect of Peakgate, and return its exit code."""
     warn("".join(traceback.format_exception(error)).rstrip())
     warn(f"{command}: a defect of peakgate: {described(error)}; report it with the lines above")
     return ExitCode.DEFECT
 
 
 def raised_at(error: BaseException, folder: Path | None) -> str:
-    """``file:line`` of the innermost frame of an error in a file of this folder, of a syntax error its own.
+    """``file:line`` of the innermost frame of an error in a file of this folder, or of a syntax error.
 
-    Empty where no frame is there.
+    Empty if there is none.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
@@ -147,7 +147,7 @@ def raised_at(error: BaseException, folder: Path | None) -> str:
 
 
 def defined_at(function: Callable[..., Any]) -> str:
-    """``file:line`` where a function of Python, or what it wraps, begins; empty for any other callable."""
+    """``file:line`` where a Python function (unwrapped) begins; empty for any other callable."""
     function = inspect.unwrap(function)
     while isinstance(function, partial):
         function = inspect.unwrap(function.func)
@@ -157,7 +157,7 @@ def defined_at(function: Callable[..., Any]) -> str:
 
 def described(error: BaseException) -> str:
     """The type and the message of an error in one line."""
-    if isinstance(error, PeakgateError):  # its code is that of what quotes it
+    if isinstance(error, PeakgateError):  # without the code: the quoting message has its own
         message = error.message
     else:
         message = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade."""
+"""Reads untrusted files within limits, writes files atomically and never through links; the cache folder."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ CACHE_VARIABLE = "PEAKGATE_CACHE"
 CUPY_VARIABLE = "CUPY_CACHE_DIR"
 
 LARGEST_FILE_BYTES = 64 * 2**20
-"""Of a saved file or a text that is read whole."""
+"""The largest saved file or text that is read."""
 
 LARGEST_DIGESTED_BYTES = 4 << 30
-"""A larger file takes longer to read than a run."""
+"""A larger file has no digest: reading it would take longer than a run."""
 
 _DEFAULT_MODE = 0o644
 _OF_OUTPUTS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 _MARKS = (".git", "pyproject.toml", "peakgate.toml")
-"""Of the top folder of a repository or a project."""
+"""Files that mark the top folder of a repository or project."""
 
 
 class UnreadableFile(PeakgateError):
-    """A file that cannot be read: ``why`` is the reason in a few words, ``missing`` is True if there is no file."""
+    """A file cannot be read: ``why`` is the reason as a phrase, ``missing`` is True if it does not exist."""
 
     code = Code.UNREADABLE
 
@@ -44,15 +44,15 @@ class UnreadableFile(PeakgateError):
 
 
 def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) -> bytes:
-    """The content of a regular file of at most ``limit_bytes``, which is as much as is ever read of it.
+    """The content of a regular file of at most ``limit_bytes``; hardly more is ever read.
 
-    UnreadableFile for anything else: no file, a folder, a FIFO, a device, a larger file and, with ``inside``, a file
-    that a link places outside that folder.
+    Raises UnreadableFile for anything else: no file, a folder, a FIFO, a device, a larger file and, with ``inside``, a
+    path that resolves to a file outside that folder.
     """
     with opened(path, inside=inside) as stream:
         content, size_bytes = bytearray(), os.fstat(stream.fileno()).st_size
         while max(size_bytes, len(content)) <= limit_bytes and (chunk := stream.read(size_bytes + 1)):
-            content += chunk  # a file may grow, and those of /proc have no size
+            content += chunk  # a file may grow, and files in /proc have size 0
         if max(size_bytes, len(content)) > limit_bytes:
             mebibytes = limit_bytes >> 20
             raise UnreadableFile(path, f"more than {f'{mebibytes} MiB' if mebibytes else f'{limit_bytes} bytes'}")
@@ -60,7 +60,7 @@ def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) ->
 
 
 def read_text(path: Path) -> str:
-    """A text in UTF-8 with its line ends as they are, by ``read_limited``; UnreadableFile if it is not."""
+    """A UTF-8 text with its line ends unchanged, by ``read_limited``; raises UnreadableFile if it is not UTF-8."""
     try:
         return read_limited(path, LARGEST_FILE_BYTES).decode()
     except UnicodeDecodeError:
@@ -69,8 +69,8 @@ def read_text(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path, *, inside: Path | None = None) -> Iterator[FileIO]:
-    """A regular file, opened without waiting for anything; UnreadableFile as for ``read_limited``."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a FIFO waits for its writer otherwise
+    """A regular file, opened without blocking; raises UnreadableFile as ``read_limited`` does."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a FIFO would wait for its writer
     try:
         descriptor = os.open(path, flags) if inside is None else os.open(_below(path, inside), flags | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb", buffering=0) as stream:
@@ -79,12 +79,12 @@ def opened(path: Path, *, inside: Path | None = None) -> Iterator[FileIO]:
             yield stream
     except FileNotFoundError as error:
         raise UnreadableFile(path, f"cannot be read ({error.strerror})", missing=True) from None
-    except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # an invalid name, a loop of links
         raise UnreadableFile(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
 
 def _below(path: Path, folder: Path) -> Path:
-    """The path without links; UnreadableFile where it is not below the folder."""
+    """The path with links resolved; raises UnreadableFile if it is not below the folder."""
     resolved = path.resolve(strict=True)
     if not resolved.is_relative_to(folder.resolve()):
         raise UnreadableFile(path, f"a link leads out of {folder}")
@@ -92,7 +92,7 @@ def _below(path: Path, folder: Path) -> Path:
 
 
 def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:
-    """``head`` as JSON with one entry more, its members on one line each: a diff shows which changed."""
+    """``head`` as JSON with a further entry ``name``, whose members are on one line each, for readable diffs."""
     if isinstance(members, Mapping):
         rows, (opening, closing) = [f"{json.dumps(key)}: {json.dumps(member)}" for key, member in members.items()], "{}"
     else:
@@ -103,17 +103,17 @@ def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] |
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Put ``content`` at ``path``, making its folder; a reader sees the old file or the new one, never a part.
+    """Write ``content`` to ``path`` atomically, creating its folder: a reader sees the old file or the new one.
 
-    File and folder are fsynced. Text is written as UTF-8; half a surrogate pair, which JSON can hold and UTF-8 cannot,
-    as its backslash escape. A PeakgateError names a place that cannot be written.
+    File and folder are fsynced. Text is written as UTF-8; an unpaired surrogate, which JSON can contain, as a backslash
+    escape. Raises PeakgateError if it cannot be written.
     """
     with _scratch(path, content) as (folder, scratch):
         os.replace(scratch, path.name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def write_new(path: Path, content: str | bytes) -> bool:
-    """As ``write_whole``, but never over another file; whether ``path`` was free."""
+    """As ``write_whole``, but never overwrites a file; returns whether ``path`` was free."""
     with _scratch(path, content) as (folder, scratch):
         try:
             os.link(scratch, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -123,9 +123,9 @@ def write_new(path: Path, content: str | bytes) -> bool:
 
 
 def open_output(path: Path, mode: str = "w") -> IO[Any]:
-    """Open a file for output, not through a link, below a descriptor of its folder, which ``output_folder`` opens.
+    """Open a file for output without following a link, in a folder opened by ``output_folder``.
 
-    ``mode`` is that of ``open``; text is UTF-8. OSError as of ``open``; PeakgateError where a link is in the way.
+    ``mode`` is that of ``open``; text is UTF-8. Raises OSError as ``open`` does, PeakgateError for a link.
     """
     encoding = None if "b" in mode else "utf-8"
     with output_folder(path.parent) as folder:
@@ -141,12 +141,12 @@ def open_output(path: Path, mode: str = "w") -> IO[Any]:
 
 @contextmanager
 def output_folder(path: Path) -> Iterator[int]:
-    """A descriptor of a folder of outputs, made where there is none, whose links a change may have committed.
+    """A descriptor of an output folder, which is created if it does not exist.
 
-    No link inside a repository or a project is followed; those of the machine around it are. OSError where a folder
-    cannot be made; PeakgateError where such a link is in the way.
+    Links inside a repository or project, which a change may have committed, are not followed; links outside are.
+    Raises OSError if a folder cannot be created, PeakgateError for such a link.
     """
-    path = Path(os.path.abspath(path))  # noqa: PTH100  (no link followed)
+    path = Path(os.path.abspath(path))  # noqa: PTH100  (links must not be resolved)
     descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for depth, name in enumerate(path.parts[1:], start=2):
@@ -164,15 +164,15 @@ def output_folder(path: Path) -> Iterator[int]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder of outputs, as ``output_folder`` does, if it is not there."""
+    """Create an output folder, as ``output_folder`` does, if it does not exist."""
     with output_folder(path):
         pass
 
 
 def remove_output(path: Path) -> None:
-    """Remove a file or a folder with all in it, which need not be there; by ``output_folder``, a link itself.
+    """Remove a file, a link itself, or a folder with its contents, if it exists; its folder as in ``output_folder``.
 
-    PeakgateError where it cannot be removed.
+    Raises PeakgateError if it cannot be removed.
     """
     if not os.path.lexists(path):
         return
@@ -189,14 +189,14 @@ def remove_output(path: Path) -> None:
 
 
 def refuse_links(folder: Path) -> None:
-    """PeakgateError where an entry of a folder of outputs is a link: programs that write there by name follow it."""
+    """Raise PeakgateError if an output folder contains a link, which programs that write there would follow."""
     for each in folder.iterdir():
         if each.is_symlink():
             raise _in_place(each)
 
 
 def _inner_folder(folder: int, name: str) -> int:
-    """A descriptor of a folder in another, made where there is none; of a link's target outside repositories."""
+    """A descriptor of a folder in another, created if missing; a link is followed only outside repositories."""
     flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
@@ -211,7 +211,7 @@ def _inner_folder(folder: int, name: str) -> int:
 
 
 def _in_repository(folder: int) -> bool:
-    """Whether a folder is one of a repository or of a project, whose files a change may choose."""
+    """Whether a folder is within a repository or project, whose files a change may choose."""
     here = Path(f"/proc/self/fd/{folder}").readlink()
     return any(os.path.lexists(above / mark) for above in (here, *here.parents) for mark in _MARKS)
 
@@ -222,21 +222,21 @@ def _link_or(error: OSError, path: Path) -> Exception:
 
 def _in_place(link: Path) -> PeakgateError:
     return PeakgateError(
-        f"{link}: a link in place of a file or folder of outputs; remove it, or name another folder, such as --out DIR",
+        f"{link}: a link in place of an output file or folder; remove it, or name another folder, such as --out DIR",
         Code.TAKEN,
     )
 
 
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """Keep other processes and threads that name the same file out of the block, where the file system can."""
+    """Hold an exclusive file lock in the block, if the file system supports locks."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise unwritable(lock, error) from error
     try:
-        with suppress(OSError):  # NFS without locks: two may do the same work
+        with suppress(OSError):  # NFS without locks: two processes may do the same work
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -244,7 +244,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 def unwritable(path: Path, error: OSError) -> PeakgateError:
-    """One line for a full, read-only or missing place."""
+    """The error for a full, read-only or missing folder."""
     return PeakgateError(
         f"{path}: cannot be written ({error.strerror}); free or open that folder, or name another one", Code.UNWRITABLE
     )
@@ -252,7 +252,7 @@ def unwritable(path: Path, error: OSError) -> PeakgateError:
 
 @contextmanager
 def _scratch(path: Path, content: str | bytes) -> Iterator[tuple[int, str]]:
-    """The folder of ``path`` and the name of a fsynced file there with its content and mode, gone after the block."""
+    """The folder of ``path`` and the name of a temporary fsynced file there with its content and mode."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     name = f".{path.name}.{secrets.token_hex(8)}"
     try:
@@ -274,20 +274,20 @@ def _scratch(path: Path, content: str | bytes) -> Iterator[tuple[int, str]]:
 
 
 def _mode(name: str, folder: int) -> int:
-    """The mode of the file that is replaced, or that of a new one."""
+    """The mode of the file to replace, or that of a new one; raises OSError if it is not a regular file."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return _DEFAULT_MODE
     if stat.S_ISREG(found.st_mode):
         return stat.S_IMODE(found.st_mode)
-    if stat.S_ISLNK(found.st_mode):  # which the new file takes the place of
+    if stat.S_ISLNK(found.st_mode):  # the new file replaces the link
         return _DEFAULT_MODE
     raise OSError(errno.EINVAL, "not a regular file")  # a device, for example, which a rename would replace
 
 
 def _sync_folder(folder: int) -> None:
-    """Make a rename in the folder survive a loss of power."""
+    """Fsync the folder, so that a rename in it survives a power failure."""
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)
@@ -296,7 +296,7 @@ def _sync_folder(folder: int) -> None:
 
 
 def file_digest(path: Path) -> str | None:
-    """A regular file's sha256; None where it cannot be read or is larger than LARGEST_DIGESTED_BYTES."""
+    """A regular file's SHA-256; None if it cannot be read or is larger than LARGEST_DIGESTED_BYTES."""
     try:
         with opened(path) as stream:
             small = os.fstat(stream.fileno()).st_size <= LARGEST_DIGESTED_BYTES
@@ -306,22 +306,22 @@ def file_digest(path: Path) -> str | None:
 
 
 def cache_folder() -> Path:
-    """Cubins, what CuPy compiles, the emulator's builds.
+    """The absolute folder of cubins, CuPy's kernels and the emulator's builds.
 
-    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` is too; absolute.
+    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory.
     """
     return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
 
 
 def cupy_cache() -> Path:
-    """Where CuPy keeps what it compiles: in our folder, which CI keeps, unless ``$CUPY_CACHE_DIR`` names another."""
+    """CuPy's cache of compiled kernels: within ``cache_folder``, which CI keeps, or ``$CUPY_CACHE_DIR``."""
     return Path(os.environ.get(CUPY_VARIABLE) or cache_folder() / "cupy")
 
 
 def each_below(folder: str | Path, seen: set[str] | None = None) -> Iterator[os.DirEntry[str]]:
-    """All entries below a folder, however deep, no link in it followed; what cannot be listed is passed over.
+    """All entries below a folder at any depth, without following links; folders that cannot be listed are skipped.
 
-    Nothing of the folders in ``seen``, by their paths as given, to which it adds those that it lists.
+    Folders in ``seen`` are skipped; each listed folder is added to it.
     """
     seen = set() if seen is None else seen
     waiting = [str(folder)]

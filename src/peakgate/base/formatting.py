@@ -1,4 +1,4 @@
-"""Figures, counts and names as messages and reports write them."""
+"""Formats figures, counts and names for messages and reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
-LEAST_SPAN = 0.02  # values that differ by less than this share are drawn as the nearly level line that they are
+LEAST_SPAN = 0.02  # values that differ by less than this share are drawn as a nearly level line
 
 
 def counted(number: int, noun: str) -> str:
@@ -17,21 +17,21 @@ def counted(number: int, noun: str) -> str:
 
 
 def shown(value: object) -> str:
-    """What a user gave, in one line of at most 80 characters."""
+    """A user's value in one line of at most 80 characters."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an integer of thousands of digits, or whatever a class of the user's raises
+    except Exception:  # an integer of thousands of digits, or an error in a user's class
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def short(value: object) -> str:
-    """A value as an error message quotes it, cut to 60 characters."""
+    """A value in at most 60 characters, for an error message."""
     try:
         text = repr(value)
     except RecursionError:
         text = f"a nested {type(value).__name__}"
-    except ValueError:  # Python writes no number of thousands of digits
+    except ValueError:  # Python refuses to convert thousands of digits
         text = "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -39,7 +39,7 @@ def short(value: object) -> str:
 def percent(value: float | None, form: str = "", missing: str = "") -> str:
     """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
 
-    ``missing`` where there is no figure: None or NaN.
+    ``missing`` for None or NaN.
     """
     if value is None or math.isnan(value):
         return missing
@@ -52,13 +52,13 @@ def share(fraction: float) -> str:
 
 
 def figure(value: float, digits: int = 4) -> str:
-    """A number to so many significant digits, zeros at its end too, without an exponent."""
+    """A number with this many significant digits, including trailing zeros, without an exponent."""
     short = f"{value:#.{digits}g}"
     return f"{value:.0f}" if "e+" in short else short.rstrip(".")
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """The values as bars from the least to the most of them."""
+    """The values as bars, scaled from the least to the greatest."""
     least, most = min(values), max(values)
     span = max(most - least, LEAST_SPAN * most) or 1.0
     bottom = (least + most - span) / 2
@@ -66,7 +66,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """``, did you mean 'x'?`` where one of ``known`` is close to ``name``; else empty."""
+    """``, did you mean 'x'?`` if one of ``known`` is close to ``name``; else empty."""
     close = difflib.get_close_matches(name, known, 1)
     return f", did you mean {close[0]!r}?" if close else ""
 

@@ -1,4 +1,4 @@
-"""Questions to git about a repository."""
+"""Calls of git."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.processes import end_group
 
 UNVERSIONED = "unversioned"
-"""Commit of a tree that git does not know."""
+"""The commit id of a tree outside git."""
 
 LONGEST_COMMAND = 120
-"""Of a command in an error message."""
+"""Characters of a command in an error message."""
 
 GIT_LIMIT_S = 600.0
-"""Of any command: a submodule, a large file or a partial clone comes from a server, which may never answer."""
+"""Time limit of a git command: submodules, large files and partial clones need a server, which may never answer."""
 
 CONFIGURATION = {
     "core.hooksPath": "/dev/null",
@@ -25,8 +25,8 @@ CONFIGURATION = {
     "core.sparseCheckout": "false",
     "safe.bareRepository": "explicit",
 }
-"""Configuration of every call of git: it runs no hook of a tree, leaves out no file, and takes no folder of a tree's
-files for a repository."""
+"""Configuration of every git call: no hooks of a tree run, no files are left out, and no folder of a tree's files is
+used as a repository."""
 _ALWAYS = (
     "--no-replace-objects",
     *(word for name, value in CONFIGURATION.items() for word in ("-c", f"{name}={value}")),
@@ -34,7 +34,7 @@ _ALWAYS = (
 
 
 def environment() -> dict[str, str]:
-    """Variables by which other programs' git does the same."""
+    """Environment variables with this configuration, for git calls of other programs."""
     found = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_CONFIG_COUNT": str(len(CONFIGURATION))}
     for number, (name, value) in enumerate(CONFIGURATION.items()):
         found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
@@ -42,9 +42,9 @@ def environment() -> dict[str, str]:
 
 
 def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
-    """Run git in ``folder`` and return what it prints; a PeakgateError quotes git's own message.
+    """Run git in ``folder`` and return its output; raises PeakgateError with git's message.
 
-    ``variables`` are added to its environment. It asks nobody for a password, and is ended after GIT_LIMIT_S.
+    ``variables`` are added to its environment. It never prompts for a password, and is killed after GIT_LIMIT_S.
     """
     command, environ = ["git", *_ALWAYS, *arguments], os.environ | {"GIT_TERMINAL_PROMPT": "0"} | variables
     asked = f"git {' '.join(arguments)[:LONGEST_COMMAND]}"
@@ -61,8 +61,8 @@ def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
         ) from None
     except subprocess.TimeoutExpired:
         raise PeakgateError(
-            f"{asked}: no end within {GIT_LIMIT_S:.0f} s; see whether the servers of the repository, its submodules "
-            "and large files answer",
+            f"{asked}: did not end within {GIT_LIMIT_S:.0f} s; see whether the servers of the repository, its "
+            "submodules and large files answer",
             Code.UPSTREAM,
         ) from None
     if process.returncode:
@@ -80,7 +80,7 @@ def top_of(folder: Path) -> Path:
 
 
 def tree_of(project: Path) -> Path:
-    """The folder that a project may use: its repository, or the project itself without one; without links."""
+    """The folder that a project may use, with links resolved: its repository, or without one the project itself."""
     try:
         return top_of(project).resolve()
     except PeakgateError:
@@ -88,10 +88,10 @@ def tree_of(project: Path) -> Path:
 
 
 def commit_info(folder: Path) -> dict[str, Any]:
-    """The tree in ``folder`` as ``commit_info`` of a run file: commit, whether tracked files differ from it, its name.
+    """``commit_info`` of a run file for the tree in ``folder``: commit, whether tracked files differ, project name.
 
-    A folder none of whose files git knows is UNVERSIONED, also inside a repository: it is not of that one's commit. So
-    is one of a repository without commits, or where git fails: ``error`` says how.
+    UNVERSIONED for a folder without tracked files (even inside a repository), in a repository without commits, and if
+    git fails, with its message as ``error``.
     """
     found = {"id": UNVERSIONED, "time": None, "author_time": None, "dirty": False, "branch": "(unknown)"}
     found["project"] = folder.resolve().name
@@ -113,7 +113,7 @@ def _line(folder: Path, *arguments: str) -> str:
 
 def commit_of(ref: str, folder: Path, option: str) -> str:
     """The commit that ``ref`` names in the repository around ``folder``; errors name the command-line ``option``."""
-    top_of(folder)  # outside a repository, that is what is wrong
+    top_of(folder)  # raises the right error outside a repository
     try:
         return ask(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
     except PeakgateError:
@@ -123,9 +123,9 @@ def commit_of(ref: str, folder: Path, option: str) -> str:
 
 
 def export(commit: str, top: Path, to: Path, *paths: str) -> None:
-    """The tree of ``commit``, or ``paths`` of it, as files in the new folder ``to``.
+    """Export the tree of ``commit``, or ``paths`` of it, to the new folder ``to``.
 
-    All of them: an archive would lack what the tree's own attributes leave out of one.
+    By a checkout: ``git archive`` would leave out files by the tree's own attributes.
     """
     to.mkdir()
     if not ask(top, "ls-tree", commit):

@@ -1,8 +1,8 @@
-"""Which value of a document does not fit its type, and why: of a document that msgspec refused.
+"""Finds the value of a document that msgspec refused, and why.
 
-msgspec's own message has the path of that value, but writes ``[...]`` for any key of a dict, and names types where a
-person needs their description. So the types are followed from the top, and members are converted one by one, down to
-the value whose members all fit. Its message is read only for what it expects of a type without a description.
+msgspec's message has the path of that value, but with ``[...]`` for the keys of a dict, and names types instead of
+their descriptions. So this follows the types from the top and converts members one by one, down to a value whose
+members are all valid. msgspec's message is used only for a type without a description.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from peakgate.base.formatting import nearest, short
 Keys = list[str | int]
 
 SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
-"""Keys of a file's schema version: another version is reported before all else."""
+"""Keys of a file's schema version: another version is reported first."""
 
 IDENTIFYING_KEYS = ("case", "kernel", "run", "name")
 """Keys that identify an entry of a list; errors name it."""
 
 
 def misfit(document: Any, kind: Any) -> tuple[Keys, str]:
-    """The keys of the first value that does not fit its type, and what is wrong with it."""
+    """The keys of the first invalid value, and what is wrong with it."""
     if other := _other_version(document, kind):
         return other
     keys, label = Keys(), ""
@@ -68,7 +68,7 @@ def misfit(document: Any, kind: Any) -> tuple[Keys, str]:
 
 
 def _other_version(document: Any, kind: Any) -> tuple[Keys, str] | None:
-    """The key of a schema version that is not read here, and what is wrong with it; None where there is none."""
+    """The key of an unsupported schema version, and what is wrong with it; None if the version is supported."""
     for name, field in _fields(kind).items() if isinstance(document, dict) else ():
         given = document.get(name)
         versions = get_args(field.kind) if name in SCHEMAS and get_origin(field.kind) is Literal else ()
@@ -78,7 +78,7 @@ def _other_version(document: Any, kind: Any) -> tuple[Keys, str] | None:
 
 
 def _refusal(value: Any, kind: Any) -> str:
-    """Why msgspec does not take a value; empty where it does."""
+    """Why msgspec refuses a value; empty if it accepts it."""
     try:
         msgspec.convert(value, kind)
     except (ValueError, RecursionError) as error:
@@ -87,7 +87,7 @@ def _refusal(value: Any, kind: Any) -> str:
 
 
 def _members(value: Any, kind: Any) -> Iterator[tuple[str | int, Any, Any, Any]]:
-    """Each member of a value that its type describes: key, value, and the types of the two."""
+    """Each member of a value that its type describes: key, value, type of the key, type of the value."""
     plain = _plain(kind)
     origin, of = get_origin(plain) or plain, get_args(plain)
     if isinstance(value, dict) and (fields := _fields(plain)):
@@ -111,7 +111,7 @@ def _is(kind: Any, parent: type) -> bool:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without its constraints, the first of several that has members."""
+    """A type without its annotations; of a union the first type with members."""
     if get_origin(kind) is Annotated:
         return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -126,7 +126,7 @@ class _Field(NamedTuple):
 
 
 def _fields(kind: Any) -> dict[str, _Field]:
-    """The fields of a Struct, a dataclass or a TypedDict by their names in files; none of another type."""
+    """The fields of a Struct, dataclass or TypedDict by their names in files; empty for another type."""
     plain = _plain(kind)
     origin = get_origin(plain) or plain
     if _is(origin, msgspec.Struct):
@@ -140,7 +140,7 @@ def _fields(kind: Any) -> dict[str, _Field]:
 
 
 def _expected(kind: Any) -> str:
-    """Expected values: the type's own description, or its members; empty if it has neither."""
+    """The expected values as a phrase: the type's description, or its members; empty if it has neither."""
     origin, of = get_origin(kind), get_args(kind)
     if origin is Annotated:
         described = (each.description for each in kind.__metadata__ if isinstance(each, Meta))

@@ -1,4 +1,4 @@
-"""Where this tool's own packages are, and from where this process imports."""
+"""The folders of Peakgate's packages, and those from which this process imports."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
-"""The folders of this package and of the emulator beside it: what this tool is, whatever a project has."""
+"""The folders of this package and of the emulator."""
 
 
 def import_path(*apart_from: Path) -> list[str]:
-    """The folders, besides those of Python itself, from which this process imports: of PYTHONPATH, of the user.
+    """Import folders besides those of Python itself: those of PYTHONPATH and the user's site-packages.
 
-    A process that gets no environment needs them as its PYTHONPATH to import this tool. Neither relative ones, nor
-    those in or around ``apart_from``, the tree of a change.
+    A process without the environment needs them as its PYTHONPATH to import Peakgate. Without relative folders and
+    without those in or around ``apart_from``, such as the tree of a change.
     """
     named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(os.pathsep)
     named += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
@@ -25,6 +25,6 @@ def import_path(*apart_from: Path) -> list[str]:
 
 
 def overlap(one: Path, other: Path) -> bool:
-    """Whether one of two folders is the other or in it, links followed."""
+    """Whether one of two folders is the other or within it, with links resolved."""
     one, other = one.resolve(), other.resolve()
     return one.is_relative_to(other) or other.is_relative_to(one)

@@ -1,7 +1,7 @@
-"""Processes that this one starts: ending one with all it started, and being ended oneself.
+"""Starts and ends child processes with their descendants, and ends a process together with its parent.
 
-``python -P -m peakgate.base.processes PARENT MODULE ARGUMENT...`` runs a module of ours that does not outlive its
-parent: the kernel kills it when the thread of PARENT that started it is gone, by kill -9 too.
+``python -P -m peakgate.base.processes PARENT MODULE ARGUMENT...`` runs a module of Peakgate that does not outlive its
+parent: the operating system kills it when the thread of PARENT that started it ends, even by kill -9.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP})
 
 
 def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
-    """Kill a process unless it ends within ``grace_s``, and all it started; its exit code, negative for a signal.
+    """Kill a process unless it ends within ``grace_s``, and its descendants; its exit code, negative for a signal.
 
     The process must have been started with ``start_new_session=True``.
     """
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace_s)
-    with suppress(ProcessLookupError):  # nobody is left of the group
+    with suppress(ProcessLookupError):  # the group is empty
         os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
 
 
 def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int | None:
-    """Run a command with all it starts as a group; its exit code, None where it was ended after ``limit_s``.
+    """Run a command and its descendants as a group; its exit code, None if it was killed after ``limit_s``.
 
     ``options`` are those of subprocess.Popen.
     """
@@ -59,10 +59,10 @@ def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int 
 
 
 def print_output(process: subprocess.Popen[bytes], limit_s: float, *, shown: Callable[[str], str | None] = str) -> int:
-    """Print what a process writes, as plain text line by line, each as ``shown`` has it (None: not); its exit code.
+    """Print the output of a process as plain text, line by line, and return its exit code.
 
-    It is ended, with all it started, after ``limit_s`` or MOST_OUTPUT_BYTES. It must have been started with
-    ``start_new_session=True``.
+    ``shown`` converts a line; None drops it. The process, started with ``start_new_session=True``, and its descendants
+    are killed after ``limit_s`` or MOST_OUTPUT_BYTES.
     """
     assert process.stdout is not None
     limit = threading.Timer(limit_s, end_group, (process,))
@@ -89,19 +89,19 @@ _LOOK_EVERY_S, _GRACE_S = 0.05, 5.0
 
 
 def own_module(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
-    """The command line of a module of this package in a process that does not outlive the thread that starts it.
+    """The command line that runs a module of this package in a process that ends with the thread that starts it.
 
-    Nothing is imported from its working directory, which may be the tree of a change. ``python`` is that of an
-    environment which has this package.
+    It imports nothing from its working directory, which may be the tree of a change. ``python`` is the interpreter of
+    an environment with this package.
     """
     return [python, "-P", "-m", "peakgate.base.processes", str(os.getpid()), module, *arguments]
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How a process ended: its exit code, negative for a signal, and what it printed.
+    """How a process ended: its exit code, negative for a signal, and its output.
 
-    ``problem`` says in a few words why it was ended or failed; empty where it exited with 0.
+    ``problem`` is a phrase why it was killed or failed; empty if it exited with 0.
     """
 
     code: int
@@ -110,10 +110,10 @@ class Answered:
 
 
 class Asked:
-    """A process that is asked for something and prints the answer, within limits of time and size."""
+    """A process that prints an answer, within limits of time and size."""
 
     def __init__(self, command: Sequence[str], limit_s: float, **options: Any) -> None:
-        """Start it, a group of its own; ``options`` are those of subprocess.Popen."""
+        """Start it in its own process group; ``options`` are those of subprocess.Popen."""
         self._limit_s, self._until = limit_s, time.monotonic() + limit_s
         with ExitStack() as files:
             self._output = files.enter_context(tempfile.TemporaryFile())
@@ -130,12 +130,12 @@ class Asked:
         self._files.close()
 
     def _end(self) -> int:
-        """End it, where it did not end by itself, with time to remove its temporary files; its exit code."""
+        """Terminate it if it is still running, with time to remove its temporary files; its exit code."""
         self._process.terminate()
         return end_group(self._process, _GRACE_S)
 
     def finish(self) -> Answered:
-        """Wait for its end, and end it where it exceeds a limit."""
+        """Wait for its end, and terminate it if it exceeds a limit."""
         problem = ""
         while not problem:
             try:
@@ -143,7 +143,7 @@ class Asked:
                 break
             except subprocess.TimeoutExpired:
                 if time.monotonic() > self._until:
-                    problem = f"no end within {self._limit_s:.0f} s"
+                    problem = f"did not end within {self._limit_s:.0f} s"
                 elif max(os.fstat(each.fileno()).st_size for each in (self._output, self._errors)) > MOST_OUTPUT_BYTES:
                     problem = f"it printed more than {MOST_OUTPUT_BYTES >> 20} MiB"
         code = self._end()
@@ -157,13 +157,13 @@ _LAST_BYTES, _LONGEST_WORDS = 10_000, 300
 
 
 def last_words(text: str) -> str:
-    """The last line of a text that is not blank, cut to fit a line."""
+    """The last non-blank line of a text, truncated."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:_LONGEST_WORDS] if lines else "it printed nothing"
 
 
 def last_words_in(log: Path) -> str:
-    """As ``last_words``, of a file that may be of any size."""
+    """As ``last_words``, for a file of any size."""
     return last_words(end_of(log))
 
 
@@ -180,7 +180,7 @@ def _end(file: IO[bytes]) -> str:
 
 @contextmanager
 def variables(**values: str) -> Iterator[None]:
-    """Set environment variables for the processes that are started within the block."""
+    """Set environment variables within the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ |= values
     try:
@@ -192,27 +192,27 @@ def variables(**values: str) -> Iterator[None]:
 
 
 def one_blas_thread() -> dict[str, str]:
-    """Variables by which NumPy's BLAS starts no threads: one per core in each process would wait for work by spinning.
+    """Environment variables that limit BLAS to one thread; values that are already set are kept.
 
-    What the environment says otherwise stays.
+    With several processes, threads per core in each would busy-wait.
     """
     names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
     return {name: os.environ.get(name) or "1" for name in names}
 
 
 def single_threaded() -> bool:
-    """Whether this process has one thread, those of libraries such as NumPy's BLAS included."""
+    """Whether this process has a single thread, also counting those of libraries such as NumPy's BLAS."""
     return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  (the names alone)
 
 
 def collect_rarely() -> None:
-    """Look for cyclic garbage rarely in this process, and not at its end: else that is a fifth of a short command."""
+    """Run the garbage collector rarely, and not at exit: it would take a fifth of a short command."""
     gc.set_threshold(20_000)
     atexit.register(gc.freeze)
 
 
 def collect_as_usual() -> None:
-    """Look for it as often as Python does from here on: arrays may be in it."""
+    """Restore Python's default thresholds of the garbage collector, since cycles may contain arrays."""
     gc.set_threshold(*_USUAL_THRESHOLDS)
 
 
@@ -220,7 +220,7 @@ _USUAL_THRESHOLDS = gc.get_threshold()
 
 
 def processor_s(process: int) -> float:
-    """Processor time of a process, without its children (fields 14 and 15 of /proc/PID/stat); 0 where it is gone."""
+    """Processor time of a process, without its children (fields 14 and 15 of /proc/PID/stat); 0 if it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -236,37 +236,37 @@ def seconds_since_start_of(process: int) -> float:
 
 
 BYTECODE = "PYTHONPYCACHEPREFIX"
-"""Names the folder of bytecode that Python reads in place of every ``__pycache__``: a tree may hold any bytecode."""
+"""The folder of bytecode that Python uses instead of every ``__pycache__``: a tree may contain any bytecode."""
 
 
 def own_bytecode(folder: Path) -> dict[str, str]:
-    """The variable by which processes of a judge read no bytecode but what is in ``folder``, if a caller set none."""
+    """The environment variable that makes a judging process use bytecode in ``folder`` only, unless it is set."""
     return {BYTECODE: os.environ.get(BYTECODE) or str(folder / "bytecode")}
 
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Set, Python imports nothing from the working directory: its option ``-P`` for processes that others start."""
+"""If set, Python imports nothing from the working directory: the option ``-P`` for processes that others start."""
 
 
 def limit_to(kind: int, most: int) -> None:
-    """Limit a resource of this process, one of ``resource.RLIMIT_*``, for good; a lower limit that is set stays."""
+    """Permanently limit a resource of this process, one of ``resource.RLIMIT_*``; a lower limit is kept."""
     limits = [limit for limit in (most, resource.getrlimit(kind)[1]) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(kind, (min(limits), min(limits)))
 
 
 PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that this process gets when its parent is gone."""
+"""prctl(2): the signal that this process gets when its parent ends."""
 
 
 def end_with_parent(parent: int) -> bool:
-    """Have the kernel kill this process when its parent, by process id, is gone; False where it is gone already."""
+    """Let the operating system kill this process when its parent, by process id, ends; False if it has ended."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == parent
 
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM, which a CI runner sends to cancel a job, raises KeyboardInterrupt within the block, as Ctrl-C does."""
+    """Make SIGTERM, which a CI runner sends to cancel a job, raise KeyboardInterrupt within the block."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
@@ -280,9 +280,9 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def exit_raises() -> Iterator[None]:
-    """``os._exit`` raises SystemExit within the block: a project's Python would end the command as if it had passed.
+    """Make ``os._exit`` raise SystemExit within the block: a project's Python could end the command with a pass.
 
-    A process that is forked in the block ends as usual. An end that native code asks the C library for is out of reach.
+    A process that is forked in the block exits as usual. An exit by native code is not covered.
     """
     ours, end = os.getpid(), os._exit
 

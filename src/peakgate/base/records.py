@@ -1,7 +1,7 @@
-"""Saved files and settings as typed records: the one reader of JSON and TOML that others may have written.
+"""Reads saved files and settings, JSON or TOML, as typed records.
 
-A record's type says what a file may hold, its constraints as ``Annotated[..., msgspec.Meta(...)]``. What does not fit
-is one line: the file (of TOML with the line), the value's path, what was given, what was expected and what to do.
+A record's type defines what a file may contain, with constraints as ``Annotated[..., msgspec.Meta(...)]``. A mismatch
+is reported in one line: the file (with the line for TOML), the value's path, what was given and expected, what to do.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Decoded = TypeVar("Decoded")
 
 LONGEST_TEXT = 20_000
 LARGEST_TOML_BYTES = 2**20
-"""People write these; Python's parser takes some seconds for so much."""
+"""Python's parser takes some seconds for a TOML file of this size."""
 MOST_PARTS = 100
-"""Of a TOML key, ``a.b.c`` has 3: Python's parser takes memory by their square."""
+"""The most parts of a TOML key (``a.b.c`` has 3): Python's parser needs memory quadratic in them."""
 
 GZIP = 31
-"""zlib's ``wbits`` of the format gzip."""
+"""zlib's ``wbits`` for the gzip format."""
 
 LARGEST_FLOAT = 1.7976931348623157e308
 
-_one_type = threading.Lock()  # msgspec reads a type's annotations at first use, and not in two threads at once
+_one_type = threading.Lock()  # msgspec reads a type's annotations at first use, which is not thread-safe
 
 Filled = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT, description=f"a text of at most {LONGEST_TEXT} letters")]
@@ -58,9 +58,9 @@ _LONG_KEY = re.compile(rf"^[ \t]*\[{{0,2}}(?:{_PART}){{{MOST_PARTS}}}", re.MULTI
 
 
 class RecordError(PeakgateError):
-    """A file that is not what was expected.
+    """A file is not what was expected.
 
-    ``document`` is its content where it could be parsed, ``field`` the path of the value that does not fit.
+    ``document`` is its content if it could be parsed, ``field`` the path of the invalid value.
     """
 
     def __init__(self, message: str, document: object = None, field: str = "", code: Code = Code.RECORD) -> None:
@@ -69,9 +69,9 @@ class RecordError(PeakgateError):
 
 
 def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None = None) -> Decoded:
-    """The record in a JSON or, by its suffix, TOML file, packed where it ends in ``.gz``.
+    """The record in a JSON or, by its suffix, TOML file, decompressed if it ends in ``.gz``.
 
-    ``absent`` where there is no file and one is given. A RecordError of one line ends with the ``remedy``.
+    Returns ``absent``, if given, when there is no file. Raises RecordError, whose message ends with the ``remedy``.
     """
     try:
         content = read_limited(path, LARGEST_TOML_BYTES if path.suffix == ".toml" else LARGEST_FILE_BYTES)
@@ -85,7 +85,7 @@ def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None
 def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
     """Decompressed content of a ``*.gz`` file; any other content unchanged.
 
-    A RecordError where it is damaged or more than LARGEST_BYTES.
+    Raises RecordError if it is damaged or larger than LARGEST_FILE_BYTES.
     """
     if path.suffix != ".gz":
         return content
@@ -102,7 +102,7 @@ def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
 
 
 def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Decoded:
-    """As ``read``, of content that was read from ``path``, which errors name."""
+    """As ``read``, for content that was read from ``path``."""
     if path.suffix == ".toml" and content.startswith(BOM_UTF8):
         raise RecordError(f"{path}:1: begins with a byte-order mark; save it as UTF-8 without", code=Code.MALFORMED)
     try:
@@ -113,13 +113,13 @@ def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Deco
         return _converted(_toml(path, text, remedy), kind, path, remedy)
     try:
         record: Decoded = _decoder(cast("Hashable", kind)).decode(text)
-    except (ValueError, RecursionError):  # what it refuses, NaN in a field that no record has among it
+    except (ValueError, RecursionError):  # invalid, or NaN in an ignored field
         return _converted(_json(path, text, remedy), kind, path, remedy)
     return record
 
 
 def place(path: Path, *keys: str | int) -> str:
-    """``FILE:LINE`` of a TOML file, the line that sets the value at these keys, or ``FILE`` where none does."""
+    """``FILE:LINE`` of a TOML file, the line that sets the value at these keys, or ``FILE`` if none does."""
     lines = [line.strip() for line in read_text(path).splitlines()]
     start, header = 0, ""
     for key in keys:
@@ -141,7 +141,7 @@ def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 def _json(path: Path, text: str, remedy: str) -> Any:
-    """By Python's own parser, which accepts NaN and reports where a text ends too early."""
+    """Parse with Python's parser, which accepts NaN and reports the position of a syntax error."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -168,7 +168,7 @@ def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> D
         with _one_type:
             return msgspec.convert(document, kind)
     except (ValueError, RecursionError):
-        from peakgate.base.misfit import misfit  # noqa: PLC0415  (few commands meet a wrong file)
+        from peakgate.base.misfit import misfit  # noqa: PLC0415  (only for an invalid file)
 
         with _one_type:
             keys, problem = misfit(document, kind)
@@ -178,6 +178,6 @@ def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> D
 
 
 def _dotted(keys: Sequence[str | int]) -> str:
-    """``benchmarks[0].stats.median``; ``the file`` of no keys."""
+    """``benchmarks[0].stats.median``; ``the file`` without keys."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
     return text.removeprefix(".") or "the file"

@@ -1,7 +1,4 @@
-"""The report of a command: one record, from which every output format is written, and its JSON document.
-
-The terminal is written by ``terminal``, all other formats by the reports' room ``write``.
-"""
+"""The report of a command: one record for every output format, and its JSON document."""
 
 from __future__ import annotations
 
@@ -20,28 +17,28 @@ from peakgate.base.streams import say
 from peakgate.base.verdict import FAILING, UNDECIDED, ExitCode, Verdict
 
 SCHEMA = 1
-"""Of the JSON document of every command."""
+"""The schema number of the JSON document of every command."""
 
 JSON_OPTION = "--json"
-"""Of a command: one JSON object on standard output, for programs; all else that is printed goes to standard error."""
+"""Print one JSON object on standard output; all other output goes to standard error."""
 
 CellValue = str | float | int | None
 
 
 class CellLink(str):
-    """A cell's text that leads to an address in pages; plain text in every other output."""
+    """A cell's text with a link in HTML pages; plain text in every other format."""
 
     address: str
 
     def __new__(cls, text: str, address: str) -> CellLink:
-        """The text, with the address relative to the page that it stands on."""
+        """``address`` is relative to the page."""
         made = super().__new__(cls, text)
         made.address = address
         return made
 
 
 class Tone(StrEnum):
-    """How a verdict is shown: it fails, leaves it open, is better than before, or is as it should be."""
+    """How a verdict is shown: a failure, undecided, an improvement, or unchanged."""
 
     BAD = "bad"
     OPEN = "open"
@@ -59,17 +56,17 @@ _TONES: Mapping[str, Tone] = {
 
 
 def tone(verdict: str) -> Tone:
-    """The tone of a verdict; BAD for a word that no table has."""
+    """The tone of a verdict; BAD for an unknown one."""
     return _TONES.get(verdict, Tone.BAD)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case, kernel, GPU or run, and what was found of it.
+    """One case, kernel, GPU or run, and its result.
 
-    ``change`` is its change in words, ``1.22x slower``. ``details`` are further lines besides the reason. ``cells`` are
-    all values that are known of it, by column; CSV has every one. Rows are filtered by their ``group``, a case's
-    family. ``address`` is that of the row's own page, ``picture`` an SVG of its own.
+    ``change`` is a phrase, ``1.22x slower``. ``details`` are further lines after the reason. ``cells`` are all known
+    values by column; CSV has every one. ``group`` (a case's family) filters rows. ``address`` is that of the row's own
+    page, ``picture`` its own SVG.
     """
 
     name: str
@@ -89,9 +86,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the rows: the name of its cells, heading, and how a cell is written.
+    """A column of the rows: the name of its cells, its heading, and the function that formats a cell.
 
-    ``brief``: tables in Markdown have it too, where room is short.
+    ``brief``: it is also in Markdown tables, which have little room.
     """
 
     name: str
@@ -100,14 +97,14 @@ class Column:
     brief: bool = False
 
     def text(self, row: Row) -> str:
-        """The row's cell as text; empty where there is no value."""
+        """The row's cell as text; empty without a value."""
         value = row.cells.get(self.name)
         return "" if value is None or value != value else self.write(value)  # noqa: PLR0124  (NaN)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table besides the rows; a cell that is None is empty. ``folded``: collapsed in documents, not on a terminal."""
+    """A further table; None is an empty cell. ``folded``: collapsed in documents, not on a terminal."""
 
     title: str
     headings: Sequence[str]
@@ -117,7 +114,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG under its title; ``text`` describes it in one sentence. A ``narrow`` one fits a column of a phone."""
+    """An SVG with a title; ``text`` describes it in one sentence. A ``narrow`` one fits the screen of a phone."""
 
     title: str
     text: str
@@ -127,7 +124,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page that is folded, one of a family say: its pictures, tables, and sentences below them."""
+    """A collapsible part of a page, such as that of a family: pictures, tables, and sentences below them."""
 
     title: str
     pictures: Sequence[Picture] = ()
@@ -137,14 +134,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Findings of one invocation of a command.
+    """The result of one invocation of a command.
 
-    ``about`` says what was asked for, name and value; ``overall`` are judgements on all rows together; ``rows`` come
-    worst first, and ``columns`` are those of their cells that tables show. ``sentences`` are findings besides the rows,
-    or what to do next, and may have several lines. ``fields`` are those of the JSON document besides schema, command,
-    verdict and exit code. ``unit`` is what a row is; ``taken`` is when it was measured. ``totals`` are the rows by
-    verdict where ``rows`` are not all of them, ``legend`` names the lines of pictures in the order of their colours.
-    ``qualified`` is what stands beside the verdict wherever a person reads it. ``sections`` only a page has.
+    ``about`` is the request, name and value. ``overall`` are judgements on all rows together. ``rows`` are sorted worst
+    first; ``columns`` are the cells that tables show. ``sentences`` are other findings or what to do next, and may have
+    several lines. ``fields`` are those of the JSON document besides schema, command, verdict and exit code. ``unit`` is
+    the noun for a row, ``taken`` the time of measurement. ``totals`` are counts by verdict if ``rows`` are not all.
+    ``legend`` names the lines of pictures in the order of their colours. ``qualified`` is shown after the verdict.
+    ``sections`` are for HTML pages only.
     """
 
     command: str
@@ -168,18 +165,18 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """The verdict and what stands beside it: ``PASS, 2 regressions open``."""
+        """The verdict and its qualification: ``PASS, 2 regressions open``."""
         return ", ".join(filter(None, (self.verdict, self.qualified)))
 
     @property
     def worst(self) -> Row | None:
-        """The first row where it fails, is open or has a change: rows come worst first."""
+        """The first row, if it fails, is undecided or has a change; rows are sorted worst first."""
         first = self.rows[0] if self.rows else None
         return first if first and (first.change or first.tone in {Tone.BAD, Tone.OPEN}) else None
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by verdict, in the order of the rows; empty where rows have none; ``totals`` where they are given."""
+        """The number of rows by verdict, in the order of the rows, without those that have none; or ``totals``."""
         return self.totals or Counter(row.verdict for row in self.rows if row.verdict)
 
     @property
@@ -189,7 +186,7 @@ class Report:
 
 
 def head(command: str, exit_code: int, verdict: str = "") -> dict[str, Any]:
-    """How every JSON document begins: schema, command, verdict where there is one, exit code."""
+    """The first fields of every JSON document: schema, command, verdict (if any), exit code."""
     judged = {"verdict": verdict} if verdict else {}
     return {"schema": SCHEMA, "command": command, **judged, "exit_code": int(exit_code)}
 
@@ -200,7 +197,7 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def add_json_option(parser: ArgumentParser) -> None:
-    """Add ``--json`` to a verb's options: the command ``peakgate`` itself obeys it."""
+    """Add ``--json`` to a verb's options; ``cli`` implements it."""
     parser.add_argument(
         JSON_OPTION,
         action="store_true",
@@ -209,23 +206,23 @@ def add_json_option(parser: ArgumentParser) -> None:
 
 
 def write_json(report: Report, path: Path) -> None:
-    """Write the document, whole or not at all."""
+    """Write the document atomically."""
     write_whole(path, as_json(document(report)))
 
 
 def clear_verdict(path: Path) -> None:
-    """Remove the document of an earlier command, which must not pass for this one's if this one dies."""
+    """Remove the document of an earlier command, so that it cannot be taken for that of a command which crashes."""
     remove_output(path)
 
 
 def write_verdict(report: Report, path: Path) -> None:
-    """Write the document, with the date, where a caller that loses exit codes can read it."""
+    """Write the document with the date, for callers that do not see the exit code."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
     write_whole(path, as_json({**document(report), "date": date}))
 
 
 def leave_verdict(report: Report, path: Path) -> ExitCode:
-    """Write the document and name it; the exit code."""
+    """Write the document and print its path; returns the exit code."""
     write_verdict(report, path)
     say(f"verdict: {path}")
     return report.exit_code

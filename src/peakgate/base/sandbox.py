@@ -1,13 +1,13 @@
-"""Run a program that a stranger wrote where it reaches nothing: no network, no file but those named, bounded resources.
+"""Runs an untrusted program in a sandbox: no network, only the named files, limited resources.
 
-Three ways, the first that this machine permits: Linux namespaces of its own (user, mount, network, process, IPC), which
-``unshare`` makes, with a file system of only what is named, read-only, and a scratch folder; Landlock, rules for the
-process itself, which hide no names of files; limits alone. In each, ``base/seccomp.py`` denies system calls that no
-family needs, and sockets where they could reach the machine's. The environment is empty but for what is given. Not
-covered: a gap in what the machine's kernel still permits.
+It uses the first of three ways that the machine permits. Linux namespaces (user, mount, network, process, IPC), made by
+``unshare``, with a file system of only the named paths, read-only, and a scratch folder. Landlock rules, which do not
+hide the names of files. Resource limits only. In each, ``base/seccomp.py`` denies system calls that no family needs,
+and sockets if they could reach the machine's. The environment has only the given variables. A vulnerability in the
+permitted part of the operating system's kernel is not covered.
 
-``python -m peakgate.base.sandbox PARENT RULES COMMAND...`` is what is started: it sets the limits, and with Landlock
-the rules, before it becomes the command.
+``python -m peakgate.base.sandbox PARENT RULES COMMAND...`` is started: it sets the limits, and the Landlock rules, and
+then executes the command.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ rmdir old
 cd "$WORK"
 exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all -- "$@"
 """.replace("DEVICES", " ".join(DEVICES))
-"""Setup in the first process of the namespaces, before exec: a new root with only the named paths."""
+"""Shell script of the first process in the namespaces: sets up a new root with only the named paths, then execs."""
 
 
 class Isolation(StrEnum):
-    """How a program is kept apart."""
+    """How a program is isolated."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -84,7 +84,7 @@ class Isolation(StrEnum):
 
 @cache
 def isolation() -> tuple[Isolation, str]:
-    """The way that this machine permits, and why it is not namespaces (empty where it is)."""
+    """The way that this machine permits, and why not namespaces (empty if it is namespaces)."""
     why = refusal_of_namespaces()
     if not why:
         return Isolation.NAMESPACES, ""
@@ -92,7 +92,7 @@ def isolation() -> tuple[Isolation, str]:
 
 
 def refusal_of_namespaces() -> str:
-    """Why a program cannot be started in namespaces of its own; empty where it can."""
+    """Why a program cannot be started in its own namespaces; empty if it can."""
     if missing := [tool for tool in NAMESPACE_TOOLS if shutil.which(tool, path=PROGRAM_FOLDERS) is None]:
         return f"{', '.join(missing)} of util-linux not installed"
     probe = "mount -t tmpfs tmpfs /tmp && exec setpriv --no-new-privs true"
@@ -103,8 +103,8 @@ def refusal_of_namespaces() -> str:
         capture_output=True,
         check=False,
     )
-    said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-    return "" if done.returncode == 0 else f"this machine permits no user namespaces ({one_line(said[-1])})"
+    errors = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+    return "" if done.returncode == 0 else f"this machine permits no user namespaces ({one_line(errors[-1])})"
 
 
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork")
@@ -122,18 +122,17 @@ def start(
     way: Isolation | None = None,
     **options: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a command in ``inside``, a part of ``folder`` (default: all of it); Python of this tool is at hand.
+    """Start a command in the working directory ``inside`` (default: ``folder``); it can import Peakgate.
 
-    ``folder`` is seen without its ``.git`` (in namespaces) and, as all else, not to be written to unless it is
-    ``writable``; ``scratch`` is an empty folder for the program's files, ``readable`` is seen besides. ``environment``
-    is added to PATH, HOME, TMPDIR, LANG, where this tool is imported from, and caches of built kernels and of bytecode
-    in the scratch folder: no bytecode of ``folder`` is read. ``options`` are those of subprocess.Popen. The program
-    ends with the thread that started it.
+    The program can read ``folder`` (in namespaces without its ``.git``) and ``readable``. It can write to ``scratch``,
+    an empty folder, and to ``folder`` only if ``writable``. ``environment`` is added to PATH, HOME, TMPDIR, LANG,
+    PYTHONPATH for Peakgate, and caches of kernels and bytecode in the scratch folder: bytecode in ``folder`` is not
+    used. ``options`` are those of subprocess.Popen. The program ends with the thread that started it.
     """
     way = way or isolation()[0]
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "PEAKGATE_CACHE": str(scratch / "cache")}
     tool = {"PYTHONPATH": os.pathsep.join(path)} if (path := import_path(folder)) else {}
-    bytecode = Path(os.environ.get(BYTECODE, ""))  # of this process, which the program cannot write to
+    bytecode = Path(os.environ.get(BYTECODE, ""))  # this process's bytecode, which the program can only read
     if not bytecode.is_absolute() or overlap(bytecode, folder):
         bytecode = scratch / "bytecode"
     given = own | tool | {"PATH": PROGRAM_FOLDERS, "LANG": "C.UTF-8", "PYTHONSAFEPATH": "1", BYTECODE: str(bytecode)}
@@ -161,16 +160,15 @@ def start(
         [*launcher, *become],
         env=given,
         cwd=inside or folder,
-        start_new_session=True,  # no terminal to type into
+        start_new_session=True,  # without a controlling terminal
         **options,
     )
 
 
 def _visible(folder: Path, *named: Path) -> list[Path]:
-    """The paths that the program sees: the system, Python with this tool and its packages, those named; none twice.
+    """The paths that the program can read, without repeats: the system, Python with Peakgate, packages, named paths.
 
-    Packages are wherever this process imports from, which PYTHONPATH and ``.pth`` files choose; never what is around
-    ``folder``.
+    Packages are the absolute folders of ``sys.path``, except those in or around ``folder``.
     """
     packages = [path for path in map(Path, sys.path) if path.is_absolute() and not overlap(path, folder)]
     wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), *PACKAGES, *packages, folder, *named]
@@ -184,7 +182,7 @@ def _visible(folder: Path, *named: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Limit this process, and become the command."""
+    """Limit this process, then execute the command."""
     parent, rules, *command = arguments
     if not end_with_parent(int(parent)):
         return
@@ -196,30 +194,30 @@ def main(arguments: Sequence[str]) -> None:
     ):
         limit_to(kind, limit)
     with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")  # where memory runs out, this process ends first
+        Path("/proc/self/oom_score_adj").write_text("1000")  # the OOM killer ends this process first
     if wanted := json.loads(rules):
         _restrict(wanted["read"], wanted["write"])
     os.execvp(command[0], command)  # noqa: S606
 
 
-# Landlock (landlock(7)), for which neither Python nor the C library has functions.
+# System calls of Landlock (landlock(7)), which neither Python nor the C library wraps.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _RIGHTS_BY_VERSION = (13, 14, 15, 15, 16)
-"""How many rights on files the versions of Landlock know, from the first on."""
+"""The number of access rights of Landlock's versions, from the first."""
 
 
 def _landlock_version() -> int:
-    """The version of Landlock that this machine's kernel has; 0 or less without it."""
+    """The Landlock version of the running kernel; 0 or less without Landlock."""
     return int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE_RULESET, None, 0, 1))
 
 
 def _restrict(readable: Sequence[str], writable: Sequence[str]) -> None:
-    """Deny this process, and all it starts, every file but those below ``readable`` and ``writable``, and TCP.
+    """Deny this process and its descendants TCP and all files except those below ``readable`` and ``writable``.
 
-    OSError where the kernel refuses a rule: the program must not start then.
+    Raises OSError if the kernel refuses a rule; the program must not start then.
     """
     library = ctypes.CDLL(None, use_errno=True)
 

@@ -1,7 +1,7 @@
-"""Temporary folders, which do not outlive what uses them.
+"""Temporary folders that are removed at the end of their use.
 
-Those that a killed process left go when the next one is made. Each is locked by its process for as long as that runs,
-however it ends, in a container that shares the place too.
+A folder that a killed process left is removed when the next one is made: each is locked while its process runs, and the
+lock also works between containers that share the place.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ PREFIX = "peakgate."
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all in it, however deep; what cannot be removed stays."""
+    """Remove a folder with its contents at any depth; what cannot be removed is left."""
     subprocess.run(["rm", "-rf", "--", str(path)], stderr=subprocess.DEVNULL, check=False)
 
 
 @contextmanager
 def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
-    """A new folder in ``place``, or where temporary ones are, for the length of the block.
+    """A new folder in ``place``, or in the folder for temporary files, removed at the end of the block.
 
-    Folders there of processes that are gone are removed first.
+    Abandoned folders there, of processes that have ended, are removed first.
     """
     place = (place or Path(tempfile.gettempdir())).resolve()
     for each in place.glob(f"{PREFIX}*"):
@@ -40,12 +40,12 @@ def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
 
 
 def _locked(purpose: str, place: Path) -> tuple[Path, int]:
-    """A folder and what holds its lock, by whose end it is free."""
+    """A new folder and the descriptor that holds its lock."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}.", dir=place))
-        with suppress(FileNotFoundError):  # another process, or thread, came before the lock, and removed it
+        with suppress(FileNotFoundError):  # another process or thread removed it before it was locked
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(OSError):  # NFS without locks: no folder is removed there either
+            with suppress(OSError):  # NFS without locks, where abandoned folders are not removed
                 fcntl.flock(lock, fcntl.LOCK_SH)
             if path.exists():
                 return path, lock
@@ -53,7 +53,7 @@ def _locked(purpose: str, place: Path) -> tuple[Path, int]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove a folder of ours that no process holds."""
+    """Remove a folder of this user that no process has locked."""
     with suppress(OSError):
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

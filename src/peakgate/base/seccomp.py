@@ -1,13 +1,13 @@
-"""Deny a stranger's program the system calls that no kernel's family needs, by a filter that it cannot take off again.
+"""Denies an untrusted program system calls that no family needs, by a seccomp filter that cannot be removed.
 
-What is denied reaches other processes, the machine's settings, mounts and further namespaces, or parts of the machine's
-kernel that are large and seldom used, where most of its gaps were found (seccomp(2)). All other calls are permitted: a
-list of those that Python, NumPy and compilers make would be another one for each version of a C library.
+Denied are calls that affect other processes, the machine's settings, mounts and namespaces, and those of large, rarely
+used parts of the kernel, in which most vulnerabilities were found (seccomp(2)). All others are allowed: a list of the
+calls of Python, NumPy and compilers would differ for each version of the C library.
 
-``python seccomp.py PLACE COMMAND...`` is what the sandbox starts: it denies, and becomes the command. PLACE is
-``namespaces`` where the program sees neither a process nor a socket of the machine's, ``machine`` elsewhere: there it
-makes no sockets at all, and cannot leave the group of processes that is ended with it. It imports the standard library
-alone, so that it starts within 20 ms.
+``python seccomp.py PLACE COMMAND...`` installs the filter and executes the command; the sandbox starts it. PLACE is
+``namespaces`` if the program cannot see the machine's processes and sockets, else ``machine``: then it can create no
+sockets and cannot leave its process group, which is killed with it. This module imports the standard library only, so
+that it starts within 20 ms.
 """
 
 from __future__ import annotations
@@ -84,45 +84,45 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "iopl": (172, None),
     "ioperm": (173, None),
 }
-"""Calls that end in EPERM, each with its number on x86-64 and on AArch64, None where it has none."""
+"""Calls that fail with EPERM, each with its number on x86-64 and AArch64, None if it does not exist there."""
 
 CLONE, CLONE3, IOCTL, SOCKET = (56, 220), (435, 435), (16, 29), (41, 198)
 LEAVE_GROUP = {"setsid": (112, 157), "setpgid": (109, 154)}
-"""They seem to succeed: tools that build call them, and do without."""
+"""Calls that appear to succeed without effect: build tools call them but do not need them."""
 _LATEST = 469
-"""The highest number that was looked at, of Linux 6.18; calls that came since are as if the kernel lacked them."""
+"""The highest number that was considered, of Linux 6.18; later calls fail with ENOSYS."""
 _NEW_NAMESPACES = 0x7E020000
 """The flags of clone(2) that make namespaces."""
 _TYPES_FOR_ANOTHER = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX of ioctl(2), which write to a terminal as if its user had typed that."""
+"""TIOCSTI and TIOCLINUX of ioctl(2), which insert input into a terminal."""
 
 NAMESPACES, MACHINE = "namespaces", "machine"
 _AF_UNIX = 1
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""The place in the pairs of numbers above, and what the kernel calls the architecture (linux/audit.h)."""
+"""The index in the pairs above, and the kernel's constant for the architecture (linux/audit.h)."""
 _X32 = 0x40000000
-"""Numbers from here on are calls of x86-64 with addresses of 32 bits, which have numbers of their own."""
+"""Numbers from here on are calls of the x32 ABI."""
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-"""Offsets in what a filter sees of a call; of an argument of 64 bits the lower half comes first."""
+"""Offsets in ``struct seccomp_data``; the lower half of a 64-bit argument comes first."""
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
 
 def refusal() -> str:
-    """Why this machine's kernel filters no calls; empty where it does."""
+    """Why this machine's kernel cannot filter calls; empty if it can."""
     if platform.machine() not in _ARCHITECTURES:
         return f"no list of system calls for {platform.machine()}"
     library = ctypes.CDLL(None, use_errno=True)
-    library.prctl(_PR_SET_SECCOMP, _MODE_FILTER, None, 0, 0)  # without a filter this never succeeds
+    library.prctl(_PR_SET_SECCOMP, _MODE_FILTER, None, 0, 0)  # always fails without a filter: EFAULT if supported
     return "" if ctypes.get_errno() == errno.EFAULT else "this machine's kernel filters no system calls"
 
 
 def program(machine: str, where: str) -> bytes:
-    """The filter, instructions of the kernel's packet filter (BPF), for a machine as ``uname -m`` names it."""
+    """The filter as BPF instructions, for a machine named as by ``uname -m``."""
     place, architecture = _ARCHITECTURES[machine]
     eperm, enosys = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     denied = sorted(number for numbers in DENIED.values() if (number := numbers[place]) is not None)
@@ -136,7 +136,7 @@ def program(machine: str, where: str) -> bytes:
         (_LOAD, 0, 0, _NUMBER),
         *_refused(_AT_LEAST, _X32, _KILL),
         *_refused(_AT_LEAST, _LATEST + 1, enosys),
-        *_refused(_EQUAL, CLONE3[place], enosys),  # its flags are out of sight; C libraries take clone then
+        *_refused(_EQUAL, CLONE3[place], enosys),  # a filter cannot read its flags; C libraries fall back to clone
         *(line for number in denied for line in _refused(_EQUAL, number, eperm)),
         *(line for number in idle for line in _refused(_EQUAL, number, _ERRNO)),
         *_looked_at(CLONE[place], 0, _refused(_ANY_OF, _NEW_NAMESPACES, eperm)),
@@ -148,16 +148,16 @@ def program(machine: str, where: str) -> bytes:
 
 
 _Line = tuple[int, int, int, int]
-"""An instruction: what it does, how many to leave out where it is so and where not, and the number."""
+"""A BPF instruction: operation, instructions to skip if true and if false, operand."""
 
 
 def _refused(test: int, number: int, answer: int, *, unless: bool = False) -> list[_Line]:
-    """End with an answer where, or unless, what was loaded is so."""
+    """Return ``answer`` if (or with ``unless``, if not) the loaded value passes the test."""
     return [(test, *((1, 0) if unless else (0, 1)), number), (_RETURN, 0, 0, answer)]
 
 
 def _looked_at(call: int, argument: int, tests: Sequence[_Line]) -> list[_Line]:
-    """Tests of a call's argument, the last things that are tested of it."""
+    """For this call, run ``tests`` on the lower half of an argument, then allow it."""
     return [
         (_EQUAL, 0, len(tests) + 2, call),
         (_LOAD, 0, 0, _ARGUMENTS + 8 * argument),
@@ -167,7 +167,7 @@ def _looked_at(call: int, argument: int, tests: Sequence[_Line]) -> list[_Line]:
 
 
 def deny(where: str) -> None:
-    """Deny the calls to this process and all it starts; OSError where the kernel refuses."""
+    """Install the filter for this process and its descendants; raises OSError if the kernel refuses it."""
     filter_of = program(platform.machine(), where)
     lines = ctypes.create_string_buffer(filter_of, len(filter_of))
     described = struct.pack("@HP", len(filter_of) // 8, ctypes.addressof(lines))

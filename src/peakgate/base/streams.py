@@ -1,4 +1,4 @@
-"""The standard streams: what is printed is safe text, and a closed pipe changes no exit code."""
+"""Prints safe text to the standard streams; a closed pipe does not change the exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Print ``text`` as harmless lines to standard output; nothing once its reader is gone."""
+    """Print ``text`` as safe lines to standard output; ignored once its reader has closed the pipe."""
     try:
         sys.stdout.write(harmless(text))
         sys.stdout.flush()
@@ -26,7 +26,7 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print ``text`` as harmless lines to standard error; nothing where that cannot be written."""
+    """Print ``text`` as safe lines to standard error; ignored if that cannot be written."""
     try:
         sys.stderr.write(harmless(text))
         sys.stderr.flush()
@@ -35,13 +35,13 @@ def warn(text: str) -> None:
 
 
 def print_to_nobody(stream: TextIO) -> None:
-    """Throw away what else is written to a stream of this process, its buffer included."""
+    """Redirect a stream of this process, including its buffer, to /dev/null."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
 class PrintedIfPossible(io.FileIO):
-    """A descriptor for output that need not arrive: ``problem`` is the error by which it was not written, if any."""
+    """An output descriptor that ignores write errors; ``problem`` is the last one, if any."""
 
     problem: OSError | None = None
 
@@ -55,7 +55,7 @@ class PrintedIfPossible(io.FileIO):
 
 @contextmanager
 def printed_if_possible() -> Iterator[PrintedIfPossible | None]:
-    """What is printed in the block to standard output, but where a caller replaced it, need not arrive."""
+    """Ignore write errors of standard output within the block; yields None if a caller has replaced it."""
     before = sys.__stdout__
     if before is None or sys.stdout is not before:
         yield None
@@ -73,9 +73,9 @@ def printed_if_possible() -> Iterator[PrintedIfPossible | None]:
 
 
 def open_standard_streams() -> None:
-    """Give this process those of its three standard streams that its parent closed, as /dev/null.
+    """Open /dev/null for standard streams that the parent has closed.
 
-    Otherwise the next file that is opened would take a stream's number, and what is printed would go into it.
+    Otherwise the next opened file would get a stream's descriptor, and printed text would be written to it.
     """
     for number in range(3):
         try:

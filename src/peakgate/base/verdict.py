@@ -1,4 +1,4 @@
-"""The words in which a case or a run is judged, and the exit code each leads to."""
+"""The verdicts of cases and runs, and their exit codes."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     UNDECIDED = 3
     DEFECT = 70
-    """Of this tool, not of what it measures or reads: none of the verdicts."""
+    """A defect of Peakgate itself; no verdict."""
 
     INTERRUPTED = 130
 
 
 FAULTY = frozenset({Verdict.WRONG, Verdict.CRASHED, Verdict.TIMEOUT, Verdict.IMPOSSIBLE})
-"""The case is at fault and none of its figures count: a wrong result, a fault that cost it its process, a launch that
-did not end, a speed above the peak."""
+"""The case is at fault and its figures do not count: a wrong result, a crash, a launch that did not end, a speed above
+the peak."""
 
 REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING}) | FAULTY
 UNDECIDED = frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE})
 FAILING = REGRESSIONS | UNDECIDED
-"""Whatever is no pass."""
+"""All verdicts that are not a pass."""
 
 OVER_PEAK = 1.02
-"""A larger fraction of peak is impossible: the clock and the timer's steps account for 2 %, not more. The best reading
-of an H200 in this project's saved runs is 0.984."""
+"""A larger fraction of peak is impossible: the clock and the timer's resolution account for at most 2 %. The highest
+value of an H200 in this project's saved runs is 0.984."""
 
 
 EMULATED_PASS = "emulated: no speed judged"
-"""Stands beside the PASS of what only the emulator ran, wherever a person reads it."""
+"""Shown next to the PASS of a run in the emulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class Judgement:
 
 
 def exit_code(verdicts: Iterable[Verdict], *, strict: bool = False) -> ExitCode:
-    """The exit code of a run with these verdicts: a regression outranks an open question, that outranks a pass.
+    """The exit code of a run with these verdicts: REGRESSION, else UNDECIDED, else OK.
 
-    NO_FLOOR leaves a run undecided only under ``strict``.
+    NO_FLOOR counts as undecided only with ``strict``.
     """
     seen = set(verdicts)
     if seen & REGRESSIONS:
