@@ -1,1 +1,1 @@
-"""From a .cu file to machine code by NVRTC, and what can be read from that: registers, spills, instructions."""
+"""Compile .cu files with NVRTC, and read registers, spills and instructions from the machine code."""

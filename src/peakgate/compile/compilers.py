@@ -1,7 +1,7 @@
-"""What kernels are compiled with on their way to a GPU: NVRTC's headers, options of a list, the project's limits.
+"""What NVRTC compiles kernels with: header stand-ins, allowed options and the project's limits.
 
-NVRTC has no headers of a host: what kernels include of them stands in ``stand_ins/``, beside those that the emulator's
-compiler is given too (``peakgate_emulator.headers``).
+NVRTC has no host headers. Stand-ins for those that kernels include are in ``stand_ins/``, and in
+``peakgate_emulator.headers`` for those that the emulator's compiler needs too.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _FORWARDED = (
     *("algorithm", "array", "bit", "complex", "concepts", "functional", "initializer_list", "iterator", "limits"),
     *("numeric", "optional", "ratio", "span", "tuple", "type_traits", "utility", "variant"),
 )
-"""Headers of the C++ library that cuda::std has for device code."""
+"""Headers of the C++ library that cuda::std provides for device code."""
 
 
 def processor_limit_s() -> float:
-    """The processor time of one compilation, of the project's settings."""
-    from peakgate.base import config  # noqa: PLC0415  (a process of NVRTC does without)
+    """The processor time limit of one compilation, in seconds, from the project's settings."""
+    from peakgate.base import config  # noqa: PLC0415  (not needed in a compiler process)
 
     return config.current().compile_timeout_s
 
 
 def working_folder() -> Path:
-    """Where compilers work: options may name folders from there."""
+    """The working directory of compilers, to which folders in options are relative."""
     from peakgate.base import config  # noqa: PLC0415  (as above)
 
     return config.here()
@@ -38,7 +38,7 @@ def working_folder() -> Path:
 
 @lru_cache
 def nvrtc_headers() -> dict[str, str]:
-    """Name to text of the prelude and of each stand-in, as NVRTC takes them."""
+    """The prelude and the stand-ins for NVRTC: each header's name and text."""
     forward = "#include <cuda/std/{0}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
     texts = {**{name: forward.format(name) for name in _FORWARDED}, **texts_of(STAND_INS)}
     return with_empty(empty_names(), texts)
@@ -65,20 +65,21 @@ ALLOWED_OPTIONS = re.compile(
 )
 _INCLUDE_FOLDER = re.compile(r"(?:--include-path=|-I ?)(?P<folder>.+)")
 _EXPECTED = (
-    "macros, -std, -arch, -I of a folder of the project, or one that `peakgate help compiler options` lists, as "
+    "macros, -std, -arch, -I of a folder of the project, or one that `peakgate help compiler options` lists, such as "
     "--use_fast_math"
 )
 
 
 def objection_to(options: Sequence[str], source: Path) -> str | None:
-    """Why a kernel is not compiled with these options; None where all are on the list.
+    """Why a kernel may not be compiled with these options; None if all are allowed.
 
-    A list, because others write files (``--time=FILE``), read foreign ones (precompiled headers) or replace our own.
-    Folders of includes are those of the project around ``source``, without one those below its folder.
+    Only listed options are allowed, because others write files (``--time=FILE``), read any file (precompiled headers)
+    or override Peakgate's own options. Include folders must be inside the project of ``source``, or inside the folder
+    of ``source`` if it has no project.
     """
     if not options:
         return None
-    from peakgate.base import config  # noqa: PLC0415  (few kernels have options; a process of NVRTC does without)
+    from peakgate.base import config  # noqa: PLC0415  (few kernels have options; not needed in a compiler process)
 
     project = config.find(source.parent.resolve())
     root = (project.root if project is not None else source.parent).resolve()

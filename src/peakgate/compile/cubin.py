@@ -1,7 +1,7 @@
-"""From a .cu file to a cubin: NVRTC, no GPU and no CUDA toolkit needed, kept in a cache on disk.
+"""Compile a .cu file to a cubin with NVRTC, cached on disk. Needs neither a GPU nor the CUDA toolkit.
 
-The options are those of a plain ``nvcc`` build; what they are and which NVRTC compiled is part of the cache key and
-of the run file, because the same source has taken 93 registers under one NVRTC and 106 under another.
+The options are those of a plain ``nvcc`` build. Options and NVRTC version are part of the cache key and of the run
+file, because the same source took 93 registers under one version of NVRTC and 106 under another.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from peakgate_emulator.sources import (
 
 Defines = tuple[tuple[str, str], ...]
 
-# NVRTC's own cache answers without the log that holds the resources, so ours is the only one.
+# NVRTC's own cache is off: it returns no log, and the log has the resources.
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
 
-_NOTES = 3  # the form of what is noted beside a cached cubin
+_NOTES = 3  # format version of the notes next to a cached cubin
 
 _USAGE = re.compile(
     r"Compiling entry function '(?P<kernel>[^']+)'.*?"
@@ -54,7 +54,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The resources that ptxas allots: registers, stack and spilled bytes per thread; static shared bytes per block."""
+    """Resources by ptxas: registers, stack and spilled bytes per thread; static shared memory per block in bytes."""
 
     registers: int
     stack_bytes: int
@@ -62,17 +62,17 @@ class Resources:
     static_shared_bytes: int
 
     def occupancy(self, capability: tuple[int, int], launch: Launch) -> Occupancy:
-        """How full a launch keeps one SM; PeakgateError for a capability that is not in the table."""
+        """The occupancy of an SM by a launch; PeakgateError for a compute capability that is not in the table."""
         threads, shared_bytes = launch.threads_per_block, launch.shared_bytes
         return occupancy(capability, threads, self.registers, self.static_shared_bytes, shared_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code of one stage for one architecture; ``fingerprint`` is equal when the code is.
+    """Machine code of one stage for one architecture; equal code has an equal ``fingerprint``.
 
-    ``entries`` are the names of the stage's kernels in the machine code, ``constants`` those of its constants there;
-    ``resources`` and ``entry`` are those of the first kernel.
+    ``entries`` and ``constants`` are the lowered names of the stage's kernels and constants. ``resources`` and
+    ``entry`` are those of the first kernel.
     """
 
     path: Path
@@ -81,9 +81,9 @@ class Cubin:
     entries: tuple[str, ...]
     constants: tuple[str, ...] = ()
     further: tuple[Resources, ...] = ()
-    """Of the kernels after the first."""
+    """The resources of the kernels after the first."""
     bounds: tuple[int | None, ...] = ()
-    """The most threads per block that each kernel's ``__launch_bounds__`` allow, None without."""
+    """The most threads per block that each kernel's ``__launch_bounds__`` allows, None without launch bounds."""
 
     @property
     def entry(self) -> str:
@@ -91,7 +91,7 @@ class Cubin:
 
 
 class _Notes(Struct):
-    """The notes beside a cached cubin."""
+    """The notes next to a cached cubin."""
 
     fingerprint: str
     resources: Annotated[list[Resources], Meta(min_length=1)]
@@ -102,7 +102,7 @@ class _Notes(Struct):
 
 
 def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
-    """The file and every file it includes from its own folder or an include folder, in the order of first mention."""
+    """The file and every file it includes from its folder or an include folder, in the order of first inclusion."""
     return [file.path for file in read_sources(source, include)]
 
 
@@ -117,7 +117,7 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
     if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
         return saved
-    # The other side of an `ab` compiles the same kernels at the same time.
+    # Both sides of an `ab` compile the same kernels at the same time.
     with alone(stem.with_name(f".lock-{key[:2]}")):
         return _saved(code, notes, stage.name, unit.file_name) or _built(unit, code, notes)
 
@@ -135,7 +135,7 @@ def _built(unit: _Unit, code: Path, notes: Path) -> Cubin:
 
 
 def built_before(stage: Stage, fingerprint: str) -> Cubin:
-    """Machine code of a stage of that name, of any tree, by its fingerprint; PeakgateError if the cache has none."""
+    """A stage's cached machine code with this fingerprint, from any tree; PeakgateError if the cache has none."""
     for notes in sorted((cache_folder() / "cubin").glob(f"{stage.name}-*.json")):
         found = _saved(notes.with_suffix(".cubin"), notes, stage.name, f"{stage.name}.cu")
         if found is not None and found.fingerprint == fingerprint and len(found.entries) == len(stage.kernels):
@@ -148,7 +148,7 @@ def built_before(stage: Stage, fingerprint: str) -> Cubin:
 
 
 def _saved(code: Path, notes: Path, stage: str, file_name: str) -> Cubin | None:
-    """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
+    """A build from the cache; None if there is none or its files are damaged, so that it is built again."""
     try:
         saved = records.read(notes, _Notes, "it is made again")
         whole = saved.fingerprint == _fingerprint(code.read_bytes(), saved.entries, stage, file_name)
@@ -160,17 +160,17 @@ def _saved(code: Path, notes: Path, stage: str, file_name: str) -> Cubin | None:
 
 
 def _fingerprint(machine_code: bytes, entries: tuple[str, ...], stage: str, file_name: str) -> str:
-    """A hash of the machine code, which is that of the whole file, and of which of its kernels are launched."""
+    """A hash of the machine code of the whole file and of the names of the kernels that are launched."""
     launched = b"" if entries == (stage,) else b"\0".join(entry.encode() for entry in entries)
     return hashlib.sha256(without_internal_names(machine_code, file_name) + launched).hexdigest()[:16]
 
 
 def without_internal_names(machine_code: bytes, file_name: str) -> bytes:
-    """The machine code with blanks for the names of internal linkage, which hold a hash of the whole source's text.
+    """The machine code with the names of internal linkage zeroed, since they contain a hash of the source text.
 
-    Otherwise a comment would change a fingerprint. A mangled name gives its length in front and names the file:
-    ``34_GLOBAL__N__00000000_9_my_k_1_cu_k``. Blanked in the tables of names alone, where they are nothing that runs,
-    and only names that follow this grammar with the very file and length.
+    Otherwise a comment would change the fingerprint. A mangled name starts with its length and contains the file's
+    name: ``34_GLOBAL__N__00000000_9_my_k_1_cu_k``. Only string tables are changed, which hold no code, and only names
+    of this form with this file's name and the right length.
     """
     mangled = re.sub(r"\W", "_", file_name).encode()
     name = rb"_(?:INTERNAL|GLOBAL__N_)_[0-9a-f]{8}_%d_%s_\w*" % (len(mangled), re.escape(mangled))
@@ -190,10 +190,10 @@ def without_internal_names(machine_code: bytes, file_name: str) -> bytes:
 
 
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
-    """A stage's resources by a new compilation; the cache is neither read nor changed.
+    """A stage's resources from a new compilation that neither reads nor changes the cache.
 
-    NVRTC does not always give the same text the same code: what it does depends on where its own data happen to be.
-    Raises BuildError as ``cubin`` does.
+    NVRTC is not fully deterministic: its output can depend on the addresses of its own data. Raises BuildError like
+    ``cubin``.
     """
     return _Unit.of(stage, defines, capability).compiled()[1][0]
 
@@ -221,12 +221,12 @@ class _Unit:
 
     @property
     def file_name(self) -> str:
-        """Under which NVRTC compiles it: the stage's, as it stands in symbols of internal linkage, so in the cubin."""
+        """The file name given to NVRTC, from the stage's name: it is part of symbols of internal linkage."""
         return f"{self.stage.name}.cu"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The kernels and the constants, as C++ names them."""
+        """The C++ name expressions of the kernels and constants."""
         kernels = (entry_of(name, self.files).expression for name in self.stage.kernels)
         return (*kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
@@ -235,7 +235,7 @@ class _Unit:
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(file.text.encode() + b"\0")
-        # Stand-ins and CUDA's own headers matter to those that include any.
+        # Stand-ins and CUDA's own headers matter only to sources that include some.
         includes_foreign = any(file.foreign for file in self.files)
         foreign = (compilers.nvrtc_headers(), cuda_version(_major())) if includes_foreign else ""
         prelude = compilers.nvrtc_headers()[PRELUDE]
@@ -244,7 +244,7 @@ class _Unit:
         return digest.hexdigest()[:20]
 
     def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...], tuple[int | None, ...]]:
-        """Machine code, the resources of each kernel, the lowered names, and each kernel's bound of threads."""
+        """The machine code, each kernel's resources, the lowered names, and each kernel's launch bound in threads."""
         nvrtc = installed_nvrtc()
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
@@ -272,7 +272,7 @@ class _Unit:
         return compiled.machine_code, resources, lowered, tuple(map(compiled.bounds.get, kernels))
 
     def _check_constants(self, machine_code: bytes, lowered: Sequence[str]) -> None:
-        """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""
+        """Raise BuildError if a constant is smaller than its data, so that copying would overwrite its neighbour."""
         if not lowered:
             return
         from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have constants
@@ -290,11 +290,11 @@ class _Unit:
 
 
 def installed_nvrtc() -> ModuleType:
-    """NVRTC's interface; PeakgateError with how to install it if it is missing, as on machines without a GPU."""
+    """The module ``peakgate.compile.nvrtc``; PeakgateError with how to install NVRTC if it is missing."""
     try:
         from peakgate.compile import nvrtc  # noqa: PLC0415
 
-        nvrtc.version()  # the bindings may be there without the library
+        nvrtc.version()  # the bindings may be installed without the library
     except (ImportError, RuntimeError, OSError):
         raise PeakgateError(
             "NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'", Code.INSTALLATION
@@ -307,7 +307,7 @@ def _major() -> int:
 
 
 def parse_resources(log: str, kernel: str) -> Resources:
-    """Read one kernel's resources from what ``ptxas -v`` printed; spills are stores plus loads."""
+    """Read one kernel's resources from the output of ``ptxas -v``; spills are stores plus loads."""
     for match in _USAGE.finditer(log):
         if match["kernel"] == kernel:
             shared = _SHARED.search(match["rest"])
@@ -317,13 +317,13 @@ def parse_resources(log: str, kernel: str) -> Resources:
                 spill_bytes=int(match["stores"]) + int(match["loads"]),
                 static_shared_bytes=int(shared[1]) if shared else 0,
             )
-    raise BuildError(f"no entry point `{kernel}` was compiled: a stage's kernel carries its name, or is its `entry`")
+    raise BuildError(f"no entry point `{kernel}` was compiled: a kernel has the stage's name, or is its `entry`")
 
 
 def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
-    """The compiler's first error in one line, with what to do about it where that is known.
+    """The compiler's first error in one line, with a remedy if one is known.
 
-    ``compiled_as`` is what the compiler calls the first of the files; it calls the others by their path.
+    ``compiled_as`` is the compiler's name for the first of the files; it gives the others by their path.
     """
     source = files[0].path
     for line in log.splitlines():
@@ -336,7 +336,7 @@ def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entrie
             return no_such_kernel(files, entry, f" ({text})")
         name = source.name if match["file"] == compiled_as else Path(match["file"]).name
         number = int(match["line"])
-        # An error in a stand-in is one of the line that includes it.
+        # An error in a stand-in is reported at the line that includes it.
         included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
         name, number = next(included, (name, number))
         place = f"{source.parent.name}/{name}:{number}"
@@ -345,7 +345,7 @@ def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entrie
 
 
 def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
-    """The remedy for a compiler's error as "; do this"; empty if none is known."""
+    """The remedy for a compiler's error, as ``; do this``; empty if none is known."""
     if header := missing_header(message):
         if wheel := next((wheel for start, wheel in FURTHER_WHEELS.items() if header.startswith(start)), None):
             return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"

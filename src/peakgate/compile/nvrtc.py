@@ -1,8 +1,8 @@
-"""NVIDIA's run-time compiler, called through NVIDIA's own bindings; works on a machine without a GPU.
+"""NVIDIA's run-time compiler, called through NVIDIA's Python bindings; works on a machine without a GPU.
 
-It runs in processes of its own, under limits of time and memory: inside ours it could neither be ended nor bounded.
-A process compiles one source after another and ends with the one that started it: ``python -m peakgate.compile.nvrtc``
-takes requests and gives answers as JSON, machine code beside it.
+It runs in separate processes with time and memory limits, since a compilation in this process could be neither
+stopped nor limited. A compiler process, ``python -m peakgate.compile.nvrtc``, compiles one source after another and
+ends with its parent. Requests and answers are JSON, each answer followed by the machine code.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from peakgate.compile import compilers
 from peakgate_emulator.bounded import MEMORY_BYTES, wall_limit_s, why
 
 MOST_IDLE = os.cpu_count() or 1  # as many as compile at once; `end_all` ends them when nothing is left to compile
-MOST_BEGUN = 8  # while the process that measures imports; more would take the processors from it
-NICE = 19  # the process that measures, and what is compiled because it is wanted now, come first
+MOST_BEGUN = 8  # started while the measuring process imports; more would take processors from it
+NICE = 19  # so that the measuring process has priority
 
 _idle: list[_CompilerProcess] = []
 _exceeded: set[str] = set()
@@ -58,10 +58,10 @@ def version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Machine code, the compiler's log, and each name that was asked for as the machine code has it.
+    """Machine code, the compiler's log, and the lowered name of each requested name expression.
 
-    ``bounds`` are the most threads per block that a kernel's ``__launch_bounds__`` allow, by its name there; kernels
-    without are left out.
+    ``bounds`` has the most threads per block that a kernel's ``__launch_bounds__`` allows, by its lowered name; kernels
+    without launch bounds are left out.
     """
 
     machine_code: bytes
@@ -73,7 +73,7 @@ class Compiled:
 def _compiled(
     source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
 ) -> Compiled:
-    """Compile in this process, as ``compile_to_cubin`` does in another."""
+    """Compile in this process; ``compile_to_cubin`` has the parameters."""
     spelled = [header.encode() for header in headers]
     texts = [text.encode() for text in headers.values()]
     program = _checked(
@@ -124,13 +124,12 @@ def _checked(answer: tuple[Any, ...]) -> Any:
 def compile_to_cubin(
     source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
 ) -> Compiled:
-    """Compile CUDA C++ for a real architecture.
+    """Compile CUDA C++ for a real architecture, in a compiler process. Thread-safe.
 
-    ``headers`` are texts that an include of that name means; ``names`` are C++ expressions (``softmax<float, 256>``,
-    ``&coefficients``) that name kernels and variables, which are instantiated and whose lowered names are given.
-
-    In a process that may not exceed the limits of ``compilers``; a source that did is not compiled a second time. Any
-    number of threads may call this at once.
+    ``headers`` has the text of each header by the name in the include. ``names`` are C++ name expressions of kernels
+    and variables (``softmax<float, 256>``, ``&coefficients``), which are instantiated and whose lowered names are
+    returned. CompilationFailed if NVRTC rejects the source, or if it exceeds the time or memory limit; a source that
+    did is not compiled again.
     """
     request = json.dumps([source, name, list(options), dict(headers), list(names)])
     if request in _exceeded:
@@ -154,7 +153,7 @@ def compile_to_cubin(
 
 
 class _CompilerProcess:
-    """A process that compiles, and the connection to it."""
+    """A compiler process and the connection to it."""
 
     def __init__(self) -> None:
         self._connection, theirs = Pipe()
@@ -172,7 +171,7 @@ class _CompilerProcess:
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
 
     def ask(self, request: bytes) -> dict[str, Any] | None:
-        """The answer; None where the process exceeded a limit or crashed, after which it is gone."""
+        """The answer; None if the process exceeded a limit or crashed, after which it has ended."""
         found: dict[str, Any] | None = None
         try:
             self._connection.send_bytes(request)
@@ -193,7 +192,7 @@ class _CompilerProcess:
 
 
 def begin() -> None:
-    """Start some before it is known what to compile, where no kernel is in the cache yet."""
+    """Start compiler processes ahead if the cache has no kernel yet, so that most will have to be compiled."""
     if not (cache_folder() / "cubin").exists():
         with _lock:
             _idle.extend(_CompilerProcess() for _ in range(min(MOST_BEGUN, MOST_IDLE) - len(_idle)))
@@ -201,23 +200,23 @@ def begin() -> None:
 
 @atexit.register
 def end_all() -> None:
-    """End the processes that wait for work; the next source starts new ones."""
+    """End the idle processes; the next source starts new ones."""
     with _lock:
         while _idle:
             _idle.pop().end()
 
 
 def main(descriptor: int, cpu_s: int) -> None:
-    """Compile what is asked for until nobody asks any more, or our parent is gone."""
+    """Answer requests until the connection is closed, as it is when the parent ends."""
     limit_to(resource.RLIMIT_AS, MEMORY_BYTES)
     limit_to(resource.RLIMIT_CORE, 0)
-    # For all that it compiles. The hard limit too, since NVRTC lifts the soft one.
+    # For everything this process compiles. Also sets the hard limit, since NVRTC raises the soft one.
     limit_to(resource.RLIMIT_CPU, cpu_s)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     with Connection(descriptor) as connection:
         threading.Thread(target=_receive, args=(connection, requests), daemon=True).start()
         with contextlib.suppress(CompilationFailed):
-            version()  # loads the library, before there is anything to compile
+            version()  # loads the library before the first request
         while True:
             found, machine_code = _answer(json.loads(requests.get()))
             connection.send_bytes(json.dumps({**found, "used_s": time.process_time()}).encode())
@@ -225,7 +224,7 @@ def main(descriptor: int, cpu_s: int) -> None:
 
 
 def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
-    """Take requests while another thread compiles; the end of the connection ends this process at once."""
+    """Receive requests while another thread compiles; end this process as soon as the connection is closed."""
     with contextlib.suppress(EOFError, OSError):
         while True:
             requests.put(connection.recv_bytes())

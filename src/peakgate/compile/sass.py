@@ -1,4 +1,4 @@
-"""The machine code of a cubin as text, and what can be counted in it: instructions by class, and loops."""
+"""Disassemble a cubin, and count its instructions by class and its loops."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OTHER = "integer and other"
 
 @dataclass(frozen=True, slots=True)
 class SassInstruction:
-    """One instruction: its address, its text without predicate, and where it branches to, None where not known."""
+    """One instruction: its address, its text without predicate, and its branch target, None if unknown."""
 
     address: int
     text: str
@@ -55,7 +55,7 @@ class SassInstruction:
 
     @property
     def opcode(self) -> str:
-        """With its modifiers, ``LDG.E.128``."""
+        """The opcode with its modifiers, as ``LDG.E.128``."""
         return self.text.split()[0]
 
     @property
@@ -64,13 +64,13 @@ class SassInstruction:
 
 
 def tool() -> tuple[str, ...] | None:
-    """The command line that disassembles the file put behind it; None where no disassembler is installed."""
+    """The command that disassembles a file appended to it; None if no disassembler is installed."""
     found = ((_path(name), options) for name, options in DISASSEMBLERS)
     return next(((path, *options) for path, options in found if path), None)
 
 
 def disassemble(cubin: Path, entry: str) -> tuple[SassInstruction, ...] | None:
-    """The instructions of one kernel of a cubin; None where no disassembler is installed, or it cannot read it."""
+    """The instructions of one kernel of a cubin; None if no disassembler is installed or it fails."""
     command = tool()
     if command is None:
         return None
@@ -84,7 +84,7 @@ def disassemble(cubin: Path, entry: str) -> tuple[SassInstruction, ...] | None:
 
 
 def parse(listing: str, entry: str) -> tuple[SassInstruction, ...]:
-    """The instructions of ``entry`` in what nvdisasm or cuobjdump prints; NOPs, which only pad, are left out."""
+    """The instructions of ``entry`` in the output of nvdisasm or cuobjdump, without NOPs, which are only padding."""
     inside, labels, waiting = False, dict[str, int](), list[str]()
     found: list[tuple[int, str]] = []
     for line in listing.splitlines():
@@ -103,19 +103,19 @@ def parse(listing: str, entry: str) -> tuple[SassInstruction, ...]:
 
 
 def mix(code: Sequence[SassInstruction]) -> dict[str, int]:
-    """How many instructions of each class the code has."""
+    """The number of instructions of each class."""
     return dict(Counter(instruction.kind for instruction in code))
 
 
 def loops(code: Sequence[SassInstruction]) -> list[int]:
-    """The instructions of each loop's body, from a backward branch's target to the branch, the longest first."""
+    """The number of instructions in each loop, from the target of a backward branch to the branch, longest first."""
     backward = [each for each in code if each.target is not None and each.target < each.address]
     sizes = [sum(each.target <= other.address <= each.address for other in code) for each in backward if each.target]
     return sorted(sizes, reverse=True)
 
 
 def diff(ours: Sequence[str], theirs: Sequence[str], most: int = 16) -> list[str]:
-    """The opcodes that differ, ``-LDG.E`` and ``+LDG.E.128``, adjacent equal ones as ``+8 FFMA``; ``most`` lines."""
+    """The opcodes that differ, as ``-LDG.E`` and ``+LDG.E.128``, repeated ones as ``+8 FFMA``; at most ``most``."""
     lines: list[tuple[str, str, int]] = []
     for tag, first, last, start, end in difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -131,7 +131,7 @@ def diff(ours: Sequence[str], theirs: Sequence[str], most: int = 16) -> list[str
 
 
 def _path(name: str) -> str | None:
-    """Where a program of the CUDA toolkit is: on PATH, or in a package of this interpreter; None if not installed."""
+    """The path of a CUDA toolkit program: on PATH, or in an installed package; None if not installed."""
     if path := shutil.which(name):
         return path
     try:
