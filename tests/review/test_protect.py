@@ -272,7 +272,7 @@ def test_what_is_for_review_passes_unless_strict(gpu: Path) -> None:
     [
         (document() | {"datetime": "2099-01-01T00:00:00+00:00"}, "in the future"),
         (document(slug="nvidia-l4"), "among those of nvidia-h200"),
-        ({}, "no run of Peakgate"),
+        ({}, "not a run of Peakgate"),
     ],
 )
 def test_a_forged_run_that_is_added_fails(gpu: Path, capsys: Captured, content: dict[str, object], said: str) -> None:

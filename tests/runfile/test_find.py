@@ -153,11 +153,11 @@ def test_a_copied_file_is_no_second_session(runs: Path) -> None:
     assert len(without_copies([*side.runs, *side.runs])) == 3
 
 
-def test_a_run_on_both_sides_is_taken_off_base_and_said_so(runs: Path) -> None:
+def test_a_run_on_both_sides_is_left_out_of_base_and_noted(runs: Path) -> None:
     archive = Archive([runs])
     base, new = apart(find_side("driver:580", archive), find_side("latest", archive))
     assert ([run.path.stem for run in base.runs], [run.path.stem for run in new.runs]) == (["third"], ["second"])
-    assert "off the base" in base.notes[0]
+    assert "1 run of driver:580 also in latest" in base.notes[0]
 
 
 def test_a_run_against_itself_is_left_alone(runs: Path) -> None:

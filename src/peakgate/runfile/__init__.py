@@ -1,1 +1,1 @@
-"""The run file: its schema; saved runs found by name, commit or driver, read and checked, given as one pandas frame."""
+"""The run file: its schema, and saved runs found by name, commit or driver, read, checked and put into a DataFrame."""

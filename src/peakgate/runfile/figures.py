@@ -1,7 +1,7 @@
-"""Whether the figures of a run file agree: each that follows from others is computed again. Pure.
+"""Check that the figures of a run file agree: each figure that follows from others is computed again. Pure.
 
-A rate is work over the median, a fraction of peak the rate over the peak that binds, one of a roof the rate over that
-roof, and a verdict what fraction and floor give. A file writes them all, so one that was edited contradicts itself.
+A rate is work over the median, a fraction of peak is the rate over the limiting peak, a roof fraction is the rate over
+that roof, and a verdict follows from fraction and floor. A file holds them all, so an edited one contradicts itself.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ UNTIMED = FAULTY | {Verdict.NO_FLOOR, Verdict.INCONCLUSIVE}
 """The verdicts of a case without a time."""
 
 OF_A_RUN = UNTIMED | {Verdict.PASS, Verdict.BELOW_FLOOR}
-"""The verdicts of a run; all others compare two."""
+"""The verdicts of a run; all others are verdicts of a comparison."""
 
 PEAKS = {"memory": "peak_gbs", "link": "peak_link_gbs", "nvlink": "peak_nvlink_gbs"}
-"""Facts of a GPU by the ``bound`` of a case whose fraction of peak is one of bytes."""
+"""The GPU's peak by the ``bound`` of a case whose fraction of peak is a fraction of a data rate."""
 
 WRITTEN = {"time_us": 5e-5, "gbs": 5e-3, "tflops": 5e-5, "peak_fraction": 5e-6, "roof_fraction": 5e-6}
-"""How far rounding moves a figure in a run file."""
+"""The largest rounding error of a figure in a run file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A value of a benchmark, by its path there, that others of the file do not allow."""
+    """A value that contradicts other values of the file, with its path within the benchmark."""
 
     field: str
     given: object
@@ -40,7 +40,7 @@ class Contradiction:
 
 
 def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Contradiction]:
-    """What is wrong with one benchmark of a run on a GPU, ``machine_info.gpu``."""
+    """The contradictions in one benchmark of a run; ``gpu`` is ``machine_info.gpu``."""
     info, stats = benchmark.extra_info, benchmark.stats
     least, most = (stats.median if each is None else each for each in (stats.min, stats.max))
     if not least <= stats.median <= most:
@@ -49,14 +49,14 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
         )
     for name, wanted, why in computed(info, stats.median * 1e6, gpu):
         given = getattr(info, name)
-        # Two ways to compute a figure may differ by the rounding of doubles, beside that of the file.
+        # Two ways to compute a figure may differ by the rounding of doubles, in addition to the file's rounding.
         if given is not None and not math.isclose(given, wanted, rel_tol=1e-6, abs_tol=1.01 * WRITTEN[name]):
             yield Contradiction(f"extra_info.{name}", given, f"{wanted:.6g}, {why}")
     yield from _of_verdict(info)
 
 
 def computed(info: CaseRecord, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
-    """Name, value and origin of each figure that follows from others; an imported rate is another tool's."""
+    """Name, value and origin of each figure that follows from others; rates of imported runs are not recomputed."""
     yield "time_us", median_us, "the median in stats"
     gbs = None if info.bytes is None else info.bytes / median_us / 1e3
     tflops = None if info.flops is None else info.flops / median_us / 1e6
@@ -82,7 +82,7 @@ def _is_rate(value: object) -> TypeGuard[float]:
 
 
 def _of_verdict(info: CaseRecord) -> Iterator[Contradiction]:
-    """A verdict that the case's own figures contradict; one at fault may have any figures."""
+    """A verdict that the case's own figures contradict; a case with a faulty result may have any figures."""
     fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
     if verdict not in OF_A_RUN:
         yield Contradiction("extra_info.verdict", verdict.value, f"one of a run: {', '.join(sorted(OF_A_RUN))}")
@@ -93,8 +93,8 @@ def _of_verdict(info: CaseRecord) -> Iterator[Contradiction]:
     if info.error_over_bound is not None:
         name, error, most = "error_over_bound", info.error_over_bound, 1.0
     else:
-        # Kept runs have no error of an element, and no tolerance: an error larger than the largest expected value is
-        # wrong under any.
+        # Older runs have neither the error of each element nor a tolerance. An error larger than the largest expected
+        # value exceeds every tolerance.
         name, most = "relative_error", 1.0 if info.tolerance is None else info.tolerance
     if error is not None and error > most:
         yield Contradiction(f"extra_info.{name}", error, f"at most {most:.3g} without the verdict WRONG")

@@ -1,9 +1,9 @@
-"""Find the saved runs a side of a comparison means.
+"""Find the saved runs of one side of a comparison.
 
-A side is a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (4 or more hex digits),
-``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it on its GPU model). In a file or folder that is
-named, whatever cannot be read is an error. The others are searched below the roots, where other files are skipped with
-a note.
+A side is given as a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (4 or more hex digits),
+``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it on its GPU model). An unreadable file that is
+named, or is in a folder that is named, is an error. The other forms are searched for below the roots, where unreadable
+files are skipped with a note.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from peakgate.runfile.options import add_runs
 from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
-HISTORY_FILES = 40  # so many of the newest files are enough to know the spread, and a report stays quick
+HISTORY_FILES = 40  # enough of the newest files to estimate the spread, and few enough for a quick report
 
 COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
@@ -37,7 +37,7 @@ FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, late
 
 @dataclass(frozen=True)
 class RunSide:
-    """The sessions of one side, oldest first, under the name they were asked for."""
+    """The sessions of one side, oldest first; ``label`` is the name that the user gave."""
 
     label: str
     runs: tuple[Run, ...]
@@ -50,7 +50,7 @@ class RunSide:
 
 
 class Archive:
-    """The saved runs below some roots, read on first need."""
+    """The saved runs below some root folders, read when first needed."""
 
     def __init__(self, roots: Sequence[Path] | None = None) -> None:
         """Search below ``roots``; by default ``.benchmarks`` and ``baselines/*/runs`` of the current folder."""
@@ -76,12 +76,12 @@ class Archive:
 
     @cached_property
     def cases(self) -> pd.DataFrame:
-        """The cases of every run that can be read, the oldest run first; columns are ``frame.HISTORY_COLUMNS``."""
+        """The cases of every readable run, oldest run first; columns are ``frame.HISTORY_COLUMNS``."""
         return to_frame(self._readable(), HISTORY_COLUMNS).sort_values(["taken", "run"], kind="stable")
 
     @cached_property
     def sessions(self) -> pd.DataFrame:
-        """A row per run, oldest first: the facts in ``cases``."""
+        """One row per run, oldest first: the columns of ``cases`` that describe a run."""
         return self.cases.drop_duplicates("run").reset_index(drop=True)
 
     def _readable(self) -> Iterator[Run]:
@@ -89,10 +89,10 @@ class Archive:
             try:
                 yield self._run(file)
             except PeakgateError as error:
-                self._notes += (f"passed over: {error}",)
+                self._notes += (f"skipped: {error}",)
 
     def newest(self, most: int = HISTORY_FILES) -> list[Run]:
-        """The runs in the ``most`` newest files, by the time they were taken, oldest first; others are not read."""
+        """The runs in the ``most`` newest files, sorted by measurement time, oldest first; other files are not read."""
         found = []
         for file in self.files[:most]:
             with suppress(PeakgateError):
@@ -100,11 +100,11 @@ class Archive:
         return sorted(found, key=lambda run: (run.taken, str(run.path)))
 
     def read(self, paths: Iterable[str]) -> list[Run]:
-        """The runs at these paths in full."""
+        """The complete runs at these paths."""
         return [self._run(Path(path)) for path in paths]
 
     def _run(self, file: Path) -> Run:
-        """The run in a file; those of the newest files, which are wanted again, are kept."""
+        """The run in a file; the first ``HISTORY_FILES`` that were read, the newest, are cached."""
         if (run := self._newest.get(file)) is None:
             run = load_run(file)
             if len(self._newest) < HISTORY_FILES:
@@ -112,9 +112,9 @@ class Archive:
         return run
 
     def check_nothing_newer_is_broken(self, chosen: str) -> None:
-        """A PeakgateError where a run file saved after ``chosen`` cannot be read: an older one would be taken for it.
+        """Raise a PeakgateError if a run file newer than ``chosen`` cannot be read: ``latest`` would mean an older run.
 
-        A JSON file that is no run of ours is passed over.
+        JSON files that are not run files are skipped.
         """
         read = set(self.sessions["run"])
         since = _saved_s(Path(chosen))
@@ -130,7 +130,7 @@ class Archive:
                 raise PeakgateError(newer, error.code) from None
 
     def notes(self) -> tuple[str, ...]:
-        """One line per file that was met and passed over."""
+        """One line per file that was skipped."""
         return self._notes
 
     def where(self) -> str:
@@ -138,7 +138,7 @@ class Archive:
 
 
 def _saved_s(path: Path) -> float:
-    """When a file was written; of one that is gone meanwhile, the beginning of time."""
+    """The modification time of a file; 0 if it no longer exists."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -146,10 +146,10 @@ def _saved_s(path: Path) -> float:
 
 
 def find_side(wanted: str, archive: Archive) -> RunSide:
-    """The sessions ``wanted`` means, all of one GPU model; a PeakgateError says what was looked for and what exists."""
+    """The sessions that ``wanted`` names, all of one GPU model; a PeakgateError says what exists if none is found."""
     notes: tuple[str, ...] = ()
     if len(wanted.encode(errors="replace")) > LONGEST_NAME:
-        raise PeakgateError(f"{wanted[:40]}...: a name of {len(wanted)} letters; expected {FORMS}", Code.WHICH_RUN)
+        raise PeakgateError(f"{wanted[:40]}...: {len(wanted)} characters; expected {FORMS}", Code.WHICH_RUN)
     path = Path(wanted)
     if path.is_file():
         runs = [load_run(path)]
@@ -174,29 +174,29 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
 
 
 def add_run_names(parser: argparse.ArgumentParser) -> None:
-    """Add one or more RUN, and the folders they are searched in; ``named_runs`` reads them."""
+    """Add the arguments RUN ... and ``--runs``; ``named_runs`` reads them."""
     parser.add_argument("run_names", metavar="RUN", nargs="+")
     add_runs(parser)
 
 
 def named_runs(options: argparse.Namespace) -> list[Run]:
-    """The runs that ``add_run_names``' options name, each session once."""
+    """The runs named by the options of ``add_run_names``, each session once."""
     archive = Archive(options.runs)
     return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
 
 
 def apart(base: RunSide, new: RunSide) -> tuple[RunSide, RunSide]:
-    """The two sides without what both hold, which is taken off ``base``; a side that is all the other holds stays."""
+    """The two sides, with runs in both removed from ``base``, unless nothing would remain of it."""
     in_new = {_identity(run) for run in new.runs}
     kept = tuple(run for run in base.runs if _identity(run) not in in_new)
     if not kept or len(kept) == len(base.runs):
         return base, new
-    note = f"{counted(len(base.runs) - len(kept), 'run')} of {base.label} also in {new.label}: taken off the base side"
+    note = f"{counted(len(base.runs) - len(kept), 'run')} of {base.label} also in {new.label}: left out of the base"
     return RunSide(base.label, kept, (*base.notes, note)), new
 
 
 def find_history(archive: Archive, sides: Sequence[RunSide]) -> tuple[Run, ...]:
-    """Other saved runs of the first side's GPU model: they show how far unchanged code varies between sessions."""
+    """Other saved runs of the first side's GPU model, which show how times vary between sessions of unchanged code."""
     on_a_side = {(run.taken, run.uuid) for side in sides for run in side.runs}
     slug = sides[0].runs[0].slug
     others = {(each.taken, each.uuid): each for each in archive.newest() if each.slug == slug}
@@ -204,11 +204,11 @@ def find_history(archive: Archive, sides: Sequence[RunSide]) -> tuple[Run, ...]:
 
 
 def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.DataFrame:
-    """The saved runs that each of ``wanted`` names, as one tidy frame, oldest run first within each.
+    """The saved runs that each of ``wanted`` names, as one tidy DataFrame, oldest run first within each.
 
     ``wanted`` are what ``peakgate compare`` takes: files, folders, commits, ``latest``, ``driver:VERSION``; ``runs``
-    are the folders to search instead of the default ones. ``attrs["notes"]`` are those of the runs, and files passed
-    over. A PeakgateError names what cannot be found or read.
+    are the folders to search instead of the default ones. ``attrs["notes"]`` holds notes on the runs and on skipped
+    files. A PeakgateError names what cannot be found or read.
     """
     archive = Archive(None if runs is None else [Path(folder) for folder in runs])
     sides = [find_side(str(each), archive) for each in wanted]
@@ -218,7 +218,7 @@ def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.Da
 
 
 def _search(wanted: str, archive: Archive) -> list[Run]:
-    """The runs that ``latest``, a driver or a commit means."""
+    """The runs that ``latest``, a driver or a commit names."""
     if latest := LATEST.fullmatch(wanted):
         back, sessions = int(latest[1] or 0), archive.sessions
         of_model = sessions[sessions["gpu_slug"].isin(sessions["gpu_slug"].tail(1))]
@@ -240,7 +240,7 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
         commits = archive.sessions["commit"]
         matched = set(commits[commits.str.lower().str.startswith(wanted.lower())])
         found = _only(wanted, "commit", commits, matched, archive)
-        clean = found[~found["dirty"]]  # a run of uncommitted changes stands for a commit only where no clean one does
+        clean = found[~found["dirty"]]  # a run of uncommitted changes counts only if the commit has no clean run
         return archive.read((found if clean.empty else clean)["run"])
     if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
         raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
@@ -248,7 +248,7 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
 
 
 def _only(wanted: str, kind: str, values: pd.Series[str], matched: set[str], archive: Archive) -> pd.DataFrame:
-    """The sessions whose value is the one that matched."""
+    """The sessions with the one value that matched; a PeakgateError if none or several matched."""
     if len(matched) == 1:
         return archive.sessions[values.isin(matched)]
     known = set(values.dropna())
@@ -268,7 +268,7 @@ def _some(names: Sequence[str], wanted: str) -> str:
 
 
 def without_copies(runs: Iterable[Run]) -> list[Run]:
-    """A copied file is no second session."""
+    """The runs, with copies of the same session removed."""
     return list({_identity(run): run for run in runs}.values())
 
 

@@ -1,7 +1,7 @@
-"""Read the JSON of nvbench (also by cuda-bench), Google Benchmark and pytest-benchmark; what it lacks stays None.
+"""Read the JSON of nvbench (also through cuda-bench), Google Benchmark and pytest-benchmark; what it lacks is None.
 
-The formats were read from their own writers: nvbench's ``json_printer`` (values as text, a list of tagged summaries
-per state, samples as float32 in a file of their own), Google Benchmark's JSON reporter, and ``--benchmark-json``.
+The formats are those of nvbench's ``json_printer`` (values as text, a list of tagged summaries per state, samples as
+float32 in a separate file), of Google Benchmark's JSON reporter, and of ``--benchmark-json``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:sample_times")
 class ForeignMeasured:
     """One benchmark of such a file, in seconds and bytes per second; ``problem`` says why there is no time.
 
-    ``median_s`` is the mean where the file has no median; ``how`` says which, and how it was taken.
+    ``median_s`` is the mean if the file has no median; ``how`` says which, and how it was measured.
     """
 
     family: str
@@ -64,10 +64,10 @@ class ForeignMeasured:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRun:
-    """Run of one GPU in one file; ``gpu`` as ``machine_info.gpu`` names it, without a name where none is said.
+    """The run of one GPU in one file; ``gpu`` has the keys of ``machine_info.gpu`` that the file gives.
 
-    ``device`` is ``cpu`` where host code was timed: the name is then the processor's, the uuid the machine's name.
-    ``number`` is the GPU's where the file has several.
+    ``device`` is ``cpu`` if host code was timed: ``gpu`` then has the processor's name, and as uuid the host name.
+    ``number`` is the GPU's number if the file has several GPUs.
     """
 
     tool: str
@@ -82,14 +82,14 @@ class ForeignRun:
 
 
 class NvbenchValue(Struct):
-    """A value of a summary of nvbench, numbers as text."""
+    """A value in a summary of nvbench; numbers are text."""
 
     name: str
     value: str | int | float
 
 
 class Summary(Struct):
-    """A summary of nvbench. In 2021 they had no tags: measure with a newer one."""
+    """A summary of nvbench. Versions of 2021, whose summaries have no tags, are not supported."""
 
     tag: str
     data: list[NvbenchValue] | None = None
@@ -127,7 +127,7 @@ class NvbenchDevice(Struct):
     ecc_state: bool | None = None
 
     def described(self) -> dict[str, Any]:
-        """As ``machine_info.gpu`` names its facts."""
+        """Its properties under the names of ``machine_info.gpu``."""
         sm_version, bandwidth, clock_hz = self.sm_version, self.global_memory_bus_bandwidth, self.sm_default_clock_rate
         return {
             "name": self.name,
@@ -165,9 +165,9 @@ class HostStats(Struct):
 
 
 class ForeignBenchmark(Struct):
-    """A benchmark: of nvbench with its ``states``, of pytest-benchmark with its ``stats``.
+    """A benchmark of nvbench with its ``states``, or of pytest-benchmark with its ``stats``.
 
-    Of Google Benchmark it is one repetition or one aggregate; one that failed has no time.
+    Of Google Benchmark it is one repetition or aggregate. A failed benchmark has no time.
     """
 
     name: str
@@ -240,9 +240,9 @@ class ForeignDocument(Struct):
 
 
 def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
-    """The runs in a file's content, one per GPU; the files of samples are beside it.
+    """The runs in a file's content, one per GPU; ``path`` is the file, next to which nvbench's sample files are.
 
-    PeakgateError where it is of none of the tools, lacks what the format always has, or has no benchmark.
+    PeakgateError if the content is in none of the formats, lacks what its format requires, or has no benchmark.
     """
     options = (
         "--json FILE of nvbench, --benchmark_out=FILE of Google Benchmark, --benchmark-json=FILE of pytest-benchmark"
@@ -384,7 +384,7 @@ class NotFinite(PeakgateError):
 
 
 def _finite(text: str, name: str) -> float:
-    """The number that a text is; NotFinite where it is none."""
+    """The text as a float; NotFinite unless it is a finite number."""
     try:
         number = float(text)
     except ValueError:
@@ -395,9 +395,9 @@ def _finite(text: str, name: str) -> float:
 
 
 def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
-    """Times in seconds from a file of little-endian float32 beside the JSON, or beside its folder.
+    """Times in seconds from a file of little-endian float32 next to the JSON, or next to its folder.
 
-    PeakgateError where it is not there or not of the length that the JSON says.
+    PeakgateError if the file is missing, or its length is not the one that the JSON gives.
     """
     name, count = values.get("filename", ""), int(_finite(values.get("size", ""), "the number of samples"))
     places = [folder / name, folder.parent / name]
@@ -406,7 +406,7 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     except ValueError:  # a name that no file can have
         path = None
     if path is None:
-        raise PeakgateError(f"its samples are in {short(name)}, which is not beside it; copy that too", Code.UNREADABLE)
+        raise PeakgateError(f"its samples are in {short(name)}, which is missing; copy that too", Code.UNREADABLE)
     content = read_limited(path, LARGEST_FILE_BYTES, inside=folder.parent)
     read = array.array("f", content[: len(content) // 4 * 4])
     if sys.byteorder == "big":
@@ -470,5 +470,5 @@ def _iqr(samples: Sequence[float]) -> float:
 
 
 def _spelled(text: object) -> str:
-    """In the alphabet of case ids."""
+    """The text with characters that case ids cannot have replaced by ``_``."""
     return _FORBIDDEN.sub("_", str(text)).strip("_") or "_"

@@ -1,8 +1,8 @@
-"""Saved runs as one tidy pandas frame, one row per case and run.
+"""Saved runs as one tidy pandas DataFrame, one row per case and run.
 
-A column of a case or of a GPU is a field of the run file's schema. A fact of the run (when, which commit, which GPU)
-repeats in each of its rows. What a run does not say is missing. A case that the run could not time has a row too: its
-verdict, its reason and no ``time_us``.
+The columns of a case or a GPU are fields of the run file's schema. Properties of a run (date, commit, GPU) repeat in
+each of its rows. Unknown values are missing. A case that the run could not time also has a row, with its verdict and
+reason but no ``time_us``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ COLUMNS: Mapping[str, FrameColumn] = {
     **COUNTER_COLUMNS,
 }
 FRAME_COLUMNS: Mapping[str, str] = {name: column.dtype for name, column in COLUMNS.items()}
-"""Every column of a frame of runs, in order, with its dtype."""
+"""Every column of a DataFrame of runs, in order, with its dtype."""
 
 RUN_COLUMNS = {name: FRAME_COLUMNS[name] for name in (*OF_RUN, *(f"gpu_{name}" for name in GPU_COLUMNS))}
 
@@ -65,17 +65,17 @@ HISTORY_COLUMNS = (
     *(f"gpu_{name}" for name in ENVIRONMENT),
     *("case", "time_us", "fingerprint", "sm_clock_mhz", "verdict", "host_bound"),
 )
-"""The columns that choosing runs and a history need."""
+"""The columns needed to choose runs and to compute a history."""
 
 PREDICTED = "predicted_"
-"""Begins the columns of what a family predicts of its cases, which follow them: ``predicted_NAME``, float64."""
+"""Prefix of the columns with a family's predictions, ``predicted_NAME``, float64; they come last."""
 
 
 def to_frame(runs: Iterable[Run], wanted: Collection[str] | None = None) -> pd.DataFrame:
     """One row per case and run, in the order of the runs and of their cases.
 
-    Columns are those of ``FRAME_COLUMNS`` and a ``predicted_NAME`` for each prediction, or the ``wanted`` ones: of a
-    few columns a thousand runs fit into memory, since no run is kept.
+    The columns are those of ``FRAME_COLUMNS`` and a ``predicted_NAME`` for each prediction, or only the ``wanted``
+    ones. ``runs`` may be an iterator: no run is kept, so a few columns of a thousand runs fit into memory.
     """
     predicted: list[Mapping[str, float]] = []
     everything, wanted = wanted is None, FRAME_COLUMNS.keys() if wanted is None else wanted
@@ -108,13 +108,13 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] | None = None) -> pd.D
 
 
 def require(frame: object, columns: Iterable[str], name: str) -> None:
-    """Raise a PeakgateError unless this is a frame of runs that has these columns, times and dates among them."""
+    """Raise a PeakgateError unless this is a DataFrame of runs with these columns, times and dates among them."""
     wanted = f"{name}: expected a frame of runs, as peakgate.reports.load gives it"
     if not isinstance(frame, pd.DataFrame):
         raise PeakgateError(f"{wanted}, given {type(frame).__name__}", Code.NO_RUN)
     if missing := [each for each in columns if each not in frame.columns]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise PeakgateError(f"{wanted}; its column {missing[0]} is not there{more}", Code.NO_RUN)
+        raise PeakgateError(f"{wanted}; its column {missing[0]} is missing{more}", Code.NO_RUN)
     for column, kinds, expected in (
         ("time_us", {"floating", "integer", "mixed-integer-float", "empty"}, "numbers"),
         ("taken", {"datetime64", "datetime", "empty"}, "dates"),
@@ -124,7 +124,7 @@ def require(frame: object, columns: Iterable[str], name: str) -> None:
 
 
 def run_rows(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row per run: the facts of ``RUN_COLUMNS``."""
+    """One row per run, with the columns ``RUN_COLUMNS``."""
     return tidy(list(map(_facts, runs)), RUN_COLUMNS)
 
 
@@ -134,49 +134,52 @@ def _facts(run: Run) -> dict[str, Any]:
 
 
 def tidy(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
-    """Rows as a frame of these columns and dtypes; None is a missing value."""
+    """Rows as a DataFrame of these columns and dtypes; None is a missing value."""
     return pd.DataFrame({name: as_series([row[name] for row in rows], dtype) for name, dtype in columns.items()})
 
 
 def as_series(values: Sequence[Any], dtype: str) -> pd.Series[Any]:
-    """A column of this dtype; of text, what no encoding takes is a question mark."""
+    """A column of this dtype; in text, characters that cannot be encoded become question marks."""
     if dtype == TEXT:
         values = [encodable(value) if isinstance(value, str) else value for value in values]
     return pd.Series(values, dtype=dtype)
 
 
 def objects(frame: pd.DataFrame) -> Objects:
-    """The values as Python's own, None where one is missing."""
+    """The values as Python objects, with None for missing ones."""
     found = frame.to_numpy(object, copy=True)
     found[pd.isna(found)] = None
     return found
 
 
 def records(frame: pd.DataFrame) -> list[SimpleNamespace]:
-    """The rows with Python's own values, None where one is missing."""
+    """The rows with values that are Python objects, with None for missing ones."""
     names = [str(name) for name in frame.columns]
     return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in objects(frame).tolist()]
 
 
 def is_usable(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which rows are of cases whose time their run trusts."""
+    """A mask of the rows with a usable time: one that the run's verdict does not reject."""
     return rows["time_us"].notna().to_numpy() & ~rows["verdict"].isin(UNUSABLE).to_numpy()
 
 
 def usable(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of cases whose time their run trusts."""
+    """The rows with a usable time."""
     return rows[is_usable(rows)]
 
 
 def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which rows are of what the driver or a vendor's library does: a GPU run records the code of every kernel."""
+    """A mask of the rows of operations of the driver or a vendor's library.
+
+    A GPU run records fingerprint and registers of every other kernel.
+    """
     return rows["fingerprint"].isna().to_numpy() & rows["registers"].isna().to_numpy()
 
 
 GPU_NAMES: Mapping[str, str] = {
     name: column.meaning for name, column in GPU_COLUMNS.items() if name not in ("name", "peak_gbs", "peak_tflops")
 }
-"""Names in reports of the facts of ``machine_info.gpu`` that a time may depend on."""
+"""Names in reports of the fields of ``machine_info.gpu`` that times may depend on."""
 
 UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -185,11 +188,11 @@ RUN_FACTS: Mapping[str, str] = {
     **{name: f"gpu_{fact}" for fact, name in GPU_NAMES.items()},
     "pytest-benchmark": "benchmark_version",
 }
-"""The facts of a run that a time may depend on besides the commit, and their columns."""
+"""Names in reports of what times may depend on besides the commit, and their columns."""
 
 
 def shortly(name: str) -> str:
-    """A driver as it is, a GPU by the first part of its uuid: ``GPU-820987e0`` is enough to distinguish GPUs."""
+    """A GPU's uuid cut to its first part, as ``GPU-820987e0``; any other name unchanged."""
     found = UUID.fullmatch(name)
     return found["short"] if found else name
 
@@ -200,7 +203,7 @@ def gpu_label(uuid: str | None) -> str:
 
 
 def run_facts(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Of each run what a shift may come from besides the code, by the names of reports; None where unknown."""
+    """The commit and the ``RUN_FACTS`` of each run, by their names in reports; None for unknown values."""
     runs = records(rows.loc[~rows["run"].duplicated(), ["commit", "dirty", *RUN_FACTS.values()]])
     return [
         {"commit": commit_label(run.commit, run.dirty)}

@@ -1,4 +1,4 @@
-"""``peakgate import``: what another tool measured, as run files that floors, compare and history read."""
+"""``peakgate import``: measurements of other tools as run files that floors, compare and history read."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from peakgate.runfile.schema import Imported, RunDocument
 from peakgate.spec.case import CASE_SCHEMA
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
-"""Facts of a GPU that hardly any such file says."""
+"""Properties of a GPU that such a file hardly ever has."""
 
 ALWAYS_KNOWN = {"case", "time_us", "samples", "sampling_error", "verdict", "reason", "host_bound"}
-"""Columns of a case that no such file leaves open."""
+"""Columns of a case that are always filled in."""
 
 NOT_CHECKED = "results not checked by Peakgate"
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Write one run file per GPU of each file given; the exit code is that of their verdicts."""
+    """Write one run file per GPU of each given file; the exit code follows from their verdicts."""
     parser = verb_parser(
         verb,
         "Convert the JSON of nvbench, cuda-bench, Google Benchmark or pytest-benchmark to run files. What such a file "
@@ -69,9 +69,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _import(
     path: Path, sha256: str, run: ForeignRun, options: argparse.Namespace
 ) -> tuple[Path, str, dict[str, Judgement]]:
-    """The run file of one GPU, its content, and the judgement of each case.
+    """The path and content of one GPU's run file, which is not written, and the judgement of each case.
 
-    PeakgateError where that content is no run, or the path has another one.
+    PeakgateError if the content is not a valid run, or the path exists with other content.
     """
     name = run.gpu.get("name") or options.gpu
     if not name:
@@ -116,13 +116,13 @@ def _import(
     target: Path = folder / f"{taken:%Y%m%dT%H%M%S}-{stem}-{slug}{number}-{sha256[:8]}.json"
     text = json.dumps(document, indent=1) + "\n"
     if target.exists() and read_text(target) != text:
-        raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten", Code.TAKEN)
+        raise PeakgateError(f"{target}: exists with other contents; saved runs are never overwritten", Code.TAKEN)
     run_of(records.decode(text.encode(), RunDocument, path, "measure again"), path)
     return target, text, judged
 
 
 def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
-    """Judge an imported case by the gate's rule; nothing is known of its results."""
+    """Judge an imported case by the gate's rule; its results are not checked."""
     if measured.problem is not None:
         return Judgement(Verdict.INCONCLUSIVE, measured.problem)
     if measured.peak_fraction is not None:
@@ -154,7 +154,7 @@ def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) 
 
 
 def _moment(path: Path, given: str | None, own: str | None) -> tuple[datetime, str]:
-    """When a file was measured, and who says so."""
+    """When a file was measured, and where the date comes from: ``--date``, the file or its time stamp."""
     for text, said_by in ((given, "--date"), (own, "the file")):
         if text is not None:
             try:

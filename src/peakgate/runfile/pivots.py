@@ -1,8 +1,8 @@
-"""What runs found of one family, as pandas pivots: by stage and block, and by stage and size.
+"""Results of one family as pandas pivot tables: by stage and block, and by stage and size.
 
-A row is a stage, or one of its variants where the family has some. A cell is a figure (a column of numbers of the runs)
-of the fastest case of those that it stands for, NaN where there is none. Of several figures each has its columns, under
-its name. Stages are in the order of the run, blocks in that of their threads, sizes in that of the bytes they move.
+A row is a stage, or a variant of a stage if the family has variants. A cell is the figure (a numeric column of the
+runs) of the fastest matching case, NaN if there is none. With several figures, each has its own columns, grouped under
+its name. Stages are in the order of the run, blocks sorted by their threads, sizes by the bytes they move.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NEEDED = (
     *("case", "family", "stage", "size", "block", "variant", "taken", "verdict", "bound", "roof"),
     *("time_us", "bytes", "gbs", "peak_fraction", "roof_fraction", "memory_roof_gbs"),
 )
-"""Columns of a frame of runs that a pivot is made from, besides the figure."""
+"""Columns of a DataFrame of runs that a pivot needs besides the figure."""
 
 
 def by_block(
     runs: pd.DataFrame, family: str, figure: str | Sequence[str] = "time_us", size: str | None = None
 ) -> pd.DataFrame:
-    """A figure of a family, a row per stage and a column per block, of the cases of one size.
+    """A figure of a family at one size, with a row per stage and a column per block.
 
-    ``size`` is by default the one with the most blocks, the largest of several; ``attrs["size"]`` says which it is.
+    ``size`` is by default the size with the most blocks, the largest of several; ``attrs["size"]`` says which it is.
     """
     rows = of_family(runs, family, figure)
     sizes = list(_sizes(rows))
@@ -48,16 +48,16 @@ def by_block(
 
 
 def by_size(runs: pd.DataFrame, family: str, figure: str | Sequence[str] = "time_us") -> pd.DataFrame:
-    """A figure of a family, a row per stage and a column per size; each in the block that is fastest there."""
+    """A figure of a family, with a row per stage and a column per size; each cell is of the fastest block."""
     rows = of_family(runs, family, figure)
     return _pivot(rows, "size", figure, _sizes(rows))
 
 
 def of_family(runs: pd.DataFrame, family: str, figure: str | Sequence[str] = "time_us") -> pd.DataFrame:
-    """The timed cases of a family, their ``roof_fraction`` that of the roof which binds.
+    """The timed cases of a family, with ``roof_fraction`` relative to the limiting roof.
 
-    A case that is bound by memory although its roof is one of arithmetic, as a small matrix product, is compared with
-    the fastest rate that its run measured of memory.
+    A memory-bound case whose roof is an arithmetic one, such as a small matrix product, is compared with the fastest
+    memory rate that its run measured.
     """
     columns = list(dict.fromkeys((*NEEDED, *([figure] if isinstance(figure, str) else figure))))
     require(runs, columns, "runs")
@@ -74,7 +74,7 @@ def of_family(runs: pd.DataFrame, family: str, figure: str | Sequence[str] = "ti
 
 
 def is_arithmetic(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows are of cases whose rate is one of operations, in TFLOP/s: their roof is arithmetic's."""
+    """A mask of the rows whose roof is an arithmetic one: their rate is in TFLOP/s."""
     return rows["roof"].str.split("_").str[0].isin(ARITHMETIC_ROOFS).astype(bool)
 
 
@@ -93,7 +93,7 @@ def _sizes(rows: pd.DataFrame) -> list[str]:
 
 
 def _threads(block: str) -> tuple[int, str]:
-    """By its number of threads; blocks that a case id does not name come first."""
+    """Sort key of a block: its number of threads; cases without a block come first."""
     return math.prod(int(each) for each in re.findall(r"\d{1,9}", block)) if block else 0, block
 
 

@@ -1,4 +1,4 @@
-"""Read one saved run, checked before anything trusts it."""
+"""Read and check one saved run."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from peakgate.runfile.figures import UNTIMED, contradictions
 from peakgate.runfile.schema import About, Benchmark, CaseRecord, CommitInfo, RunDocument, Unmeasured, columns, means
 from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG
 
-# For normal noise: the interquartile range, and the standard error of a median times the root of the count.
+# For normally distributed samples: IQR over standard deviation, and the standard error of the median times sqrt(n)
+# over standard deviation.
 IQR_IN_SDS = 1.349
 MEDIAN_ERROR_IN_SDS = 1.2533
 
 FEWEST_SAMPLES = 3
-LARGEST_RELATIVE_SD = 10.0  # noisier samples decide nothing either way; their logarithms stay finite
-CLOCK_SKEW = timedelta(hours=1)  # how far the clocks of the machine that measured and of this one may differ
+LARGEST_RELATIVE_SD = 10.0  # noisier samples decide nothing anyway; the limit keeps their logarithms finite
+CLOCK_SKEW = timedelta(hours=1)  # allowed difference between this machine's clock and that of the one that measured
 
 UNUSABLE = FAULTY | {Verdict.INCONCLUSIVE}
 """Verdicts of a run that leave a case without a usable time."""
@@ -36,13 +37,13 @@ REMEDY = "name a whole run that this version of Peakgate saved, or measure again
 
 
 class ForeignFileError(PeakgateError):
-    """A JSON file that is no run of this tool: a search passes it over, however new it is."""
+    """A JSON file that is not a run of Peakgate: a search skips it, however new it is."""
 
 
 class CaseResult(CaseRecord, frozen=True, kw_only=True):
-    """One case as one run measured it: its record, with the figures of its samples from ``stats``.
+    """One case of one run: its record, with the statistics of its samples from ``stats``.
 
-    ``sampling_error`` is from the samples' interquartile range, which a few disturbed samples do not widen.
+    ``sampling_error`` is computed from the interquartile range, which a few disturbed samples do not widen.
     """
 
     time_us: float
@@ -67,7 +68,7 @@ CASE_COLUMNS = columns(CaseRecord, CaseResult)
 class Run:
     """One session: every case measured once, on one GPU, at one commit.
 
-    ``whole`` is False when only a selection of the tier's cases was run: a case it lacks was not looked for.
+    ``whole`` is False if only a selection of the tier's cases was run, so that an absent case is not a missing one.
     ``gpu`` is ``machine_info.gpu`` as saved.
     """
 
@@ -102,7 +103,7 @@ class Run:
 
     @property
     def memory_roof_gbs(self) -> float | None:
-        """The fastest rate that the run measured of the GPU's memory."""
+        """The fastest memory rate that the run measured on the GPU."""
         measured = self.gpu.get("roofs") or {}
         return max((rate for name, rate in measured.items() if rate and name not in ARITHMETIC_ROOFS), default=None)
 
@@ -112,35 +113,35 @@ class Run:
 
     @property
     def times_us(self) -> Mapping[str, float]:
-        """Medians of the cases that it could decide, without those whose time is the host's as much as the GPU's."""
+        """Medians of the cases with a usable time, without host-bound ones."""
         decided = (each for each in self.cases.values() if each.verdict not in UNUSABLE and not each.host_bound)
         return {each.case: each.time_us for each in decided if each.case not in self.unmeasured}
 
 
-def commit_label(commit: str, dirty: bool) -> str:  # the two facts of a run that name its code
+def commit_label(commit: str, dirty: bool) -> str:
     """The commit's first twelve digits, and whether the tree had changes on top of it."""
     return commit[:12] + (" with uncommitted changes" if dirty else "")
 
 
 def run_files(folder: Path) -> list[Path]:
-    """Every file below a folder that may be a run, packed ones too."""
+    """Every file below a folder that may be a run, compressed ones included."""
     return [*folder.rglob("*.json"), *folder.rglob("*.json.gz")]
 
 
 def now() -> datetime:
-    """The time to which a run's date is compared."""
+    """The current time, with which a run's date is compared."""
     return datetime.now(UTC)
 
 
 def load_run(path: Path) -> Run:
-    """Read and check the run at ``path``; a PeakgateError names the file and what is wrong with it."""
+    """Read and check the run at ``path``; a PeakgateError says what is wrong with the file."""
     try:
         document = records.read(path, RunDocument, REMEDY)
     except records.RecordError as error:
         required = {"benchmarks", "machine_info", "peakgate_schema"}
         if isinstance(error.document, dict) and (missing := required - error.document.keys()):
             raise ForeignFileError(
-                f"{path}: no run of Peakgate: it has no {' or '.join(sorted(missing))}", Code.NO_RUN
+                f"{path}: not a run of Peakgate: it has no {' or '.join(sorted(missing))}", Code.NO_RUN
             ) from None
         raise
     return run_of(document, path)
@@ -195,7 +196,7 @@ def _result(benchmark: Benchmark) -> CaseResult:
 
 
 def _contradiction(run: Run, document: RunDocument) -> str | None:
-    """Contradiction in what a run says of itself: a date to come, another GPU's folder; None if there is none."""
+    """What is implausible about a run, such as a future date or another GPU's folder; None if nothing is."""
     folder = run.path.absolute().parent
     kept = folder.name == "runs" and folder.parent.parent.name == "baselines"
     if run.taken > now() + CLOCK_SKEW:

@@ -1,9 +1,9 @@
-"""The run file: the one list of its fields, by which it is written, read, documented and made into a frame.
+"""The schema of the run file: the one list of its fields, used to write, read and document it.
 
-A run file is pytest-benchmark's own JSON. Peakgate fills in ``extra_info`` of each benchmark (``CaseRecord``),
-``machine_info.gpu`` (``Gpu``), ``peakgate`` (``About``) and the schema's number. Each field has its type, by which a
-reader checks it, and what it means; units are in names. Fields of kept runs that older files lack have a default, which
-says that the value is unknown. A new field of a case is one here and its value in ``session.entry``.
+A run file is pytest-benchmark's JSON. Peakgate fills in ``extra_info`` of each benchmark (``CaseRecord``),
+``machine_info.gpu`` (``Gpu``), ``peakgate`` (``About``) and the schema's number. Each field has a type, which is
+checked when a file is read, and a meaning; units are part of the names. Fields that older files lack have a default,
+which means that the value is unknown. A new field of a case is added here, and its value in ``session.entry``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Fact = Text | int | float | bool | None
 
 
 def means(meaning: str, column: int | None = None) -> Meta:
-    """Document a field; ``column`` is its place among the columns of a frame of runs, None where it is none."""
+    """Document a field; ``column`` is its position among the columns of a DataFrame of runs, None for no column."""
     return Meta(title=meaning, extra={"column": column})
 
 
@@ -40,72 +40,72 @@ class Unmeasured(Struct, frozen=True):
     """A case that the run could not time."""
 
     case: Annotated[Name, means("the case id")]
-    verdict: Annotated[Verdict, means("what it is judged, without a time")]
+    verdict: Annotated[Verdict, means("its verdict")]
     reason: Annotated[str, means("why")] = ""
 
 
 class CaseCounters(Struct, frozen=True, kw_only=True):
-    """What hardware counters saw of one launch of a case, by ``bench --counters``; null where there is no such counter.
+    """Hardware counters of one launch of a case, read by ``bench --counters``; null if the GPU lacks the counter.
 
-    Of a launch of several kernels it is their sum, of a share the mean by their times.
+    For a launch of several kernels, counts are summed, and fractions averaged with the kernels' times as weights.
     """
 
     launched_kernels: Annotated[Number, means("kernels that a launch of the case starts", 39)]
     load_sectors_per_request: Annotated[
         Number | None,
-        means("sectors of 32 bytes per request of global loads; 4 where a warp reads 128 bytes in a row", 40),
+        means("sectors of 32 bytes per request of global loads; 4 if a warp reads 128 contiguous bytes", 40),
     ] = None
-    store_sectors_per_request: Annotated[Number | None, means("the same of global stores", 41)] = None
+    store_sectors_per_request: Annotated[Number | None, means("the same for global stores", 41)] = None
     shared_load_conflicts: Annotated[Number | None, means("bank conflicts of loads from shared memory", 42)] = None
     shared_store_conflicts: Annotated[Number | None, means("bank conflicts of stores to shared memory", 43)] = None
     achieved_occupancy: Annotated[
-        Number | None, means("active warps of an SM over the most it can hold, from 0 to 1", 44)
+        Number | None, means("active warps of an SM over the most it can have resident, from 0 to 1", 44)
     ] = None
     tensor_fraction: Annotated[
-        Number | None, means("active cycles in which the tensor pipe of an SM worked, from 0 to 1", 45)
+        Number | None, means("fraction of active cycles in which the tensor pipe of an SM was active", 45)
     ] = None
     l2_hit_fraction: Annotated[
-        Number | None, means("sectors asked for by the SMs that the L2 had, from 0 to 1", 46)
+        Number | None, means("fraction of the sectors requested by the SMs that hit in the L2", 46)
     ] = None
     l2_read_bytes: Annotated[Number | None, means("bytes that the SMs read from the L2", 47)] = None
     l2_written_bytes: Annotated[Number | None, means("bytes that the SMs wrote to the L2", 48)] = None
     dram_read_bytes: Annotated[Number | None, means("bytes read from device memory", 49)] = None
     dram_written_bytes: Annotated[
-        Number | None, means("bytes written to device memory, without those that the L2 still holds", 50)
+        Number | None, means("bytes written to device memory, without those still in the L2", 50)
     ] = None
     executed_flops: Annotated[
         Number | None,
-        means("operations executed on single and double precision, an FMA as two, and by tensor cores", 51),
+        means("FP32, FP64 and tensor core operations executed; an FMA counts as two", 51),
     ] = None
     half_flops: Annotated[
-        Number | None, means("the same on pairs of halves at most: moves and conversions are such instructions too", 52)
+        Number | None, means("upper limit of FP16x2 operations: moves and conversions count too", 52)
     ] = None
 
 
 class CaseRecord(Struct, frozen=True, kw_only=True):
-    """One case: ``extra_info`` of its benchmark. What is not known of it, or not claimed, is null."""
+    """One case: ``extra_info`` of its benchmark. What is unknown or not claimed is null."""
 
-    # What the case is, by its family or its test.
+    # What the case is, as its family or its test states.
     case: Annotated[Name, means("the case id", 0)]
     family: Annotated[Text | None, means("the family, or the file of a benchmark test", 6)] = None
     stage: Annotated[Text | None, means("the kernel's stage", 7)] = None
     size: Annotated[Text | None, means("the size's part of the case id", 8)] = None
     block: Annotated[Text | None, means("the block's part of the case id", 9)] = None
     variant: Annotated[Text | None, means("the variant's part of the case id", 10)] = None
-    state: Annotated[Text | None, means("what a timed launch finds: `cold`, `warm` or `graph`")] = None
+    state: Annotated[Text | None, means("state of the caches, or how it is launched: `cold`, `warm` or `graph`")] = None
     gpus: Annotated[Number | None, means("how many GPUs it runs on")] = None
     dtype: Annotated[Text | None, means("the type of its elements", 11)] = None
     tier: Annotated[Text | None, means("the tier that it belongs to", 13)] = None
-    host_bound: Annotated[bool, means("its time is the host's as much as the GPU's", 38)] = False
+    host_bound: Annotated[bool, means("its time depends on the host as much as on the GPU", 38)] = False
 
     # The work of one launch, as the family states it.
-    bytes: Annotated[Number | None, means("bytes that it must at least move", 34)] = None
-    flops: Annotated[Number | None, means("operations that it must at least do", 35)] = None
-    peak_tflops: Annotated[Number | None, means("the peak that the case gives for its operations")] = None
+    bytes: Annotated[Number | None, means("least number of bytes that it must move", 34)] = None
+    flops: Annotated[Number | None, means("least number of operations that it must do", 35)] = None
+    peak_tflops: Annotated[Number | None, means("the peak that the case states for its operations")] = None
     math: Annotated[Text | None, means("the type of its operations, whose peak it is compared with", 12)] = None
-    math_given: Annotated[bool | None, means("that type is stated, not taken from the inputs")] = None
+    math_given: Annotated[bool | None, means("that type is stated, not inferred from the inputs")] = None
 
-    # Its time: of the samples that were kept, and beside them.
+    # Its time.
     time_us: Annotated[Number | None, means("median time; missing where the case was not timed", 1)] = None
     median_interval_us: Annotated[
         tuple[Number, Number] | None, means("95 % interval of the median within the process")
@@ -116,48 +116,48 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     control_us: Annotated[
         Number | None, means("trimmed mean of the control kernel, timed by the same process right after it", 37)
     ] = None
-    first_us: Annotated[Number | None, means("median right after a flush, of a state other than cold")] = None
-    footprint_bytes: Annotated[Number | None, means("memory that one launch can be seen to use")] = None
-    activity_us: Annotated[Number | None, means("what the second clock measured of some of the samples")] = None
+    first_us: Annotated[Number | None, means("median right after a cache flush, for states other than cold")] = None
+    footprint_bytes: Annotated[Number | None, means("memory that one launch is known to use")] = None
+    activity_us: Annotated[Number | None, means("time of some of the samples by CUPTI, the second clock")] = None
 
     # Rates, computed from work and median, and the verdict on them.
     gbs: Annotated[Number | None, means("bytes over the median time, in GB/s", 19)] = None
     tflops: Annotated[Number | None, means("operations over the median time, in TFLOP/s", 20)] = None
-    peak_fraction: Annotated[Number | None, means("fraction of the theoretical peak that binds", 21)] = None
-    bound: Annotated[Text | None, means("which peak binds: `memory`, `compute`, `link` or `nvlink`", 14)] = None
+    peak_fraction: Annotated[Number | None, means("fraction of the theoretical peak that limits it", 21)] = None
+    bound: Annotated[Text | None, means("which peak limits it: `memory`, `compute`, `link` or `nvlink`", 14)] = None
     roof_fraction: Annotated[Number | None, means("fraction of the measured roof", 22)] = None
     roof: Annotated[Text | None, means("the measured roof that it is compared with", 15)] = None
-    floor: Annotated[Number | None, means("least fraction of peak that passes, at that time", 23)] = None
+    floor: Annotated[Number | None, means("least fraction of peak that passed at the time of the run", 23)] = None
     verdict: Annotated[Verdict, means("the run's own verdict", 4)]
     reason: Annotated[str, means("why", 5)] = ""
-    energy: Annotated[Energy | None, means("energy of one launch, where the run measured it")] = None
+    energy: Annotated[Energy | None, means("energy of one launch, if the run measured it")] = None
 
-    # Its machine code, by the compiler and the driver; of a callable what its tuners chose.
+    # Its machine code, as the compiler and the driver report it, or what a callable's autotuners chose.
     registers: Annotated[Number | None, means("registers per thread", 24)] = None
-    spill_bytes: Annotated[Number | None, means("bytes per thread that registers were spilled to", 25)] = None
+    spill_bytes: Annotated[Number | None, means("bytes per thread of register spills", 25)] = None
     static_shared_bytes: Annotated[Number | None, means("shared memory per block that the kernel declares")] = None
     dynamic_shared_bytes: Annotated[Number | None, means("shared memory per block that the launch adds")] = None
     shared_bytes: Annotated[Number | None, means("shared memory per block, both together", 26)] = None
     occupancy: Annotated[Number | None, means("theoretical occupancy, from 0 to 1", 27)] = None
     occupancy_limiter: Annotated[Text | None, means("what limits the occupancy", 17)] = None
     fingerprint: Annotated[Text | None, means("hash of the machine code", 16)] = None
-    tuned: Annotated[tuple[TunedChoice, ...] | None, means("what tuners chose for its call")] = None
+    tuned: Annotated[tuple[TunedChoice, ...] | None, means("what autotuners chose for its call")] = None
 
     # How it was sampled.
     sm_clock_mhz: Annotated[Number | None, means("median SM clock while it was timed", 28)] = None
-    power_w: Annotated[Number | None, means("median power while it was timed, of cases on tensor cores", 29)] = None
-    power_bound: Annotated[bool | None, means("the limit of power lowered the clock")] = None
+    power_w: Annotated[Number | None, means("median power while it was timed, for cases on tensor cores", 29)] = None
+    power_bound: Annotated[bool | None, means("the power limit lowered the clock")] = None
     samples: Annotated[Number | None, means("samples kept", 2)] = None
     discarded: Annotated[Number | None, means("samples dropped, such as throttled ones", 30)] = None
     sampling: Annotated[Text | None, means("how it was timed, and in which state of the caches", 18)] = None
     pair_ratios: Annotated[
         tuple[Number, ...] | None,
-        means("of each pair sampled in turns with another build, this one's time over that one's"),
+        means("this build's time over the other build's, of each interleaved pair of samples"),
     ] = None
 
     # Whether its results are right.
     relative_error: Annotated[
-        Number | None, means("largest error against the reference over the largest reference", 31)
+        Number | None, means("largest absolute error over the largest absolute value of the reference", 31)
     ] = None
     tolerance: Annotated[Number | None, means("the largest tolerance of an output", 33)] = None
     error_over_bound: Annotated[Number | None, means("largest error of an element over its bound", 32)] = None
@@ -166,14 +166,14 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     )
     probes: Annotated[Number | None, means("edge-size problems that its build solved")] = None
     timed_launches_checked: Annotated[Number | None, means("timed launches whose output was compared")] = None
-    predicted: Annotated[dict[str, Finite] | None, means("what a model of the family expects, by its names")] = None
+    predicted: Annotated[dict[str, Finite] | None, means("predictions of the family's models, by name")] = None
 
-    # What it did, in a launch of its own after the run.
-    counters: Annotated[CaseCounters | None, means("what hardware counters saw of a launch")] = None
+    # Read in a separate launch after the run.
+    counters: Annotated[CaseCounters | None, means("hardware counters of one launch")] = None
 
 
 class Stats(Struct):
-    """pytest-benchmark's figures of one case, in seconds."""
+    """pytest-benchmark's statistics of one case, in seconds."""
 
     median: Annotated[Median, means("median time")]
     min: Annotated[Number | None, means("shortest time")] = None
@@ -191,15 +191,15 @@ class Benchmark(Struct):
 
 
 class GpuModel(TypedDict):
-    """What every run says of its GPU."""
+    """What every run records about its GPU."""
 
     slug: Annotated[Slug, means("GPU", 0)]
 
 
 class Gpu(GpuModel, total=False):
-    """``machine_info.gpu``: the facts that NVML and CUDA report, theoretical peaks, and what the run measured of it.
+    """``machine_info.gpu``: what NVML and CUDA report, theoretical peaks, and the roofs that the run measured.
 
-    A fact with a column is ``gpu_NAME`` in a frame of runs; reports call it by its meaning.
+    A field with a column is ``gpu_NAME`` in a DataFrame of runs; reports call it by its meaning.
     """
 
     uuid: Annotated[Fact, means("GPU uuid", 1)]
@@ -235,7 +235,7 @@ class Gpu(GpuModel, total=False):
 
 
 ENVIRONMENT = ("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig")
-"""Facts of a run's machine that its times may depend on, and that no commit changes."""
+"""Properties of a run's machine that its times may depend on and that no commit changes."""
 
 
 class Machine(Struct):
@@ -245,50 +245,46 @@ class Machine(Struct):
 
 
 class CommitInfo(Struct):
-    """``commit_info``, by pytest-benchmark or ``--commit``."""
+    """``commit_info``, from pytest-benchmark or ``--commit``."""
 
     id: Annotated[Text | None, means("the commit measured")] = None
     dirty: Annotated[bool | None, means("the tree had uncommitted changes")] = None
 
 
 class Imported(Struct):
-    """Where ``peakgate import`` took a run from."""
+    """The file from which ``peakgate import`` made a run."""
 
     tool: Annotated[Text, means("the tool that measured")]
     version: Annotated[Text | None, means("its version")]
     file: Annotated[Text, means("name of its file")]
     sha256: Annotated[Text, means("digest of that file")]
-    datetime_from: Annotated[Text, means("what the date is taken from")]
+    datetime_from: Annotated[Text, means("where the date comes from")]
 
 
 class CountersReport(Struct, kw_only=True):
-    """What came of ``bench --counters``, beside the counters of each case."""
+    """Result of ``bench --counters``, besides the counters of each case."""
 
-    problem: Annotated[Text | None, means("why counters are missing, and what to do; null where all could be read")] = (
-        None
-    )
+    problem: Annotated[Text | None, means("why counters are missing, and what to do; null if all could be read")] = None
     not_counted: Annotated[dict[str, str], means("cases without counters, and why")] = {}
-    notes: Annotated[list[WorkNote], means("work that is declared otherwise than it was counted")] = []
+    notes: Annotated[list[WorkNote], means("declared work that differs from what was counted")] = []
 
 
 class About(Struct, kw_only=True):
-    """The section ``peakgate``: what was asked for, what came of it, and where the time went."""
+    """The section ``peakgate``: the options of the run, its outcome, and its wall time by phase."""
 
     version: Annotated[Text | None, means("version of Peakgate that wrote the file")] = None
     device: Annotated[Text | None, means("`gpu` or `cpu`")] = None
     tier: Annotated[Tier | None, means("the tier that was run")] = None
-    seed: Annotated[int | None, means("seed of input data and order")] = None
-    whole: Annotated[bool, means("all cases of the tier were to be run: one that is not there is missing")] = True
-    partial: Annotated[Any, means("what a run lacks that was stopped; null where it lacks nothing")] = None
-    verdicts: Annotated[dict[str, int] | None, means("how many cases have which verdict")] = None
+    seed: Annotated[int | None, means("seed of the input data and of the order of the cases")] = None
+    whole: Annotated[bool, means("all cases of the tier were selected, so that an absent case is missing")] = True
+    partial: Annotated[Any, means("what a stopped run lacks; null if it is complete")] = None
+    verdicts: Annotated[dict[str, int] | None, means("number of cases by verdict")] = None
     not_measured: Annotated[tuple[Unmeasured, ...], means("cases without a time")] = ()
     skipped: Annotated[dict[str, str] | None, means("cases that the device cannot run, and why")] = None
     wall_s: Annotated[dict[str, Number] | None, means("wall time by phase")] = None
     restarts: Annotated[tuple[str, ...], means("why further processes were started")] = ()
-    imported: Annotated[Imported | UnsetType, means("of a run of another tool: where it is from")] = UNSET
-    counters: Annotated[CountersReport | UnsetType, means("what came of reading counters, where that was asked")] = (
-        UNSET
-    )
+    imported: Annotated[Imported | UnsetType, means("the file of another tool that it was imported from")] = UNSET
+    counters: Annotated[CountersReport | UnsetType, means("result of reading counters, if requested")] = UNSET
 
 
 class RunDocument(Struct):
@@ -297,21 +293,21 @@ class RunDocument(Struct):
     machine_info: Machine
     benchmarks: Annotated[list[Benchmark], Meta(min_length=1, description="a list of at least one benchmark")]
     datetime: Annotated[Text, means("when the run was taken, ISO")]
-    peakgate_schema: Annotated[Literal[1], means("the schema; a change of meaning raises it")]
+    peakgate_schema: Annotated[Literal[1], means("number of the schema, raised when a field changes its meaning")]
     commit_info: CommitInfo | None = None
     version: Annotated[Text | None, means("version of pytest-benchmark")] = None
     peakgate: About | None = None
 
 
 class BenchVerdict(Struct):
-    """Fields read from ``bench.json``, which a run writes even if it timed nothing."""
+    """The fields read from ``bench.json``, which a run writes even if it timed nothing."""
 
     cases: list[Unmeasured]
     other_builds: list[Unmeasured] = []
 
 
 class FrameColumn(NamedTuple):
-    """A column of a frame of runs."""
+    """A column of a DataFrame of runs."""
 
     dtype: str
     meaning: str
@@ -321,7 +317,7 @@ DTYPES = {str: TEXT, Text | None: TEXT, Verdict: TEXT, Number: NUMBER, Number | 
 
 
 def columns(*records: type) -> dict[str, FrameColumn]:
-    """The fields of these records that are columns, in the order of their places."""
+    """The fields of these records that are columns, in the order of their positions."""
     placed = []
     for record in records:
         for name, hint in get_type_hints(record, include_extras=True).items():
