@@ -2,8 +2,8 @@
 
 An autograd graph of PyTorch that was built before the call has saved arrays or values computed from them: with other
 elements it fails or ignores them. Such graphs are found from the tensors that Python's garbage collector tracks. Sorted
-integers may be offsets, or keys of a binary search; with others, or with other lengths beside offsets, a right kernel
-could access memory out of bounds.
+integers may be offsets, or keys of a binary search, and other integers their lengths: with other values a correct
+kernel could access memory out of bounds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def unchanged(arrays: Sequence[Any]) -> Mapping[int, str]:
     """The arrays that keep their elements, by index, each with the reason."""
     torch: Any = sys.modules.get("torch")
     in_graphs = list(_in_graphs(torch)) if any(framework(array) == "torch" for array in arrays) else []
-    integers = {at: array for at, array in enumerate(arrays) if _integers(array)}
+    integers = {at: array for at, array in enumerate(arrays) if dtype_name(array).startswith(("int", "uint"))}
     found = {at: IN_ORDER for at, array in integers.items() if _in_order(array)}
     longest = max((_elements(arrays[at]) for at in found), default=0)
     found |= {at: BESIDE for at, array in integers.items() if at not in found and 0 < _elements(array) <= longest}
@@ -45,10 +45,6 @@ def described(reasons: Mapping[int, str]) -> str:
     """A phrase for the run file: how many arrays were left unchanged, and why; empty if none."""
     found = [f"{counted(count, 'array')} {reason}" for reason, count in Counter(reasons.values()).items()]
     return f"left as they are: {', '.join(found)}" if found else ""
-
-
-def _integers(array: Any) -> bool:
-    return dtype_name(array).startswith(("int", "uint"))
 
 
 def _elements(array: Any) -> int:

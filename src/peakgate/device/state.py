@@ -80,7 +80,7 @@ def _by_torch(launch: Callable[[], None], count: int) -> CapturedGraph:
 
 
 class DeclaredState:
-    """Samples in a case's declared state, and the reading that tells whether they were.
+    """Samples a case in its declared state, and measures whether that state was reached.
 
     A sample of a cold case is one launch after a flush. The stream is ``blocked`` while a batch is queued, unless
     launches wait for the host.

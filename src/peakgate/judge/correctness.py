@@ -1,4 +1,4 @@
-"""Compares every element of an output with its reference, by a bound of its own.
+"""Compares every element of an output with its reference; each element has its own error bound.
 
 ``|out - ref| <= tolerance * max(|ref|, magnitude) + u * |ref| + smallest``, where ``magnitude`` is the size of the
 terms summed into the element, ``u`` the unit roundoff of the output's type and ``smallest`` its smallest normal number.
@@ -142,8 +142,8 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
     """The bound of an output of type ``found`` against a reference of type ``wanted``.
 
     With ``atol`` or ``rtol`` it is ``atol + rtol * |ref|`` as in numpy.isclose. If the reference is not more precise
-    than the output, such as that of another kernel or framework, it has errors of its own: the bound doubles. Integers
-    have no rounding: their bound is ``tolerance * max|ref|``, which ``compare`` fills in.
+    than the output, such as that of another kernel or framework, it has rounding errors too: the bound doubles.
+    Integers have no rounding: their bound is ``tolerance * max|ref|``, which ``compare`` fills in.
     """
     if atol or rtol is not None:
         return ErrorBound(absolute=atol, relative=rtol or 0.0)

@@ -117,7 +117,7 @@ def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[s
     """The environment of the measuring processes; with ``--baselines-from`` it names an exported copy of the base.
 
     Temporary files and bytecode then go to a scratch folder: a killed process cannot remove its temporary files, and
-    bytecode that is committed beside the sources must not be used.
+    bytecode that is committed with the sources must not be used.
     """
     if ours.baselines_from is None:
         yield os.environ

@@ -290,8 +290,8 @@ def settled(records: Sequence[Record]) -> Record:
 def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgement:
     """Judge a case that was below its floor by the median fraction of peak of three processes, the first included.
 
-    Several, because some effects last as long as a process: placement in memory, a library's choice of kernel. None
-    stands for a process that could not decide; with fewer than three decided the case is INCONCLUSIVE.
+    Several, because some effects last as long as a process: placement in memory, a library's choice of kernel. A
+    fraction is None if the process could not decide; with fewer than three decided the case is INCONCLUSIVE.
     """
     decided = [fraction for fraction in peak_fractions if fraction is not None]
     if len(decided) < PROCESSES:

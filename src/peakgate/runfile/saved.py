@@ -134,7 +134,7 @@ def now() -> datetime:
 
 
 def load_run(path: Path) -> Run:
-    """Read and check the run at ``path``; a PeakgateError says what is wrong with the file."""
+    """Read and check the run at ``path``; PeakgateError if the file is invalid."""
     try:
         document = records.read(path, RunDocument, REMEDY)
     except records.RecordError as error:
