@@ -59,7 +59,7 @@ def test_a_heading_of_other_words_is_found_where_none_is_equal(capsys):
 
 @pytest.mark.parametrize("given", ["PG203", "[pg203]"])
 def test_a_code_is_explained(given, capsys):
-    assert "a key or value that a file of this kind does not have\n" in shown(capsys, given)
+    assert "an invalid key or value in a file\n" in shown(capsys, given)
 
 
 def test_settings_are_the_keys_that_the_reader_knows(capsys):

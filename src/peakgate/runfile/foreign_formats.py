@@ -210,7 +210,7 @@ class HostMachine(Struct):
 
     @property
     def name(self) -> str | None:
-        """The processor's name, else the machine's."""
+        """The processor's name, or the host name if that is unknown."""
         cpu = self.cpu or {}
         names = (cpu.get("brand_raw"), cpu.get("brand"), self.processor, self.node)
         return next((name for name in names if isinstance(name, str) and name), None)
@@ -348,7 +348,7 @@ def _state(benchmark: str, state: NvbenchState, folder: Path) -> ForeignMeasured
 
 
 def _timed(names: tuple[str, str, str], values: Mapping[str, Mapping[str, str]], folder: Path) -> ForeignMeasured:
-    """A state's measurement by its summaries; NotFinite where one is no finite number."""
+    """A state's measurement from its summaries; NotFinite if a value in them is not a finite number."""
     samples = next((_samples(values[tag], folder) for tag in _SAMPLES if tag in values), ())
     mean, median = (_number(values, f"nv/cold/time/gpu/{what}") for what in ("mean", "median"))
     if samples:
@@ -380,7 +380,7 @@ def _number(values: Mapping[str, Mapping[str, str]], tag: str) -> float | None:
 
 
 class NotFinite(PeakgateError):
-    """A value of nvbench that is no finite number."""
+    """A value of nvbench that is not a finite number."""
 
 
 def _finite(text: str, name: str) -> float:
