@@ -69,7 +69,7 @@ class BenchmarkTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep kernel and benchmark tests, with ``--cases`` only those listed; ``-k`` matches case ids."""
+        """Keep kernel and benchmark tests, with the request's ``cases`` only those listed; ``-k`` matches case ids."""
         bench, listed = self._collecting, self._run.choose()[1] if self._run.request.cases else None
         kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
         try:
@@ -219,7 +219,7 @@ class BenchmarkTests:
             self._run.session.steps.expect("the end of a case", HOST_LIMIT_S, None)
 
     def _refuse(self, refused: Mapping[str, str], config: pytest.Config) -> None:
-        """Add an INCONCLUSIVE case for each test or file that was refused; with ``-k``, ``-m``, ``--cases`` a note."""
+        """Add an INCONCLUSIVE case for each refused test or file; if only some cases were selected, a note instead."""
         run, chosen = self._run, config.option.keyword or config.option.markexpr or self._run.request.cases
         for case_id, reason in refused.items():
             if chosen:
@@ -229,7 +229,7 @@ class BenchmarkTests:
                 run.refused_tests.append(RefusedCase(family, name, reason))
 
     def _check_names(self, kernels: Collection[str], *, some_unknown: bool) -> None:
-        """Raise PeakgateError if a floor or ``--cases`` names a case that does not exist.
+        """Raise PeakgateError if a floor or the request's ``cases`` names a case that does not exist.
 
         Floors are not checked if a module was skipped or a family refused: their cases are unknown.
         """
