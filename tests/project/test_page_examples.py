@@ -15,7 +15,7 @@ from peakgate.spec.catalogue import described
 
 FILE = re.compile(r"^```\w+\n(?://|#) (?P<path>kernels/\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = {
-    found["path"]: found["text"] for topic in ("existing-code", "launches") for found in FILE.finditer(page(topic))
+    found["path"]: found["text"] for topic in ("existing-code", "kernels", "launches") for found in FILE.finditer(page(topic))
 }
 FAMILIES = sorted({Path(path).parts[1] for path in FILES})
 
@@ -37,7 +37,7 @@ def checked(family):
 
 
 def test_the_pages_have_a_family_for_each_of_their_examples():
-    assert FAMILIES == ["affine", "clamp", "saxpy", "silu", "sum"]
+    assert FAMILIES == ["affine", "clamp", "relu", "saxpy", "silu", "sum"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -50,6 +50,11 @@ def test_a_defect_in_a_file_with_host_code_is_found(project):
     source = project / "kernels" / "saxpy" / "saxpy.cu"
     source.write_text(source.read_text().replace("i < n", "i <= n"))
     assert checked("saxpy")[0] == 1
+
+
+def test_a_family_has_the_cases_that_its_page_says(project):
+    ids = [case.id for case in described(Scale.BENCH, file=project / "kernels" / "relu" / "family.py").cases]
+    assert [f"`{each}`" in page("kernels") for each in ids] == [True, True]
 
 
 def test_a_familys_stages_have_the_ids_that_their_page_says(project):
