@@ -1,7 +1,7 @@
 """The kinds of picture as plain data, which is compared with older data without drawing, and how each is drawn.
 
-The same data give the same bytes. Each picture has its own background, dark where the reader prefers dark pages; the
-colours (Okabe and Ito's; viridis for what has an order) are distinct for colour-blind readers.
+The same data give the same bytes. Each picture has its own background, and a dark one where the reader prefers dark
+pages; the colours (Okabe and Ito's; viridis for what has an order) stay apart for colour-blind readers.
 """
 
 from __future__ import annotations
@@ -117,6 +117,9 @@ def digest(picture: Chart) -> str:
 
 
 BACKGROUND, INK, GRID = "#fcfcfa", "#1a1a1a", "#d8d8d4"
+DARK = {BACKGROUND: "#14171a", INK: "#e6e8ea", GRID: "#3a4047"}
+"""What each of these colours is on a dark page."""
+
 COLOURS, POINT_SHAPES = ("#0072b2", "#d55e00"), ("o", "s")
 REFERENCE = "#d55e00"
 LOOK_OF_PREDICTED: dict[str, Any] = {"linestyle": "--", "alpha": 0.8, "linewidth": 1.2}
@@ -143,30 +146,24 @@ LEAST_ROOM = 0.15
 """The share of the longest bar from which a bar has room for its figure."""
 
 
-DARK = {BACKGROUND: "#0d1117", INK: "#e6edf3", GRID: "#30363d"}
-"""Of these colours on a dark page."""
-
-
 def svg(picture: Chart) -> str:
-    """The picture as SVG, the same bytes for the same data; in dark colours where the reader prefers dark pages."""
+    """The picture as SVG, the same bytes for the same data."""
     if isinstance(picture, Blocks):
         drawn = _drawn_blocks(picture)
     else:
         metadata = {"Date": None, "Creator": "Peakgate", "Description": digest(picture)}
         drawn = rendered(picture, "svg", metadata=metadata).decode()
-    dark = "".join(
-        f'[style*="{part}: {light}"]{{{part}:{colour}!important}}'
-        for light, colour in DARK.items()
+    rules = "".join(
+        f'[style*="{part}: {light}"]{{{part}: {dark} !important}}'
+        for light, dark in DARK.items()
         for part in ("fill", "stroke")
     )
-    ink = f"svg{{color:{INK}}}@media(prefers-color-scheme:dark){{svg{{color:{DARK[INK]}}}{dark}}}"
-    head, root, body = re.split(r"(<svg[^>]*>)", drawn, maxsplit=1)
-    lines = f"{head}{root}\n<style>{ink}</style>{body}".splitlines()
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    drawn = drawn.replace("</style>", f"@media (prefers-color-scheme: dark) {{{rules}}}</style>", 1)
+    return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
 
 
 def _drawn_blocks(picture: Blocks) -> str:
-    """As ``peakgate show`` draws it, on a background and in a font of its own."""
+    """As ``peakgate show`` draws it, but with a background, a font and an ink of its own instead of the page's."""
     import pandas as pd  # noqa: PLC0415  # takes a second that only drawing needs
 
     from peakgate.render import pictures  # noqa: PLC0415
@@ -176,10 +173,10 @@ def _drawn_blocks(picture: Blocks) -> str:
         picture.title, picture.unit, pd.DataFrame(rates, names, picture.shapes, float), picture.size
     )
     assert drawn is not None
-    head, root, body = re.split(r"(<svg[^>]*>)", drawn.svg, maxsplit=1)
-    font = "<style>text{font-family:system-ui,sans-serif!important}</style>"
-    back = f'<rect width="100%" height="100%" style="fill: {BACKGROUND}"/>'
-    return f"{head}{root}\n<!-- {digest(picture)} -->{font}{back}{body}"
+    text = drawn.svg.replace("currentColor", INK)
+    text = text.replace("</style>", "text{font-family: system-ui, sans-serif !important}</style>", 1)
+    back = f'<!-- {digest(picture)} --><rect width="100%" height="100%" style="fill: {BACKGROUND}"/>'
+    return re.sub(r"<svg[^>]*>", lambda root: f"{root[0]}\n{back}", text, count=1)
 
 
 def rendered(picture: Curves | Bars | Groups, form: str, **options: Any) -> bytes:

@@ -75,8 +75,8 @@ def test_a_picture_knows_its_data_from_others(picture: Any) -> None:
 
 @each_picture
 def test_a_picture_is_dark_where_its_reader_prefers_that(picture: Any) -> None:
-    dark = charts.svg(picture).partition("@media(prefers-color-scheme:dark)")[2].partition("</style>")[0]
-    assert all(f'{light}"]{{fill:{colour}!important}}' in dark for light, colour in charts.DARK.items())
+    dark = charts.svg(picture).partition("@media (prefers-color-scheme: dark)")[2].partition("</style>")[0]
+    assert all(f'fill: {light}"]{{fill: {colour} !important}}' in dark for light, colour in charts.DARK.items())
 
 
 def test_a_heat_map_has_a_figure_in_each_cell_that_was_measured() -> None:
