@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import json
 import os
 import re
@@ -24,13 +25,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.pages import table
+from lab.pages import ROOT, table
 from lab.records import checked_out
 
 HERE = Path(__file__).resolve().parent
@@ -184,7 +186,7 @@ def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]
 
 
 def blocks() -> dict[str, str]:
-    """The block of the page: how many cheats were caught on which device, and a row for each pair."""
+    """The blocks of the page: dodges of the gate, each pair of a cheat and its twin, and counts of the traps."""
     (path,) = HERE.glob("dodges-*.json")
     record = read(path)
     rows = record["rows"]
@@ -198,7 +200,22 @@ def blocks() -> dict[str, str]:
         + f"; {passing} of {len(rows) - counted['not run']} twins pass. {published} were published."
     )
     head = [f"dodge ({record['device']})", "what it does", "from", "cheat", "twin"]
-    return {"dodges": summary + "\n\n" + table(head, [_row(row) for row in rows])}
+    gate = tomllib.loads((ROOT / "tests" / "review" / "dodges.toml").read_text(encoding="utf-8"))["dodge"]
+    return {
+        "dodges-of-the-gate": table(["a change that ...", "is"], [(each["change"], each["result"]) for each in gate]),
+        "dodges": summary + "\n\n" + table(head, [_row(row) for row in rows]),
+        "traps": table(["", "wrong ones reported", "honest ones reported"], _traps()),
+    }
+
+
+def _traps() -> Iterator[list[str]]:
+    """How many of the wrong and of the honest kernels and callables of lab/traps each command reports as wrong."""
+    with (HERE.parent / "traps" / "scores.csv").open(encoding="utf-8") as file:
+        scores = list(csv.DictReader(file))
+    for what, tool in (("kernels", "check"), ("kernels", "bench"), ("callables", "bench")):
+        own = [row for row in scores if row[tool] and (row["project"] == "callables") == (what == "callables")]
+        found = [[row[tool] == "WRONG" for row in own if row["truth"] == truth] for truth in ("wrong", "honest")]
+        yield [f"{what}, `{tool}`", *(f"{sum(each)} of {len(each)}" for each in found)]
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:

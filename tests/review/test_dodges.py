@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -153,151 +153,8 @@ LISTED: Mapping[str, tuple[str, ...]] = {
 }
 """Dodges that `protect` lists, each with what it prints."""
 
-SHOWN_BY = {
-    "makes a kernel slower": "test_workflows.test_a_slower_kernel_fails_the_gate_and_is_in_the_summary",
-    "edits the tool or the floors that judge it": (
-        "test_workflows.test_a_change_that_tampers_with_its_judge_is_judged"
-    ),
-    "poisons the history on the runner": "test_find.test_a_run_of_the_future_is_never_the_latest",
-    "forges samples in the family of a known or a new case": (
-        "test_listing.test_a_process_of_a_judged_side_imports_none_of_its_families"
-    ),
-    "names another base, its own weak branch or itself": (
-        "test_gate_command.test_a_change_cannot_choose_the_base_that_judges_it"
-    ),
-    "leaves from a commit inside a merged branch, undone there": (
-        "test_gate_command.test_no_commit_inside_a_merged_branch_judges_a_change"
-    ),
-    "changes settings: folders of kernels and baselines, `build`": (
-        "test_gate_command.test_what_a_change_weakens_is_listed_however_it_hides_it"
-    ),
-    "has modules named as the judge's, or looks at `sys.argv`": (
-        "test_gate_command.test_what_a_change_weakens_is_listed_however_it_hides_it"
-    ),
-    "overwrites verdicts or the tool from a family": (
-        "test_gate_command.test_a_familys_python_reaches_neither_judge_nor_verdict"
-    ),
-    "commits a build under another kernel's name in `.cache`": (
-        "test_gate_command.test_a_committed_cache_stands_for_nothing"
-    ),
-    "commits links in output folders, baselines": "test_gate_command.test_no_link_of_a_change_leads_out_of_its_tree",
-    "commits links in output folders and is measured outside a gate": (
-        "test_files.test_no_output_of_a_project_goes_through_a_link"
-    ),
-    "commits a `.cache` and is measured outside a gate": (
-        "test_cache.test_a_cache_that_git_does_not_tell_of_is_refused"
-    ),
-    "commits a link in place of the `.cache` of the working directory": (
-        "test_cache.test_a_committed_link_in_place_of_the_cache_is_refused"
-    ),
-    "adds bytecode or native code that Python imports in place of a source": (
-        "test_gate_command.test_bytecode_that_a_change_adds_is_refused_by_name"
-    ),
-    "leaves bytecode in the base for a later change": ("test_gate_command.test_bytecode_that_the_base_has_is_not_read"),
-    "changes modules or data below `pythonpath`, from which a reference comes": (
-        "test_gate_command.test_a_reference_below_the_pythonpath_is_for_review"
-    ),
-    "changes a file that a family of the base names by the working directory: data, a library, a program, also from a "
-    "thread": "test_gate_command.test_files_that_the_bases_reference_names_are_the_bases",
-    "changes a module that a family of the base imports inside a function": (
-        "test_gate_command.test_the_bases_reference_imports_no_module_of_the_change"
-    ),
-    "names another commit to its judge in its own workflow": (
-        "test_workflows.test_the_event_names_the_commit_and_others_reach_no_gpu"
-    ),
-    "reaches a GPU runner from a fork, by a review, a comment or another event": (
-        "test_workflows.test_the_event_names_the_commit_and_others_reach_no_gpu"
-    ),
-    "has its judge skipped, or dropped for a newer change": (
-        "test_workflows.test_a_judge_drops_no_waiting_change_and_is_not_skipped"
-    ),
-    "overwrites the judge's artifact, or has a job of the judge's name": (
-        "test_comment.test_a_pass_needs_every_job_of_the_judges_name_to_succeed"
-    ),
-    "replaces the judge's artifact by one that says less": (
-        "test_comment.test_an_artifact_that_another_job_replaced_is_no_verdict"
-    ),
-    "skips its judge and has a job of that name on another machine": (
-        "test_comment.test_a_job_on_an_ordinary_runner_is_never_the_judges"
-    ),
-    "has the gate of an older commit run again, or end later": (
-        "test_comment.test_an_older_commits_gate_leaves_the_newest_comment"
-    ),
-    "names another pull request in the title of a run that is started by hand": (
-        "test_workflows.test_gates_of_requests_and_of_the_default_branch_are_posted"
-    ),
-    "is where PYTHONPATH leads, or around it": ("test_gate_steps.test_only_places_are_kept_of_the_callers_environment"),
-    "commits files that installers and interpreters read": (
-        "test_workflows.test_a_change_that_tampers_with_its_judge_is_judged"
-    ),
-    "weakens terms in a project below the top of its repository": (
-        "test_gate_command.test_what_a_change_weakens_is_listed_below_the_top_too"
-    ),
-    "makes another folder the project, or the place of its baselines": (
-        "test_gate_command.test_a_change_cannot_make_another_folder_the_project"
-    ),
-    "hides files from copies of the base by `.gitattributes`": ("test_git.test_a_copy_of_a_commit_has_every_file"),
-    "makes git obey it: hooks, `.git` from its build, a folder like a repository, replaced commits": (
-        "test_gate_command.test_what_a_build_makes_is_no_repository_and_leads_nowhere"
-    ),
-    "asks the machine's kernel for more than a family needs": (
-        "test_seccomp.test_a_program_in_the_sandbox_is_denied_what_no_family_needs"
-    ),
-    "passes compiler options that write files": ("test_build.test_an_option_that_could_write_elsewhere_is_refused"),
-    "gives data or a reference that differ at the benchmark's size only": (
-        "test_terms.test_what_differs_at_the_benchmarks_size_alone_is_compared"
-    ),
-    "names a variable like a compiler's name": ("test_build.test_more_work_behind_a_compilers_name_changes_the_print"),
-    "has text without an end in a source, for a reader to take hours": (
-        "test_sources.test_what_never_ends_is_read_in_one_pass"
-    ),
-    "names a submodule of a server that never answers": "test_git.test_a_server_that_never_answers_ends_the_question",
-    "waits until an acknowledgement of the base has expired": (
-        "test_protect.test_an_expired_acknowledgement_of_the_base_excuses_nothing"
-    ),
-    "adds output of the tool: a run below `.benchmarks`, a verdict": (
-        "test_protect.test_committed_runs_and_verdicts_fail_and_others_pass"
-    ),
-    "names another commit of a submodule": "test_protect_rules.test_a_submodule_anywhere_is_for_review",
-    "has its build write the right kernel over the committed one": (
-        "test_gate_command.test_a_build_that_changes_a_file_of_the_commit_fails"
-    ),
-    "makes its project's folder a link to another project": (
-        "test_gate_command.test_a_folder_that_becomes_a_link_to_a_project_is_refused"
-    ),
-    "makes thousands of folders in each other, by its commit or its build": (
-        "test_gate_command.test_a_build_of_endless_folders_fails_and_leaves_none"
-    ),
-    "puts a program or library where an empty entry of PATH or LD_LIBRARY_PATH finds it": (
-        "test_gate_command.test_an_empty_entry_in_a_path_finds_nothing_of_a_change"
-    ),
-    "adds Python beside a reference's and has a kernel include it": (
-        "test_protect_rules.test_python_that_a_kernel_includes_is_for_review"
-    ),
-    "changes an acknowledged file to another with the same short hash": (
-        "test_protect.test_a_submodule_that_became_a_file_is_named_by_its_content"
-    ),
-    "changes what the base's `build` runs: a Makefile, a script": (
-        "test_protect.test_with_a_build_every_file_but_kernels_is_for_review"
-    ),
-    "changes data elsewhere that the Python of a family or a test reads": (
-        "test_protect.test_a_file_that_the_bases_python_names_is_for_review"
-    ),
-    "changes a header that a family reads": "test_protect.test_a_header_that_no_kernel_includes_is_for_review",
-    "changes a helper beside a benchmark test": "test_protect.test_beside_a_benchmark_test_helpers_are_imported",
-    "changes a link between links, or what a link in a linked folder leads to": (
-        "test_protect.test_links_are_followed_hop_by_hop_and_into_folders"
-    ),
-    "makes an archive importable by its own `pythonpath`": (
-        "test_protect.test_an_archive_named_by_the_changes_own_pythonpath_fails"
-    ),
-    "changes `build`, `pythonpath`, `plugins`, `options`, `include`": (
-        "test_protect_rules.test_settings_that_the_next_judge_runs_are_for_review"
-    ),
-    "changes files of GitLab's pipeline": (
-        "test_protect_rules.test_files_that_decide_how_a_change_is_judged_are_for_review"
-    ),
-}
+DODGES = tomllib.loads(Path(__file__).with_name("dodges.toml").read_text(encoding="utf-8"))["dodge"]
+SHOWN_BY = {each["change"]: each["shown_by"] for each in DODGES if "shown_by" in each}
 """Dodges that another test shows."""
 
 COMMITTED = "commits a `bench.json` in an ignored folder"
@@ -462,19 +319,12 @@ def test_the_test_that_shows_a_dodge_is_there(dodge: str) -> None:
     assert any(file.is_file() and f"def {name}(" in file.read_text() for file in files)
 
 
-def _table() -> dict[str, str]:
-    """The page's first table: what a change does, and what becomes of it."""
-    ours = PROMISES.read_text().partition("<!-- ladder:")[0]
-    rows = re.findall(r"^\| (.+?) \| (.+) \|$", ours, re.MULTILINE)
-    return {dodge: outcome for dodge, outcome in rows if dodge != "---" and not dodge.startswith("a change that")}
-
-
 def test_the_page_names_the_dodges_that_are_tried_here() -> None:
-    assert set(_table()) == {*TERMS, *LISTED, *SHOWN_BY, *OUTSIDE, RENAMED, COMMITTED}
+    assert {each["change"] for each in DODGES} == {*TERMS, *LISTED, *SHOWN_BY, *OUTSIDE, RENAMED, COMMITTED}
 
 
 def test_the_page_says_what_is_seen_here() -> None:
-    table = _table()
+    table = {each["change"]: each["result"] for each in DODGES}
     for dodge, terms in TERMS.items():
         expected = "judged by the base's" if terms.verdict == "NO_FLOOR" else terms.verdict
         assert expected in table[dodge], dodge
