@@ -19,7 +19,7 @@ SIDES = tuple(map(str, transpose.BENCH_SIDES))
 LARGEST = SIDES[-1]
 PADS = tuple(transpose.EACH_PAD.values())
 SQUARE_TILES = {0: "smem", 1: "smem_pad", 2: "smem_pad-pad2"}
-"""The stage, and the variant, that pads a square tile by so many floats."""
+"""The stage, and the variant, that pads a square tile by this many floats."""
 
 
 def strides(shown: Shown) -> Iterator[str]:

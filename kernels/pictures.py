@@ -1,4 +1,4 @@
-"""The pictures and the extra table of this project's ladder: what each shows of a run."""
+"""The pictures and the extra tables of the kernels' pages, and what each of them shows of a run."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def _headlines(shown: Shown, family: str, title: str, stage: str | None = None) 
 
 
 def _against_the_library(shown: Shown, family: BySize, size: str) -> Bars:
-    """The best of each stage on one size, in the order of the lesson, against the library."""
+    """The best of each stage on one size, in the order of the stages, against the library."""
     groups = family.groups(shown)
     library, figures = groups.reference
     at = groups.sizes.index(size) if size in groups.sizes else None

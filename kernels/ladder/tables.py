@@ -1,4 +1,4 @@
-"""The tables of the ladder in Markdown, and what ``peakgate bench`` prints, from a saved run.
+"""The tables of the kernels' pages in Markdown, and what ``peakgate bench`` prints, from a saved run.
 
 Which measured case represents a stage, beside the stage's other cases of its size; the documents that hold the ladder
 in blocks (``markers``), and how a block names the run it shows.
@@ -70,7 +70,7 @@ def show(run: Run, listed: Sequence[Family]) -> Shown:
 
 
 def rate(timed: TimedCase) -> float:
-    """TFLOP/s of a case that is held against arithmetic, GB/s of any other."""
+    """TFLOP/s of a case whose roof is one of arithmetic, GB/s of any other."""
     case, result = timed
     return (result.tflops if case.arithmetic_roof else result.gbs) or 0.0
 
@@ -103,7 +103,7 @@ STAGE_HEADINGS = (
 
 
 def stages(entries: Iterable[StageEntry], folder: Path) -> Iterator[str]:
-    """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder.
+    """A row per stage: what it changes, the case that represents it, its figures; links are relative to that folder.
 
     Its occupancy is theoretical: warps that its registers and shared memory let an SM hold, of those it could hold.
     """
@@ -143,7 +143,7 @@ def _share(fraction: float | None) -> str:
 
 
 def _prose(text: str) -> str:
-    """A lesson in a cell: names of stages in code type, nothing that Markdown or HTML would read as more than text."""
+    """A sentence as a cell: names of stages in code type, special characters of Markdown and HTML escaped."""
     plain = re.sub(r"[&<>|*`\[\]\\]", lambda found: f"&#{ord(found[0])};", text)
     return re.sub(r"\b[A-Za-z0-9]+_\w+", r"`\g<0>`", plain)
 
@@ -152,7 +152,7 @@ OF_THE_RATE = frozenset({"gbs", "tflops", "peak_fraction", "bound", "roof_fracti
 
 
 def further(shown: Shown, family: str) -> Iterator[str]:
-    """What the stages' table has no room for, each table folded, and the command that makes them.
+    """Further tables of a family, each folded, and the command that makes them.
 
     Times, resources and predictions of the case that stands for each stage; then the family by stage and block, and by
     stage and size.

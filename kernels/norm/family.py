@@ -151,7 +151,7 @@ def _stage(
     draws_rows: bool = False,
     **launched: Any,
 ) -> Family:
-    """A stage for each norm and type, on rows of ``lengths`` in ``matrices`` of so many bytes.
+    """A stage for each norm and type, on rows of ``lengths`` in ``matrices`` of this many bytes.
 
     Rows of ``gate`` elements in the largest matrix are in the gate. A build on an axis ``longest`` takes no longer
     rows.

@@ -15,7 +15,9 @@ from peakgate.spec.catalogue import described
 
 FILE = re.compile(r"^```\w+\n(?://|#) (?P<path>kernels/\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = {
-    found["path"]: found["text"] for topic in ("existing-code", "kernels", "launches") for found in FILE.finditer(page(topic))
+    found["path"]: found["text"]
+    for topic in ("existing-code", "kernels", "launches")
+    for found in FILE.finditer(page(topic))
 }
 FAMILIES = sorted({Path(path).parts[1] for path in FILES})
 
