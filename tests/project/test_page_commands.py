@@ -158,7 +158,7 @@ def known_options(verb: str) -> frozenset[str]:
         for call in [[verb, subject] for subject in SUBJECTS] if verb == "inspect" else [[verb]]:
             with suppress(SystemExit):
                 main([*call, "--help"])
-    return frozenset(re.findall(r"(?<!\S)--?[a-z][\w-]*", re.sub(r"[\[\](),]", " ", said.getvalue())))
+    return frozenset(re.findall(r"(?<!\S)--?[a-z][\w-]*", re.sub(r"[\[\](),`]", " ", said.getvalue())))
 
 
 @pytest.mark.parametrize("topic", topics())
