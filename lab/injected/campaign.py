@@ -74,7 +74,7 @@ def compared(
 ) -> tuple[int, float]:
     """Run ``ab`` of two copies of a project, of which ``change`` edits the head; its exit code and wall time.
 
-    ``asked`` are fields of ``compare.ab.command.Asked``.
+    ``asked`` are fields of ``compare.ab.command.HandedOver``.
     """
     with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
         base, head = (copied(project, Path(scratch, side)) for side in ("base", "head"))
