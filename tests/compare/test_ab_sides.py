@@ -129,7 +129,7 @@ def test_a_commit_without_the_projects_folder_is_bad_input(tmp_path: Path, monke
     second = commit(tmp_path, "the project")
     monkeypatch.chdir(tmp_path / "gpu")
     with (
-        pytest.raises(PeakgateError, match="has no folder gpu of this project"),
+        pytest.raises(PeakgateError, match="gpu", check=lambda error: error.code is Code.PROJECT),
         folders(Wanted(first), Wanted(second)),
     ):
         pass

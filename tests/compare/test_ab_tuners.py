@@ -38,10 +38,10 @@ def test_the_same_choice_is_proven_by_the_code_and_not_by_its_name() -> None:
     (same,) = tuner_notes([result(1.0, SMALL)], [result(1.0, SMALL)])
     (other,) = tuner_notes([result(1.0, SMALL)], [result(1.0, TunedChoice("k", "BLOCK: 64", "ccc"))])
     (unseen,) = tuner_notes([result(1.0, TunedChoice("k", "1"))], [result(1.0, TunedChoice("k", "1"))])
-    assert "the same code" in same
+    assert "the same machine code" in same
     assert other.endswith("aaa to ccc")
     (half,) = tuner_notes([result(1.0, SMALL)], [result(1.0, TunedChoice("k", "BLOCK: 64"))])
-    assert "the same code" not in unseen
+    assert "the same machine code" not in unseen
     assert half.endswith("aaa to unknown")
 
 

@@ -121,7 +121,7 @@ def test_the_newest_sessions_are_used_when_fewer_are_asked_for(
         ({"commit": "f" * 40}, "commit ffff"),
         ({"driver": "590.1"}, "driver 590.1, but s01.json has 580.159.04"),
         ({"uuid": "GPU-9"}, "GPU GPU-9"),
-        ({"extra": {PAD: {"fingerprint": "f00d"}}}, f"{PAD} is not the machine code of s01.json"),
+        ({"extra": {PAD: {"fingerprint": "f00d"}}}, f"{PAD} differs in machine code from s01.json"),
     ],
 )
 def test_sessions_that_are_not_one_code_on_one_runner_are_refused(

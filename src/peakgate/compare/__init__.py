@@ -1,1 +1,1 @@
-"""Two runs or many, judged on frames: ``compare``, ``selftest``; a room each for ``ab``, history, floors, bisect."""
+"""Compares saved runs (``compare``, ``selftest``); subpackages for ``ab``, ``history``, ``floors`` and ``bisect``."""

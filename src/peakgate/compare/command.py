@@ -1,6 +1,6 @@
-"""``peakgate compare``: what is slower in NEW than in BASE, on the terminal and in files.
+"""``peakgate compare``: report what is slower in NEW than in BASE.
 
-A saved selftest adds a note of what this runner can resolve.
+If a selftest was saved, a note says which change this runner detects.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SELFTEST_FILE = "selftest.json"
 
 
 class Smallest(Struct):
-    """The smallest change in percent that a design detects, of the median case."""
+    """The smallest change in percent that a design detects in the median case."""
 
     median: Number
 
 
 class SavedDesign(Struct):
-    """How often one design failed unchanged code."""
+    """One design of the selftest: how many gates it ran, and how many of them failed on unchanged code."""
 
     gates: Whole
     alarms: Whole
@@ -41,7 +41,7 @@ class SavedDesign(Struct):
 
 
 class SavedSelftest(Struct):
-    """Fields read from a saved selftest."""
+    """The fields used of a saved selftest."""
 
     command: Literal["selftest"]
     schema: Literal[1]
@@ -55,9 +55,9 @@ class SavedSelftest(Struct):
 
 
 def selftest_notes(new: RunSide, places: Sequence[Path]) -> tuple[str, ...]:
-    """The newest selftest of this side's GPU model in one line; empty if none was saved.
+    """One line on the newest selftest of this side's GPU model; empty if none was saved.
 
-    A PeakgateError names a file that is no selftest.
+    Raises PeakgateError for a file that is not a selftest.
     """
     run = new.runs[-1]
     remedy = "delete it or run `peakgate selftest` again"
@@ -77,7 +77,7 @@ def _result(designs: Sequence[SavedDesign], tight_floors: int) -> str:
     """Failed gates of all designs, and what the first one, one session against one, detects in its median case."""
     flagged, gates = sum(each.alarms for each in designs), sum(each.gates for each in designs)
     detects = percent(designs[0].smallest_detectable_change_percent.median)
-    tight = f"; {counted(tight_floors, 'floor')} tighter than this runner repeats" if tight_floors else ""
+    tight = f"; {counted(tight_floors, 'floor')} too tight for this runner" if tight_floors else ""
     failed = f"{flagged} of {gates} gates failed on unchanged code"
     return f"{failed}; one session against one detects {detects} in the median case{tight}"
 

@@ -1,6 +1,6 @@
-"""Measurements of each case by the sessions of two sides, from frames of runs, and their wording in a verdict.
+"""Summarizes what the sessions of two sides measured of each case, and words the reasons of verdicts.
 
-What sessions of unchanged code say about noise is gathered here too.
+Also collects repeated sessions of unchanged code, from which the noise is estimated.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from peakgate.spec.contract import TERMS, Contract, summary
 
 FEWEST_HISTORY_SESSIONS = 3
 
-# Commit that pytest-benchmark writes outside a repository.
+# Commits of runs made outside a repository.
 NO_COMMIT = frozenset({"unknown", "unversioned", None})
 
-# The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code.
+# The terms of a contract that a run file stores as columns of a case.
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
 RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
@@ -40,46 +40,44 @@ GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid",
 
 
 def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a side, oldest session first, each case of a session once.
+    """The rows of a side, oldest session first, with one row per case and session.
 
-    A PeakgateError names a side without a row, or what it is instead of a frame of runs.
+    Raises PeakgateError if the frame is empty or not a frame of runs.
     """
     require(frame, FRAME_COLUMNS, label)
     if frame.empty:
         raise PeakgateError(
-            f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load", Code.TOO_FEW
+            f"{label}: an empty frame, expected the rows of at least one run; see peakgate.reports.load", Code.TOO_FEW
         )
     rows = frame.loc[last_of_its_run(frame), list(FRAME_COLUMNS)]
     return rows.sort_values("taken", kind="stable", ignore_index=True)
 
 
 def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
-    """Measurements by a side's sessions (``in_order``), one row for each of ``cases``, which include all of its own.
+    """A side's measurements over its sessions (rows of ``in_order``), one row for each of ``cases``.
 
-    REPORTED is of the latest session that timed the case; over all that did are:
+    The columns REPORTED are of the latest session that timed the case; these are over all that did:
 
-    ===================  ===============================================================================
-    ``sessions``         how many; 0 where none
-    ``log_time``         mean of the log medians in microseconds; ``mean_us`` is its exponential
-    ``sampling_error``   standard error of ``log_time`` from the samples alone; missing when a session has none
-    ``host_bound``       in how many the time depends on the host as much as on the GPU
-    ``link``             whether it is a transfer over the link to the host, which others use too
-    ``library``          whether the driver or a vendor's library did it in any
-    ``below``            how far below its floor, in words, where at least half of them found it so
-    ``open``, ``wrong``  the latest reasons of other sessions for having no time, and ``wrong_as`` the verdict
-    ``known``            whether any session mentions the case; ``in_gate`` whether one of the gate tier does
-    ===================  ===============================================================================
+    =================== =============================================================================== ``sessions``
+    their number ``log_time`` mean of the log medians in microseconds; ``mean_us`` is its exponential ``sampling_error``
+    standard error of ``log_time`` from the samples alone; missing if one has none ``host_bound`` number of sessions in
+    which the time depends on the host as much as on the GPU ``link`` whether it is a transfer over the link to the
+    host, which is shared ``library`` whether the driver or a vendor's library did the work in any session ``below``
+    text: how far below its floor, if at least half of the sessions were ``open``, ``wrong`` the latest reason of an
+    untimed and of a faulty session; ``wrong_as``: the latter's verdict ``known`` whether any session has the case;
+    ``in_gate``: whether one of the gate tier has ===================
+    ===============================================================================
     """
     place, count, timed = places(rows, cases), len(cases), is_usable(rows)
     faulty = rows["verdict"].isin(FAULTY).to_numpy()
     below = timed & rows["verdict"].isin([Verdict.BELOW_FLOOR]).to_numpy()
 
     def total(among: Bools, values: Floats | None = None) -> Floats:
-        """By case, how many of these rows there are, or the sum of their values."""
+        """By case, the number of these rows, or the sum of their values."""
         return np.bincount(place[among], None if values is None else values[among], count).astype(np.float64)
 
     def worded(numbers: Positions, text: Callable[[Any], str]) -> pd.Series[Any]:
-        """By case, the row of this number in words; missing at -1."""
+        """By case, the text of the row with this number; missing at -1."""
         known, found = numbers >= 0, np.full(count, None, dtype=object)
         reasons = records(rows.loc[numbers[known], REASONS])
         found[known] = list(map(text, reasons))
@@ -112,11 +110,10 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
 
 
 def in_scope(base: pd.DataFrame, new: pd.DataFrame, *, gate_alone: bool) -> tuple[Bools, list[str]]:
-    """Which cases to judge, and a note on each kind of the others: not asked of NEW, or depending on the host.
+    """Which cases to judge, and notes on the others, which NEW did not run or which depend on the host.
 
-    ``gate_alone``: NEW ran the gate tier. It was not asked for a case that is not in that tier, for which a mark in one
-    run file is not enough. A case is the host's where every run that timed it says so: one side alone must not hide a
-    slower case. Wrong ones count.
+    ``gate_alone``: NEW ran only the gate tier; cases of BASE outside that tier are left out. A case depends on the host
+    only if every run that timed it says so, since one side alone must not hide a slower case. Wrong cases are judged.
     """
     left_out = (~new["known"] & base["tier"].isin(["full"]) & ~base["in_gate"] & gate_alone).to_numpy()
     timed, of_the_host = base["sessions"] + new["sessions"], base["host_bound"] + new["host_bound"]
@@ -133,12 +130,12 @@ def in_scope(base: pd.DataFrame, new: pd.DataFrame, *, gate_alone: bool) -> tupl
 def repeated_sessions(
     cases: pd.Index[str], base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None
 ) -> pd.DataFrame:
-    """The times of repeated sessions: ``case``, ``side``, ``session``, ``group`` and ``residual`` among the columns.
+    """The times of repeated sessions, with the columns ``case``, ``side``, ``session``, ``group`` and ``residual``.
 
-    ``case`` is a place in ``cases``; ``session`` and ``group`` are numbers too; ``residual`` is the log time less the
-    mean of the case's ``group``. Each side is a group: several runs named as one side are repeats. In ``history``, a
-    group is the same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit)
-    on the same GPU under the same driver, three times or more.
+    ``case`` is the position in ``cases``; ``session`` and ``group`` are numbers; ``residual`` is the log time less the
+    mean of its case and group. Each side is one group: the runs named as a side are repeats. In ``history``, a group is
+    at least three sessions of the same code (equal cubin fingerprint; of a library, equal versions; else equal clean
+    commit) on the same GPU and driver.
     """
     sides = {"base": base, "new": new}
     if history is not None:
@@ -161,7 +158,7 @@ def repeated_sessions(
 
 
 def repeat_group(rows: pd.DataFrame, *machine: str) -> Positions:
-    """A number for what makes two sessions repeats of each other, code and ``machine``; -1 when it cannot be known."""
+    """A number per row, equal for rows with the same code and the same facts ``machine``; -1 if the code is unknown."""
     run, first = pd.factorize(rows["run"])[0], ~rows["run"].duplicated()
     about = records(rows.loc[first, ["commit", "dirty", *GROUPED_BY]])
     machines = [" ".join(str(getattr(each, f"gpu_{name}")) for name in machine) for each in about]
@@ -176,26 +173,26 @@ def repeat_group(rows: pd.DataFrame, *machine: str) -> Positions:
 
 
 def last_of_its_run(rows: pd.DataFrame) -> Bools:
-    """Whether no later row is of the same case and run."""
+    """Mask of the rows that are the last of their case in their run."""
     return ~rows.duplicated(["run", "case"], keep="last").to_numpy()
 
 
 def places(rows: pd.DataFrame, cases: pd.Index[str]) -> Positions:
-    """The place of each row's case among ``cases``, -1 for none of them."""
+    """The position of each row's case in ``cases``, -1 if absent."""
     return cases.get_indexer(pd.Index(rows["case"]))
 
 
 def _latest(place: Positions, among: Bools, count: int) -> Positions:
-    """For each of ``count`` cases the number of the last of these rows, of which ``places`` are; -1 without one."""
+    """The number of the last row of each case ``among`` the rows; -1 without one. ``place``: each row's case."""
     last = np.full(count + 1, -1)
     last[place[among]] = np.flatnonzero(among)
     return last[:-1]
 
 
 def moved(base: Any, new: Any, shift: Any) -> str:
-    """A shift that is flagged: by how much, against what could be resolved, and what else changed.
+    """The reason of a flagged shift: its size, the smallest detectable change or the p-value, and known causes.
 
-    ``base`` and ``new`` are rows of ``summarize``, ``shift`` has the figures of a comparison's row.
+    ``base`` and ``new`` are rows of ``summarize``, ``shift`` is a row of ``in_percent``.
     """
     change, resolvable = change_text(shift.change_percent), percent(shift.smallest_detectable_change_percent)
     text = f"{change}, beyond the {resolvable} these runs can resolve"
@@ -206,26 +203,26 @@ def moved(base: Any, new: Any, shift: Any) -> str:
 
 
 def unmoved(change_percent: float, resolvable_percent: float) -> str:
-    """A shift that is not flagged."""
+    """The reason of a shift that is not flagged."""
     return f"{change_percent:+.2f} %, within the {percent(resolvable_percent)} these runs can resolve"
 
 
 def _untimed(row: Any) -> str:
-    """Why a session has no time of a case."""
+    """Why a session did not time a case."""
     return str(row.reason or (row.verdict or "not timed").lower())
 
 
 def _below_floor(row: Any) -> str:
-    """How far below, of a session that found it so."""
+    """How far below its floor a session measured a case."""
     if row.peak_fraction is None or row.floor is None:
         return row.reason or "below its floor"
     return f"{row.peak_fraction:.3f} of peak, floor {row.floor:.3f}"
 
 
 def causes(base: Any, new: Any) -> list[str]:
-    """Each a few words: code, what the compiler allots, occupancy, clock, floor; empty where nothing known changed.
+    """What else changed: machine code, its resources, occupancy, clock, floor; one phrase each.
 
-    Both are measurements of a case by the names of ``saved.CASE_COLUMNS``, None where one is unknown.
+    Both are measurements of a case with the attributes ``saved.CASE_COLUMNS``, None if unknown.
     """
     found: list[str] = []
     if base.fingerprint and base.fingerprint == new.fingerprint:
@@ -243,7 +240,7 @@ def causes(base: Any, new: Any) -> list[str]:
     if base.sm_clock_mhz and new.sm_clock_mhz:
         ratio = new.sm_clock_mhz / base.sm_clock_mhz
         if abs(ratio - 1) > NOTABLE_CLOCK_CHANGE:
-            # A clock explains time, not cycles: what is left in cycles is the kernel's own.
+            # A clock explains time, not cycles: a change in cycles is the kernel's own.
             cycles = shift_percent(math.log(new.time_us / base.time_us * ratio))
             clocks = f"SM clock {base.sm_clock_mhz:.0f} to {new.sm_clock_mhz:.0f} MHz"
             found.append(f"{clocks}, {cycles:+.1f} % in cycles")
@@ -253,7 +250,7 @@ def causes(base: Any, new: Any) -> list[str]:
 
 
 def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:
-    """The facts of the runs that differ, in the order of ``run_facts``."""
+    """The facts that differ between or within the sides' runs, in the order of ``run_facts``."""
     sides, found = [run_facts(rows) for rows in (base, new)], []
     for name in sides[0][0]:
         before, after = (sorted({_in_words(run[name]) for run in side}) for side in sides)
@@ -271,7 +268,7 @@ def _in_words(value: object) -> str:
 
 
 def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
-    """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
+    """One line on how many cases' machine code changed, of those with fingerprints on both sides; None without any."""
     before, after = (
         rows[rows["fingerprint"].fillna("") != ""].groupby("case", sort=False)["fingerprint"].agg(set)
         for rows in (base, new)
@@ -288,7 +285,7 @@ def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
 
 
 def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """One line per term that differs in a case of both sides, with how many cases and the first of them."""
+    """One line per term of the contract that differs between the sides: the number of cases, and the first of them."""
     cases, sides = pd.Index(base["case"].unique()), []
     for rows in (base, new):
         recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops")], axis=0)
@@ -305,7 +302,7 @@ def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
 
 
 def _contract(values: Objects, known: Bools) -> Contract:
-    """The terms that both sides know; a frame holds counts of bytes and flops as floats."""
+    """A contract of the terms that both sides know."""
     return Contract(**{RECORDED[term]: _term(values[term]) for term in np.flatnonzero(known)})
 
 

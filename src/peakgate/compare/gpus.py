@@ -1,8 +1,8 @@
-"""How far GPUs of one model differ by themselves, with the same machine code and driver; pure.
+"""Estimates how far GPUs of one model differ with the same machine code and driver; pure.
 
-All cases of a GPU share its bin, single ones depend on which of its parts are switched off, and short ones on the time
-that its host adds to every sample. What the GPUs of other saved runs show of a case is moderated by what is usual for
-its duration, which is all there is where no others are known.
+The silicon of a GPU affects all its cases, its disabled units affect some, and the time that its host adds to every
+sample affects short ones. The variance of a case between the GPUs of other saved runs is moderated toward the value
+usual for its duration; without such runs the usual value is used.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from peakgate.compare.noise import Floats
 from peakgate.compare.result import shift_percent
 from peakgate.runfile.frame import is_usable
 
-# Nominal probability that GPUs alone move any case by more than the limit, on either side.
+# Nominal probability that GPUs alone move any case beyond the limit, in either direction.
 SHIFT_ERROR = 0.01
 
-# SD between GPUs in a case, and of the time that their hosts add to every sample; cases differ in it as variances with
-# so many degrees of freedom do. Without any two of 17 H200s, ten of whose hosts added about a microsecond, it is 0.80
-# to 0.91 % and 0.51 to 0.69 µs (lab/compared).
+# SD between GPUs of a case (relative), SD of the time that their hosts add to every sample, and the degrees of freedom
+# of these as a prior. Leaving out any two of 17 H200s, ten of whose hosts added about a microsecond, they are 0.80 to
+# 0.91 % and 0.51 to 0.69 µs (lab/compared).
 CASE_SD = 0.0085
 HOST_SD_US = 0.55
 USUAL_DF = 6.0
 
-# At most so many cases share SHIFT_ERROR: beyond it cases are kernels alike, which differ between GPUs alike.
+# At most so many cases share SHIFT_ERROR (Bonferroni): in larger suites cases are similar kernels, which are
+# correlated.
 SHARING_CASES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class BetweenGpus:
-    """The log shift that the sides' GPUs may cause by themselves in each case, 0 where they cannot; and a note."""
+    """The log shift that different GPUs alone may cause in each case, 0 if both sides used the same; and a note."""
 
     shift: Floats
     notes: tuple[str, ...] = ()
@@ -45,7 +46,7 @@ class BetweenGpus:
 def between(
     base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None, cases: pd.Index[str], time_us: Floats
 ) -> BetweenGpus:
-    """What the GPUs of both sides may differ by in each of ``cases``, of these times; nothing between two models."""
+    """The shift that the sides' GPUs may cause in each of ``cases``; 0 between two models, which have other rules."""
     apart = _apart(base, new, cases)
     if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] or not apart.any():
         return BetweenGpus(np.zeros(len(time_us)))
@@ -53,7 +54,7 @@ def between(
     shift = np.sqrt(apart) * limit(time_us, variance, df)
     sure = all(rows["gpu_uuid"].notna().all() for rows in (base, new))
     typical, most = (percent(shift_percent(each)) for each in (np.median(shift), shift.max()))
-    source = f"by {counted(known, 'other GPU')} of saved runs" if known > 1 else "as H200s do: no saved runs of others"
+    source = f"from {counted(known, 'other GPU')} of saved runs" if known > 1 else "as of H200s: no other saved runs"
     note = (
         f"the runs are not {'' if sure else 'known to be '}of one and the same GPU: GPUs of one model may differ by"
         f" {typical} in the median case and {most} in the worst ({source}), so no smaller change is flagged; to detect"
@@ -63,9 +64,9 @@ def between(
 
 
 def limit(time_us: Floats, variance: Floats, df: Floats) -> Floats:
-    """The shift that one GPU causes in none of these cases, with probability 1 - SHIFT_ERROR.
+    """The shift that the GPU causes in none of these cases with probability 1 - SHIFT_ERROR.
 
-    ``variance`` is that of a case between known GPUs with its degrees of freedom, which are 0 where none are known.
+    ``variance`` is that of each case between known GPUs, ``df`` its degrees of freedom, 0 without known GPUs.
     """
     quantile = noise.upper_quantile(SHIFT_ERROR / min(len(time_us), SHARING_CASES), USUAL_DF + df)
     found: Floats = np.sqrt(moderated(time_us, variance, df)) * quantile
@@ -73,16 +74,16 @@ def limit(time_us: Floats, variance: Floats, df: Floats) -> Floats:
 
 
 def moderated(time_us: Floats | float, variance: Floats | float, df: Floats | float) -> Any:
-    """The variance between GPUs, drawn toward what is usual for this time; of USUAL_DF + ``df`` degrees of freedom."""
+    """The variance between GPUs moderated toward the usual value, with USUAL_DF + ``df`` degrees of freedom."""
     usual = CASE_SD**2 + (HOST_SD_US / time_us) ** 2
     return (USUAL_DF * usual + df * variance) / (USUAL_DF + df)
 
 
 def _apart(base: pd.DataFrame, new: pd.DataFrame, cases: pd.Index[str]) -> Floats:
-    """By case, the variance of the difference of the sides' means over that of one GPU.
+    """By case, the variance of the difference between the sides' means as a multiple of that of one GPU.
 
-    A side's mean has each GPU by its share of the sessions: equal shares on both sides cancel out. Unknown GPUs are one
-    of its own on each side.
+    Each GPU counts by its share of a side's sessions, so equal shares on both sides cancel. Unknown GPUs count as one
+    more GPU, a different one on each side.
     """
     uuids = pd.Index(pd.concat([base["gpu_uuid"], new["gpu_uuid"]]).dropna().unique())
     shares = []
@@ -97,9 +98,9 @@ def _apart(base: pd.DataFrame, new: pd.DataFrame, cases: pd.Index[str]) -> Float
 
 
 def known_gpus(cases: pd.Index[str], history: pd.DataFrame | None) -> tuple[Floats, Floats, int]:
-    """By case, the variance of the log time between GPUs of other runs and its degrees of freedom; and how many GPUs.
+    """By case, the variance of the log time between GPUs of other runs and its degrees of freedom; the number of GPUs.
 
-    Compared are the means of the GPUs that ran the same code under the same driver.
+    Compares the means of GPUs that ran the same code with the same driver.
     """
     if history is None:
         return np.zeros(len(cases)), np.zeros(len(cases)), 0

@@ -1,28 +1,26 @@
-"""Judge NEW against BASE, case by case and as a whole; pure, from runs to verdicts.
+"""Judges NEW against BASE, case by case and as a whole: frames of runs in, verdicts out; pure.
 
 Two rules decide whether a case's time changed:
 
-- Where sessions were repeated, on a side or in other saved runs of the same code on the same GPU: the difference of the
-  mean log times, less what one odd session may cause, against the spread between sessions, moderated across cases
-  (empirical Bayes), Holm-adjusted at 1 %, and more than 0.5 %. With less than 4 degrees of freedom per case (7 where a
-  side is a single session), or more than one GPU, the second rule has to agree.
-- One run against one: beyond 3.5 % (more for kernels under 35 µs or noisy samples). Below that is SAME *within what the
-  pair can resolve*, which the reason states. Where sessions were repeated, this rule holds beside the first: saved
-  sessions never lower the power of a comparison, unless they show that the case itself moves so far.
+- With repeated sessions, of a side or of the same code on the same GPU in other saved runs: the difference of the mean
+  log times, less what one outlying session may cause, is tested against the spread between sessions, moderated across
+  cases (empirical Bayes), Holm-adjusted at 1 %, and must exceed 0.5 %. With fewer than 4 degrees of freedom per case (7
+  if a side is a single session), or several GPUs, the second rule has to agree.
+- One run against one: a change beyond 3.5 % (more for kernels under 35 µs or noisy samples). A smaller one is SAME, and
+  the reason states the smallest detectable change. With repeated sessions this rule still applies beside the first:
+  saved sessions never lower the power of a comparison, unless they show that the case itself varies by as much.
 
-Where the runs are not all known to be of one and the same GPU, the difference between GPUs of one model is added to
-either rule: no shift that the GPUs alone could cause is flagged, and the smallest detectable change includes it. It is
-that between the GPUs of other saved runs, moderated by what is usual for the duration.
+Unless all runs are known to be of the same GPU, both rules allow for the variation between GPUs of one model
+(``gpus``): no shift that GPUs alone could cause is flagged, and the smallest detectable change includes it.
 
-A case whose smallest detectable change exceeds 15 % is INCONCLUSIVE where the spread between its sessions is unknown,
-where GPUs may differ by so much, or where it moved further than it does by itself once in a hundred times; a case known
-to scatter that stays within its scatter is SAME, and the reason states its smallest detectable change. A transfer over
-the link to the host that moved is INCONCLUSIVE where a side is a single session: others use that link. The suite-wide
-shift is judged on its own and never subtracted from the cases: when everything slows down, every case is slower.
+A case whose smallest detectable change exceeds 15 % is INCONCLUSIVE if the spread between its sessions is unknown, if
+GPUs may differ by as much, or if it moved more than its own spread explains (p < 1 %); if it stays within its known
+spread it is SAME. A transfer over the link to the host that moved is INCONCLUSIVE if a side is a single session,
+because that link is shared. The suite-wide shift is judged separately and never subtracted from the cases: when
+everything slows down, every case is slower.
 
-A case has one verdict, the worst that holds: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then
-the outcome of the comparison. The first three fail the gate; SLOWER outranks BELOW_FLOOR because it is what comparing
-adds, and its reason names the floor too.
+A case gets the worst verdict that applies: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then the
+rest. These three fail the gate; the reason of SLOWER names the floor too.
 """
 
 from __future__ import annotations
@@ -52,29 +50,29 @@ from peakgate.runfile.frame import FRAME_COLUMNS, records, require
 from peakgate.runfile.saved import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
 from peakgate.spec.recorded import EMULATOR_SLUG
 
-# Family-wise error rate in either direction: of comparisons of unchanged code at most this share flags any case.
+# Family-wise error rate in each direction: at most this share of comparisons of unchanged code flags any case.
 SESSIONS_ALPHA = 0.01
 
-# No smaller shift is flagged, however certain: half of the 1 % that is worth a look.
+# No smaller shift is flagged, however significant: half of the 1 % that is of interest.
 SMALLEST_SHIFT = math.log1p(0.005)
 
-# A case that cannot resolve this much is not called the same: a policy, no statistic.
+# A case with a larger smallest detectable change is not SAME: a policy, not a statistic.
 WIDEST_RESOLVABLE = math.log1p(0.15)
 
-# With fewer degrees of freedom a case, the spread between sessions alone gave false positives too often: in 8-15 % of
-# simulated gates with 1 degree, in up to 7 % with 2; where a side is a single session, which has no spread of its own,
-# in 2 % with 4 or 5.
+# With fewer degrees of freedom per case, the first rule alone gave too many false positives: in 8-15 % of simulated
+# gates with 1 degree and up to 7 % with 2; if a side is a single session, which has no spread of its own, in 2 % with 4
+# or 5.
 FEWEST_DF_ALONE = 4
 FEWEST_DF_OF_ONE = 7
 
-# Smallest shift of the suite that one run against one resolves: three times what starts of a machine differ by
-# (``noise.COMMON_SD_PRIOR``).
+# Smallest shift of the suite that one run against one detects: about three SDs of the difference between two starts of
+# a machine (``noise.COMMON_SD_PRIOR``).
 SUITE_SINGLE_RUN = math.log1p(0.01)
 
 FEWEST_CASES_FOR_SUITE = 10  # as many as ``noise.FEWEST_CASES_FOR_COMMON``, for the same reason
 
 
-# For which cases it holds, the verdict and the reason; each a series by case or the same for all.
+# (mask of the cases it applies to, verdict, reason), each a series by case or one value for all.
 CaseRuling = tuple[Any, Any, Any]
 
 
@@ -82,8 +80,8 @@ CaseRuling = tuple[Any, Any, Any]
 class Rules:
     """Conditions common to all cases of one comparison.
 
-    ``refusal`` says why times are not compared; None when they are. ``same_gpu`` is True where all runs of both sides
-    are known to be of one GPU.
+    ``refusal`` says why times are not compared, None if they are. ``same_gpu`` is True if all runs of both sides are
+    known to be of one GPU.
     """
 
     refusal: str | None
@@ -94,12 +92,12 @@ class Rules:
 def compare(
     base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
 ) -> pd.DataFrame:
-    """NEW against BASE, from frames of runs (``frame.FRAME_COLUMNS``) to a row per case (``result.ROW_COLUMNS``).
+    """Compare frames of runs (``frame.FRAME_COLUMNS``); return one row per case (``result.ROW_COLUMNS``).
 
-    ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions, and
-    those of the same code on several GPUs the spread between GPUs; runs that are on a side do not count again.
-    Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. The frame's ``attrs``
-    are of the whole comparison (``result.side_by_side``). A PeakgateError names a side without a row.
+    ``history`` holds other runs: those with equal GPU, driver and code give the spread between sessions, those with
+    equal code on several GPUs the spread between GPUs; runs of a side are ignored in it. Sides of two GPU models are
+    INCOMPARABLE unless ``across_gpus``; emulated times always are. The frame's ``attrs`` describe the whole comparison
+    (``result.side_by_side``). Raises PeakgateError for a side without rows.
     """
     base, new = evidence.in_order("base", base), evidence.in_order("new", new)
     if history is not None:
@@ -119,7 +117,7 @@ def compare(
     between = gpus.between(base, new, history, cases, _shorter_us(*sides))
     shifts = _shifts(*sides, sessions_noise, df, rules)
     shifts = _across_gpus(shifts, between.shift)
-    # Where the interval excludes 0, the change would have been flagged alone.
+    # If the interval excludes 0, the change would have been flagged on its own.
     change, resolvable = shifts["log_ratio"], shifts["resolvable"]
     figures = in_percent(shifts.assign(low=change - resolvable, high=change + resolvable))
     weighed = _first(_judging(*sides, shifts, figures), shifts.index)
@@ -137,7 +135,7 @@ def compare(
 
 
 def _grown(before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame) -> list[SpreadFinding]:
-    """The cases that became less steady; not transfers, whose link others use too."""
+    """The cases whose spread grew, except transfers, whose link is shared."""
     cases = before.index[~(before["link"] | after["link"]).to_numpy(bool)]
     if cases.empty:
         return []
@@ -149,7 +147,7 @@ def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules
     other_model = slugs[0] != slugs[1]
     refusal = None
     if other_model and not across_gpus:
-        refusal = f"{slugs[1]} against {slugs[0]}: times of two GPU models are not compared unless asked"
+        refusal = f"{slugs[1]} against {slugs[0]}: times of two GPU models are compared only with --across-gpus"
     elif any(rows["gpu_slug"].eq(EMULATOR_SLUG).any() for rows in (base, new)):
         refusal = "emulated times are not judged"
     uuids = pd.concat([base["gpu_uuid"], new["gpu_uuid"]])
@@ -158,7 +156,7 @@ def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules
 
 
 def _first(rulings: Sequence[CaseRuling], cases: pd.Index[str]) -> pd.DataFrame:
-    """``verdict`` and ``reason`` of the first ruling that holds for each case; missing where none does."""
+    """``verdict`` and ``reason`` of the first ruling that applies to each case; missing if none does."""
     found, left = np.full((len(cases), 2), None, dtype=object), np.ones(len(cases), bool)
     for holds, *words in rulings:
         where = left & np.asarray(holds)
@@ -171,14 +169,14 @@ def _first(rulings: Sequence[CaseRuling], cases: pd.Index[str]) -> pd.DataFrame:
 def _settling(
     before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame, rules: Rules
 ) -> list[CaseRuling]:
-    """Verdicts that need no comparison of times, in order: NEW has none, or BASE has none that compares with it."""
+    """Verdicts that need no comparison of times, in order of precedence."""
     in_base, in_new = (side["known"].to_numpy() for side in (before, after))
     untimed, not_now = ((side["sessions"] == 0).to_numpy() for side in (before, after))
     few_in_base, few_in_new = (side["sampling_error"].isna().to_numpy() for side in (before, after))
     wrong, below, open_ = (column.notna().to_numpy() for column in (after["wrong"], after["below"], before["open"]))
     refused, alone = rules.refusal is not None, rules.other_model
     not_in_new, not_in_base = not new["whole"].any(), not base["whole"].any()
-    incomplete = "which ran a selection of cases"
+    incomplete = "which ran only some of the cases"
     too_few = f"fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
     return [
         (wrong, after["wrong_as"], after["wrong"]),
@@ -209,11 +207,11 @@ def _tiers(base: pd.DataFrame, new: pd.DataFrame) -> str:
 def _shifts(
     before: pd.DataFrame, after: pd.DataFrame, spread: noise.SessionNoise | None, df: Floats, rules: Rules
 ) -> pd.DataFrame:
-    """How far each case moved, by the rule that its evidence allows.
+    """The shift of each case, tested by the rules that apply to it.
 
-    ``log_ratio`` is ln(new / base); ``resolvable`` the smallest such shift, either way, that would have been flagged;
-    ``flagged`` whether it counts as a change; ``p_value`` is Holm-adjusted and ``p_alone`` that of the case by itself,
-    both missing where no session was repeated; ``noisy`` whether too little can be resolved to call the case the same.
+    ``log_ratio`` is ln(new / base); ``resolvable`` the smallest absolute shift that would have been flagged;
+    ``flagged`` whether it counts as a change; ``p_value`` is Holm-adjusted, ``p_alone`` is not, both missing without
+    repeated sessions; ``noisy``: too noisy for SAME.
     """
     log_ratio, sessions = after["log_time"] - before["log_time"], 1 / before["sessions"] + 1 / after["sessions"]
     moved, time_us = log_ratio.abs().to_numpy(), _shorter_us(before, after)
@@ -233,8 +231,8 @@ def _shifts(
         least = np.where(known_well, SMALLEST_SHIFT, resolvable)
         share = SESSIONS_ALPHA / np.count_nonzero(tested)
         detected = np.maximum(least, np.hypot(odd, errors * noise.upper_quantile(share, spread.df)))
-        # One run against one needs no repeats, so having them must not cost what it detects: it holds beside them,
-        # but for cases that surely move so far by themselves.
+        # Repeated sessions must not lower the power, so the single-run rule applies too, except for cases that are
+        # known to vary by as much.
         single = noise.fixed_resolvable(time_us, sampling, noise.ONE_AGAINST_ONE, library)
         moves = noise.surely(errors, spread.df) * noise.upper_quantile(share, math.inf)
         single = np.where(moves <= single, single, math.inf)
@@ -248,15 +246,15 @@ def _shifts(
 
 
 def _shorter_us(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
-    """The shorter of both sides' times of each case."""
+    """The shorter of both sides' times, by case."""
     found: Floats = np.minimum(before["mean_us"].to_numpy(), after["mean_us"].to_numpy())
     return found
 
 
 def _across_gpus(shifts: pd.DataFrame, between: Floats) -> pd.DataFrame:
-    """The same where the sides' GPUs may differ by so much in each case; 0 where they are the same.
+    """Allow for the shift ``between`` GPUs in each case; 0 if the sides' GPUs are the same.
 
-    What GPUs differ by and what sessions differ by have nothing to do with each other: they add by their squares.
+    Variation between GPUs and between sessions is independent, so it adds in quadrature.
     """
     apart, resolvable = between > 0, np.hypot(shifts["resolvable"], between)
     flagged = shifts["flagged"] & (~apart | (shifts["log_ratio"].abs() > resolvable))
@@ -267,7 +265,7 @@ def _across_gpus(shifts: pd.DataFrame, between: Floats) -> pd.DataFrame:
 def _spread(
     before: pd.DataFrame, after: pd.DataFrame, repeats: pd.DataFrame
 ) -> tuple[noise.SessionNoise | None, Floats]:
-    """The noise between sessions of the cases, None where none was repeated, and each case's degrees of freedom."""
+    """The noise between sessions, None without repeated ones, and each case's degrees of freedom."""
     case, session = repeats["case"].to_numpy(), pd.factorize(repeats["session"])[0]
     residuals = np.full((len(before), repeats["session"].nunique()), np.nan)
     residuals[case, session] = repeats["residual"]
@@ -285,9 +283,9 @@ def _sampling_variance(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
 
 
 def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
-    """Whether not even a change of WIDEST_RESOLVABLE is detectable on one GPU.
+    """Whether a change of WIDEST_RESOLVABLE would not be detected.
 
-    Not of a case that is known to scatter (``p_alone`` is no NaN) and stays within that.
+    False for a case that stays within its known spread (``p_alone`` is not NaN).
     """
     found: Bools = (resolvable > WIDEST_RESOLVABLE) & ~(p_alone >= SESSIONS_ALPHA)
     return found
@@ -300,7 +298,7 @@ def _judging(
     flagged = shifts["flagged"].to_numpy()
     changes = (figures[name] for name in ("change_percent", "smallest_detectable_change_percent"))
     within = pd.Series(list(map(evidence.unmoved, *changes)), shifts.index, dtype="string")
-    words = np.full(len(shifts), None, dtype=object)  # pandas 3.0 takes no list where a mask holds
+    words = np.full(len(shifts), None, dtype=object)  # pandas 3.0 does not accept a list at a mask
     described = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
     words[flagged] = described
     beyond = pd.Series(words, shifts.index, dtype="string")
@@ -316,10 +314,10 @@ def _judging(
 
 
 def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_session: float) -> SuiteShift | None:
-    """Judge the median of the cases' log ratios; None of too few cases.
+    """Judge the median of the cases' log ratios; None with too few cases.
 
-    Its error is what moves a whole session, and the scatter of the cases about it. ``per_session`` is the sum over the
-    sides of one over their sessions.
+    Its error combines the common shift of a session with the spread of the cases. ``per_session`` is the sum of 1 /
+    sessions over the sides.
     """
     if len(ratios) < FEWEST_CASES_FOR_SUITE:
         return None
@@ -347,13 +345,13 @@ def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.Data
     if code is not None:
         notes.append(code)
     if set.intersection(*({Path(run).resolve() for run in rows["run"].unique()} for rows in (base, new))):
-        notes.append("a run is on both sides: it cannot differ from itself")
+        notes.append("a run is on both sides, where it cannot differ from itself")
     if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] and not rules.refusal:
-        notes.append("the sides are of two GPU models: they differ by more than the sessions of one")
+        notes.append("the sides are of two GPU models, which differ by more than sessions of one do")
     if from_history := repeats.loc[repeats["side"] == "history", "session"].nunique():
         notes.append(f"{from_history} other saved sessions give the spread between sessions")
     if (df > 0).any() and not (df > 0).all():
         never = np.count_nonzero(df == 0)
         verb = "was" if never == 1 else "were"
-        notes.append(f"{never} of {len(df)} cases {verb} never repeated: the single-run rule applies")
+        notes.append(f"{never} of {len(df)} cases {verb} not repeated: the single-run rule applies")
     return notes

@@ -1,10 +1,10 @@
-"""How far two measurements of unchanged code differ: the noise that a shift must exceed.
+"""Estimates the noise between sessions of unchanged code, which a shift must exceed.
 
-Samples of one process share its state, so they are not replicates: sessions are. Where sessions were repeated, their
-spread is estimated per case and moderated across cases (empirical Bayes); where they were not, a fixed rule says what
-one run against one other run can resolve.
+Samples of one process share its state, so the replicates are sessions, not samples. The spread of repeated sessions is
+estimated per case and moderated across cases (empirical Bayes); without repeats, a fixed rule gives the smallest shift
+that one run against one other detects.
 
-Everything is in natural logarithms of time, so a standard deviation of 0.01 is one percent.
+All values are natural logarithms of time, so a standard deviation of 0.01 is one percent.
 """
 
 from __future__ import annotations
@@ -21,63 +21,63 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 
-# Smallest shift that one run against another can resolve when the spread between sessions is unknown: of the ordered
-# pairs of 100 processes of one H200, 0.4 % differ by more in any case, 1.7 % by 3 % (lab/compared).
+# Smallest shift detectable by one run against one other if the spread between sessions is unknown. Of the ordered pairs
+# of 100 processes on one H200, 0.4 % differ by more in any case, 1.7 % differ by more than 3 % (lab/compared).
 SINGLE_RUN_RESOLVABLE = math.log1p(0.035)
 
-ONE_AGAINST_ONE = 2.0  # the sum over the sides of one over their sessions, where each has one
+ONE_AGAINST_ONE = 2.0  # sum of 1 / sessions over the sides, with one session each
 
-# Time that a process may add to each of its samples, and the share of the shortest kernels' that it is at most. One of
-# 31 gate sessions of three H200s added 0.5 to 0.9 µs to the kernels under 60 µs (baselines/nvidia-h200/runs).
+# Time that a process may add to each of its samples, and the largest log shift that this causes in the shortest
+# kernels. One of 31 gate sessions on three H200s added 0.5 to 0.9 µs to the kernels under 60 µs
+# (baselines/nvidia-h200/runs).
 PROCESS_OFFSET_US = 1.2
 SHORT_RESOLVABLE = math.log1p(0.13)
 
-# How far off a single session may be in a case whose others repeat: of one case of 31 gate sessions of three H200s it
-# was 1.3 %, of several of 100 processes of one up to 1.1 %.
+# Largest deviation of a single outlying session in a case whose other sessions agree: 1.3 % in one case of 31 gate
+# sessions on three H200s, up to 1.1 % in several cases of 100 processes on one.
 ODD_SESSION = math.log1p(0.015)
 
-# The speed of a short library call depends on where the library's own memory was placed, for a whole process: sessions
-# of cuBLAS at 12 µs lay up to 13 % apart on one H200 (baselines/nvidia-h200/runs), SD 3.5 %.
+# The speed of a short library call depends, for a whole process, on where the library's own memory was placed: sessions
+# of cuBLAS at 12 µs differed by up to 13 % on one H200 (baselines/nvidia-h200/runs), SD 3.5 %.
 SHORT_IN_A_LIBRARY_US = 20.0
 LIBRARY_RESOLVABLE = math.log1p(0.15)
 
-# A z value: resolvable shift in standard errors of the difference, from the samples within the two runs. Beyond it lie
-# 6e-5 of normal differences, which is 1 % of gates of 160 cases.
+# Detectable shift in standard errors from the samples within the two runs (a z value). 6e-5 of normal differences
+# exceed it, which is 1 % of gates of 160 cases.
 SAMPLING_ERRORS = 4.0
 
-# For normal noise: the SD in median absolute deviations, one over the upper quartile of a standard normal.
+# Ratio of SD to median absolute deviation for normal noise: 1 / (upper quartile of the standard normal).
 MAD_TO_SD = 1.4826
 
-# Asymptotic efficiency of the median absolute deviation as an estimate of a normal SD (Hampel, 1974): it is as precise
-# as the SD of this share of the values.
+# Asymptotic efficiency of the median absolute deviation as an estimate of a normal SD (Hampel, 1974).
 MAD_EFFICIENCY = 0.37
 
-# No case repeats better than this between sessions; agreement beyond it is luck or the timer's steps.
+# Lower limit of the SD between sessions; closer agreement is chance or the timer's resolution.
 CASE_SD_FLOOR = 0.0005
 
-# Common shift of a whole session (temperature, another machine start): 0.03-0.3 % between two starts.
+# Common shift of a whole session (temperature, restart of the machine): 0.03-0.3 % between two starts.
 COMMON_SD_PRIOR = 0.0015
 COMMON_DF_PRIOR = 4.0
 
-# Sessions that agree to the timer's step have no variance, and no logarithm: the fit of the prior reads this share of
-# the median instead. It is low, because cutting more of the lower tail makes the cases look alike.
+# Sessions that agree to the timer's resolution have variance 0, whose logarithm is infinite: the prior's fit replaces
+# it by this share of the median. It is small because truncating more of the lower tail would make the cases look alike.
 LEAST_OF_TYPICAL = 1e-4
 
-# Stands for infinitely many: cases whose variances differ by no more than chance share one.
+# Stands for infinity, if the cases' variances differ by no more than chance.
 MOST_PRIOR_DF = 1000.0
 
-# Two variances of unknown mean say nothing of how far variances differ; limma's squeezeVar begins with three too.
+# Two variances do not show how much variances differ; limma's squeezeVar also needs three.
 FEWEST_CASES_TO_SQUEEZE = 3
 
-# Fewer log variances fit a slope to their noise, and the median of fewer cases is a case's noise, not the session's:
-# its standard error is 0.4 of a case's SD from ten.
+# With fewer cases, a trend would be fitted to noise, and the median over cases would reflect single cases rather than
+# the session: with ten, its standard error is 0.4 of a case's SD.
 FEWEST_CASES_FOR_TREND = 12
 FEWEST_CASES_FOR_COMMON = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Prior common to the cases: a variance for each case and its degrees of freedom."""
+    """The prior of the cases' variances: its value for each case, and its degrees of freedom."""
 
     variance: Floats
     df: float
@@ -85,9 +85,9 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class SessionNoise:
-    """Variance of one session's log median: ``case`` of its own, ``common`` to all cases of the session.
+    """Variance of one session's log median: a part of each ``case``, and a part ``common`` to all cases of the session.
 
-    ``case`` and ``case_df`` have one entry per case, NaN and 0 where no session was ever repeated.
+    ``case`` and ``case_df`` have one entry per case, NaN and 0 without repeated sessions.
     """
 
     case: Floats
@@ -98,9 +98,8 @@ class SessionNoise:
     def standard_error(self, sessions: Floats, sampling_variance: Floats) -> Floats:
         """Standard error of the difference of the two sides' mean log times, per case.
 
-        ``sessions`` is the sum over the sides of one over their sessions. A session cannot repeat better than the
-        samples in it allow: ``sampling_variance``, the variance of one session's median from its own samples, is the
-        least the case's own part can be.
+        ``sessions`` is the sum of 1 / sessions over the sides. ``sampling_variance``, the variance of one session's
+        median from its own samples, is the lower limit of the case's part.
         """
         error: Floats = np.sqrt((np.maximum(self.case, sampling_variance) + self.common) * sessions)
         return error
@@ -116,11 +115,11 @@ class SessionNoise:
 
 
 def fixed_resolvable(time_us: Floats, sampling_error: Floats, sessions: Floats | float, library: Bools) -> Floats:
-    """The smallest log shift to trust where nothing is known of the spread between sessions, per case.
+    """The smallest log shift to flag if the spread between sessions is unknown, per case.
 
     ``time_us`` is the shorter of the two medians, ``sampling_error`` the standard error of the log ratio from the
-    samples within the sessions, ``sessions`` the sum over the sides of one over their sessions: more of them narrow it
-    as they narrow a mean. ``library`` is for what the driver or a vendor's library does.
+    samples within the sessions, ``sessions`` the sum of 1 / sessions over the sides. ``library`` marks cases that run
+    in the driver or a vendor's library.
     """
     between = np.maximum(SINGLE_RUN_RESOLVABLE, process_offset(time_us))
     short = library & (time_us < SHORT_IN_A_LIBRARY_US)
@@ -130,7 +129,7 @@ def fixed_resolvable(time_us: Floats, sampling_error: Floats, sessions: Floats |
 
 
 def odd_session(time_us: Floats, fewest_sessions: Floats) -> Floats:
-    """The log shift of the mean of so many sessions that one of them may cause, however well the others repeat."""
+    """The log shift that one outlying session may cause in the mean of ``fewest_sessions``."""
     found: Floats = np.maximum(ODD_SESSION, process_offset(time_us)) / fewest_sessions
     return found
 
@@ -141,12 +140,12 @@ def process_offset(time_us: Floats) -> Floats:
 
 
 def session_noise(residuals: Floats, df: Floats, log_time: Floats) -> SessionNoise | None:
-    """Variance between sessions, from sessions that were repeated; None when none was.
+    """Variance between sessions, estimated from repeated sessions; None without any.
 
-    ``residuals`` (case, session) are log medians less the mean of their group of repeated sessions, NaN where a case
-    has no repeat in that session; ``df`` is, for each case, its residuals less its groups. The part that moves a
-    whole session together is separated by the median over cases, because it does not average out over cases; with
-    few cases it stays in each case's own part.
+    ``residuals`` (case, session) are log medians less the mean of their group of repeated sessions, NaN if a case has
+    no repeat in that session; ``df`` is the number of residuals less that of groups, by case. The part common to a
+    session is estimated by the median over cases, because it does not average out over cases; with few cases it stays
+    in each case's own part.
     """
     repeated = df > 0
     if not repeated.any():
@@ -167,11 +166,11 @@ def session_noise(residuals: Floats, df: Floats, log_time: Floats) -> SessionNoi
 
 
 def squeeze(variance: Floats, df: Floats, log_time: Floats) -> tuple[Floats, Floats]:
-    """Pull each case's variance towards what cases of its duration have: variances and degrees of freedom.
+    """Moderate each case's variance toward that of cases of its duration; return variances and degrees of freedom.
 
-    A few sessions estimate a variance poorly, hundreds of cases estimate a typical one well; the posterior weighs
-    the two by their degrees of freedom. Cases with no degrees of freedom stay NaN and 0. Source: Smyth, Linear
-    models and empirical Bayes methods (2004), with a log-linear trend in duration for the prior.
+    The posterior weights a case's own variance and the prior by their degrees of freedom. Cases without degrees of
+    freedom give NaN and 0. Source: Smyth, Linear models and empirical Bayes methods (2004), with a log-linear trend in
+    duration for the prior.
     """
     known = df > 0
     prior = _fit_prior(variance[known], df[known], log_time[known])
@@ -182,23 +181,23 @@ def squeeze(variance: Floats, df: Floats, log_time: Floats) -> tuple[Floats, Flo
 
 
 def surely(sd: Floats, df: Floats) -> Floats:
-    """The lower 95 % confidence bound of a standard deviation that was estimated with so many degrees of freedom."""
+    """The lower 95 % confidence bound of a standard deviation estimated with ``df`` degrees of freedom."""
     found: Floats = sd * np.sqrt(df / special.chdtri(df, 0.05))
     return found
 
 
 def upper_quantile(probability: Floats | float, df: Floats | float) -> Any:
-    """The value a t variable exceeds with this probability; an array where either is one."""
+    """The value that a t variable exceeds with this probability; broadcasts."""
     return -special.stdtrit(df, probability)
 
 
 def upper_tail(statistic: Floats | float, df: Floats | float) -> Any:
-    """The probability that a t variable exceeds this value; an array where either is one."""
+    """The probability that a t variable exceeds this value; broadcasts."""
     return special.stdtr(df, -statistic)
 
 
 def holm(p_values: Floats) -> Floats:
-    """Holm's step-down adjusted p-values: rejecting below alpha keeps the error of the whole family below alpha."""
+    """Holm's step-down adjusted p-values."""
     order = np.argsort(p_values)
     steps = (len(p_values) - np.arange(len(p_values))) * p_values[order]
     adjusted = np.empty(len(p_values))
@@ -221,10 +220,7 @@ def _fit_prior(variance: Floats, df: Floats, log_time: Floats) -> Prior:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Solve ``trigamma(x) = value`` for ``x`` up to MOST_PRIOR_DF, which is the answer where no ``x`` is small enough.
-
-    Bisection on a logarithmic scale: trigamma falls steadily.
-    """
+    """Solve ``trigamma(x) = value`` for ``x`` by bisection; at most MOST_PRIOR_DF."""
     low, high = 1e-4, MOST_PRIOR_DF
     for _ in range(60):
         middle = float(np.sqrt(low * high))

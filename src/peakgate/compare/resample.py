@@ -1,8 +1,8 @@
-"""Sessions of unchanged code, resampled into the two sides of a comparison; pure.
+"""Resamples sessions of unchanged code into the two sides of a comparison; pure.
 
-Each resample is judged by the rule of ``compare`` in both directions, base against new and new against base. Whatever
-is flagged is a false positive; the smallest shift that would have been flagged is what this runner can detect.
-A floor or threshold is too tight where it asks for more steadiness than sessions on this runner have.
+Each resample is judged by ``compare`` in both directions. Everything flagged is a false positive; the smallest shift
+that would have been flagged is what this runner can detect. A floor or threshold is too tight if the spread between
+this runner's sessions violates it by chance.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from peakgate.judge.floors import Floors
 from peakgate.runfile.frame import is_library, to_frame, usable
 from peakgate.runfile.saved import Run
 
-FEWEST_SESSIONS = 5  # two sides, and three more to estimate the spread between sessions
+FEWEST_SESSIONS = 5  # one per side, and three to estimate the spread between sessions
 
-MOST_RESAMPLES = 45  # all pairs of ten sessions; of more sessions as many, resampled (seeded)
+MOST_RESAMPLES = 45  # all pairs of ten sessions; of more sessions, a random sample of pairs (seeded)
 
 CONFIDENCE = 0.95
 
-# A limit this many SDs of a session away is crossed by chance in one session of several hundred.
+# A limit this many SDs away is crossed by chance in one of several hundred sessions.
 SDS = 3.0
 
 
 class SessionLayout(StrEnum):
-    """How sessions are laid out when two sides are compared."""
+    """How sessions are assigned to the two sides of a comparison."""
 
     SINGLE = "one session against one"
     WITH_HISTORY = "one session against one, the others saved"
@@ -47,11 +47,11 @@ class SessionLayout(StrEnum):
 class DesignResult:
     """Results of one design on unchanged code.
 
-    ``gates`` were judged, ``flagged`` of them false positives. The resamples share their sessions, so they count for
-    less than their number: ``at_most`` is the upper bound of the false-positive rate, with 95 % confidence
-    by as many gates as there are pairs of sessions that share none; None where there is but one such pair.
-    ``flagged_cases`` and ``flagged_sessions`` (by number) were in so many of them. ``detectable_percent`` is, for each
-    case, the smallest change that the median resample would have flagged.
+    ``flagged`` of the ``gates`` were false positives. ``at_most`` is the upper 95 % confidence bound of the
+    false-positive rate; since resamples share sessions, it counts only as many gates as there are disjoint pairs of
+    sessions, and is None with one such pair. ``flagged_cases`` and ``flagged_sessions`` (by number) count the false
+    positives that they were in. ``detectable_percent`` is, by case, the smallest change that the median resample would
+    have flagged.
     """
 
     design: SessionLayout
@@ -68,7 +68,7 @@ class DesignResult:
 
 
 def measure(design: SessionLayout, runs: Sequence[Run], seed: int = 0) -> DesignResult:
-    """Judge unchanged sessions of one runner in this design; ``runs`` are at least FEWEST_SESSIONS."""
+    """Judge unchanged sessions of one runner in this design; ``runs`` has at least FEWEST_SESSIONS."""
     gates = flagged = 0
     cases: Counter[str] = Counter()
     sessions: Counter[int] = Counter()
@@ -100,7 +100,7 @@ def measure(design: SessionLayout, runs: Sequence[Run], seed: int = 0) -> Design
 
 
 def rate_at_most(rate: float, independent: int) -> float:
-    """The upper confidence bound of a rate seen in so many independent trials (Clopper and Pearson)."""
+    """The upper confidence bound of a rate observed in ``independent`` trials (Clopper and Pearson)."""
     seen = rate * independent
     return 1.0 if seen >= independent else float(special.betaincinv(seen + 1, independent - seen, CONFIDENCE))
 
@@ -108,7 +108,7 @@ def rate_at_most(rate: float, independent: int) -> float:
 def _sides(
     design: SessionLayout, sessions: int, random: np.random.Generator
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Sessions by number for both sides; each division once, whichever side is called base."""
+    """The session numbers of both sides, each division once regardless of direction."""
     if design is SessionLayout.HALVES:
         half = sessions // 2
         divided = set()
@@ -124,9 +124,9 @@ def _sides(
 
 
 def _called(comparison: pd.DataFrame, verdict: Verdict) -> tuple[tuple[str, ...], bool]:
-    """Cases flagged SLOWER or FASTER, which is slower with the sides exchanged, and whether the suite was."""
+    """Cases flagged SLOWER or FASTER (slower with the sides exchanged), and whether the suite was."""
     flagged, suite = comparison["verdict"] == verdict, comparison.attrs["suite"]
-    if verdict is Verdict.FASTER:  # below a floor outranks it
+    if verdict is Verdict.FASTER:  # BELOW_FLOOR takes precedence over it
         beyond = -comparison["change_percent"] > comparison["smallest_detectable_change_percent"]
         flagged |= (comparison["verdict"] == Verdict.BELOW_FLOOR) & beyond
     return tuple(comparison.loc[flagged, "case"]), suite is not None and suite["verdict"] == verdict
@@ -134,7 +134,7 @@ def _called(comparison: pd.DataFrame, verdict: Verdict) -> tuple[tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class TightFloor:
-    """A floor less than three SDs under the median session; ``carried`` is the highest that it passes reliably."""
+    """A floor less than three SDs below the median session; ``carried`` is the highest one that holds reliably."""
 
     case: str
     floor: float
@@ -145,7 +145,7 @@ class TightFloor:
 
 @dataclass(frozen=True, slots=True)
 class TightThreshold:
-    """A case whose sessions differ more than one run against one other is trusted to resolve, in percent.
+    """A case whose sessions vary by more than the threshold of one run against one other, in percent.
 
     ``carried_percent`` is three SDs of the difference of two sessions.
     """
@@ -156,9 +156,9 @@ class TightThreshold:
 
 
 def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
-    """SD of the log median between sessions of each case that two or more of them timed.
+    """SD of the log median between sessions, of each case that at least two of them timed.
 
-    The larger of the case's own and the moderated (empirical-Bayes) one.
+    The larger of the case's own SD and the moderated (empirical-Bayes) one.
     """
     timed = _timed(runs).groupby("case")["log_time"].agg(["var", "mean", "size"])
     own, mean, df = (timed[name].to_numpy(np.float64) for name in ("var", "mean", "size"))
@@ -167,7 +167,7 @@ def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
 
 
 def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) -> tuple[TightFloor, ...]:
-    """The floors in force that unchanged code on this runner will break by chance, the tightest first."""
+    """The floors that unchanged code on this runner violates by chance, the tightest first."""
     found = []
     for case, measured in _timed(runs).groupby("case"):
         floor, fractions = floors.get(str(case)), measured["peak_fraction"]
@@ -181,7 +181,7 @@ def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) 
 
 
 def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[TightThreshold, ...]:
-    """The cases that one run against one other claims to resolve better than this runner repeats, worst first."""
+    """The cases whose single-run threshold is tighter than this runner's spread, worst first."""
     timed = _timed(runs)
     by_case = timed.assign(sampling_error=timed["sampling_error"].fillna(0.0)).groupby("case")
     errors, library = math.sqrt(2) * by_case["sampling_error"].median(), by_case["library"].any()
@@ -199,7 +199,7 @@ def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[Tig
 
 
 def _timed(runs: Sequence[Run]) -> pd.DataFrame:
-    """The usable times of the cases that two or more sessions timed, with their ``log_time`` and ``library``."""
+    """The usable rows of cases that at least two sessions timed, with ``log_time`` and ``library``."""
     rows = usable(to_frame(runs))
     rows = rows.assign(log_time=np.log(rows["time_us"]), library=is_library(rows))
     return rows[rows.groupby("case")["case"].transform("size") > 1]

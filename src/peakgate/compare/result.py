@@ -1,4 +1,4 @@
-"""Result of a comparison: one row per case, the suite-wide shift, the frame of both, and the exit code."""
+"""The result of a comparison: one row per case, the suite-wide shift, and the exit code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MEASURED: Mapping[str, str] = {
     "sessions": "int64",
     **BOTH_SIDES,
 }
-"""What a comparison needs of a side's measurements, a row per case: missing where the side has none."""
+"""The columns of a side's measurements, one row per case; missing if the side has none."""
 
 ROW_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", *CASE_LABELS, "verdict", "reason"), "string"),
@@ -53,17 +53,17 @@ ROW_COLUMNS: Mapping[str, str] = {
     **{f"{side}_{name}": dtype for name, dtype in BOTH_SIDES.items() for side in ("base", "new")},
 }
 
-# Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure.
+# Smaller p-values are given as a bound: the far tail of the distribution is not known well enough.
 LEAST_P = 1e-6
 
 
 def probability(p_value: float) -> str:
-    """``p = 0.003``; below ``LEAST_P`` it is ``p < 1e-06``."""
+    """``p = 0.003``, or ``p < 1e-06`` below ``LEAST_P``."""
     return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
 
 
 def change_text(change_percent: float) -> str:
-    """A change of the time: ``1.22x slower``; less than a hundredth as ``+0.42 %``."""
+    """A change of the time: ``1.22x slower``, or ``+0.42 %`` if it rounds to 1.00x."""
     ratio = 1 + change_percent / 100
     factor = max(ratio, 1 / ratio)
     if f"{factor:.2f}" == "1.00":
@@ -73,7 +73,7 @@ def change_text(change_percent: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One fact that is not the same in all sessions of both sides; several values on a side are joined by commas."""
+    """A fact that differs between sessions; several values on a side are joined by commas."""
 
     name: str
     base: str
@@ -82,7 +82,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class SuiteShift:
-    """The median shift over all cases timed on both sides: what moved everything at once; figures as of a row."""
+    """The median shift over all cases timed on both sides."""
 
     verdict: Verdict
     reason: str
@@ -94,7 +94,7 @@ class SuiteShift:
 
 @dataclass(frozen=True, slots=True)
 class SpreadFinding:
-    """A spread that grew: relative SDs in percent; ``p_value`` is Holm-adjusted; ``kind`` says of what."""
+    """A spread that grew: relative SDs in percent, ``kind`` (between or within sessions), Holm-adjusted ``p_value``."""
 
     case: str
     kind: str
@@ -104,7 +104,7 @@ class SpreadFinding:
 
     @property
     def growth(self) -> float:
-        """How many times as wide it is."""
+        """The ratio of the SDs, new over base."""
         return self.new_percent / self.base_percent
 
     @property
@@ -115,17 +115,17 @@ class SpreadFinding:
 
 
 def shift_percent(log_ratio: float) -> float:
-    """A shift of ln(time) as a change of the time in percent."""
+    """A log shift as a change of the time in percent."""
     return 100 * math.expm1(log_ratio)
 
 
 def direction(log_ratio: float) -> Verdict:
-    """SLOWER where the time grew, else FASTER: the verdict of a shift that counts as a change."""
+    """The verdict of a flagged shift: SLOWER if positive, else FASTER."""
     return Verdict.SLOWER if log_ratio > 0 else Verdict.FASTER
 
 
 def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:
-    """A comparison's columns of ``log_ratio``, its bounds ``low`` and ``high``, ``resolvable`` and ``p_value``."""
+    """The columns of a comparison in percent, from ``log_ratio``, ``low``, ``high``, ``resolvable`` and ``p_value``."""
     columns = {"change": "log_ratio", "low": "low", "high": "high", "smallest_detectable_change": "resolvable"}
     figures = {f"{name}_percent": 100 * np.expm1(shifts[logs]) for name, logs in columns.items()}
     return pd.DataFrame(figures | {"p_value": shifts["p_value"]})
@@ -141,13 +141,13 @@ def side_by_side(
     notes: Sequence[str],
     spread: Sequence[SpreadFinding] = (),
 ) -> pd.DataFrame:
-    """A comparison of two sides, of ``ROW_COLUMNS``, the worst case first.
+    """The frame of a comparison with ``ROW_COLUMNS``, the worst case first.
 
-    ``base`` and ``new`` have ``MEASURED`` of each side; ``judged`` has the same cases' ``verdict``, ``reason`` and the
-    columns of ``in_percent``. The frame's ``attrs`` are of the whole comparison: ``verdict``, its worst; ``exit_code``;
-    ``suite_wide``, verdict and reason of the suite, with ``suite`` its figures; ``without_floor``, the cases NEW
-    measured and had no floor for; ``differences`` and ``notes``; ``spread``, the cases whose spread grew, which is no
-    verdict.
+    ``base`` and ``new`` have the columns ``MEASURED``; ``judged`` has ``verdict``, ``reason`` and the columns of
+    ``in_percent`` for the same cases. The frame's ``attrs`` describe the whole comparison: ``verdict`` (the worst),
+    ``exit_code``, ``suite_wide`` (verdict and reason of the suite), ``suite`` (a SuiteShift), ``without_floor`` (number
+    of cases that NEW measured without a floor), ``differences``, ``notes``, and ``spread``, the cases whose spread
+    grew, which does not affect the verdict.
     """
     labels, columns = list(CASE_LABELS), ["time_us", "sessions", *BOTH_SIDES]
     sides = [
@@ -180,20 +180,20 @@ def side_by_side(
 
 
 def _counting(rows: pd.DataFrame, suite: SuiteShift | None, without_floor: int) -> set[Verdict]:
-    """Every verdict that counts towards the exit code."""
+    """All verdicts that count towards the exit code."""
     found = {Verdict(each) for each in rows["verdict"].unique()}
     return found | ({suite.verdict} if suite else set()) | ({Verdict.NO_FLOOR} if without_floor else set())
 
 
 def _worst(verdicts: Collection[Verdict], *, strict: bool = False) -> Verdict:
-    """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
+    """The worst verdict; PASS if none is a regression or undecided."""
     counted = FAILING | ({Verdict.NO_FLOOR} if strict else frozenset())
     return next((verdict for verdict in WORST_FIRST if verdict in counted and verdict in verdicts), Verdict.PASS)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """NEW against BASE as a report shows it: ``frame`` is what ``compare.judge.compare`` gives."""
+    """NEW against BASE; ``frame`` is the result of ``compare.judge.compare``."""
 
     base: RunSide
     new: RunSide
@@ -202,12 +202,12 @@ class Comparison:
 
     @cached_property
     def records(self) -> tuple[SimpleNamespace, ...]:
-        """The rows of the frame, None where a value is missing."""
+        """The rows of the frame, with None for missing values."""
         return tuple(records(self.frame))
 
     @property
     def suite(self) -> SuiteShift | None:
-        """The median shift; None where too few cases were timed on both sides."""
+        """The suite-wide shift; None with too few cases timed on both sides."""
         found = self.frame.attrs["suite"]
         return SuiteShift(**found) if found else None
 
@@ -217,12 +217,12 @@ class Comparison:
 
     @property
     def spread(self) -> tuple[SpreadFinding, ...]:
-        """The cases whose spread grew, the surest first."""
+        """The cases whose spread grew, the smallest p-value first."""
         return tuple(SpreadFinding(**each) for each in self.frame.attrs["spread"])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Further notes, each once."""
+        """All notes, without duplicates."""
         notes = (*self.base.notes, *self.new.notes, *self.frame.attrs["notes"], *self.remarks)
         return tuple(dict.fromkeys(notes))
 
@@ -234,12 +234,12 @@ class Comparison:
 
     @property
     def without_floor(self) -> int:
-        """Cases NEW measured and had no floor for."""
+        """Number of cases that NEW measured without a floor."""
         return int(self.frame.attrs["without_floor"])
 
     @property
     def detectable_percent(self) -> tuple[float, float] | None:
-        """The smallest detectable change in percent: of the median case and of the worst; None when none was timed."""
+        """The smallest detectable change in percent, of the median and of the worst case; None if none was timed."""
         each = sorted(self.frame["smallest_detectable_change_percent"].dropna())
         return (each[len(each) // 2], each[-1]) if each else None
 
@@ -247,5 +247,5 @@ class Comparison:
         return exit_code(_counting(self.frame, self.suite, self.without_floor), strict=strict)
 
     def verdict(self, *, strict: bool = False) -> Verdict:
-        """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
+        """The worst verdict; PASS if none is a regression or undecided."""
         return _worst(_counting(self.frame, self.suite, self.without_floor), strict=strict)

@@ -1,4 +1,4 @@
-"""``peakgate selftest``: measure unchanged code again and again, a fresh process each time, then judge the sessions."""
+"""``peakgate selftest``: measure unchanged code repeatedly, each time in a new process, and judge the sessions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from peakgate.runfile.options import add_out, verb_parser
 from peakgate.runfile.saved import Run, load_run
 
 RUNS = "runs"
-NEEDS_GPU = "emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says"
+NEEDS_GPU = "emulated times are not judged: a selftest needs a GPU; see `nvidia-smi`"
 BENCH_COMMAND = (sys.executable, "-P", "-m", "peakgate", "bench")
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Run the sessions and return the exit code of their selftest, or of the session that left no run."""
+    """Measure sessions, or read those named, and return the exit code of their selftest."""
     if arguments and not arguments[0].startswith("-"):
         return judge(arguments)
     parser = VerbParser(
@@ -59,10 +59,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
-    """Leave one run file per session below ``folder``.
+    """Run ``peakgate bench`` once per session; the run files are written below ``folder``.
 
-    A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
-    first session that is emulated.
+    A session that does not pass counts like any other. Raises PeakgateError for a session without a run file, or if the
+    first one is emulated.
     """
     make_folder(folder / RUNS)
     for number in range(1, sessions + 1):
@@ -94,7 +94,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     parser = verb_parser(
         "selftest",
         "Judge sessions of one commit on one runner against each other: how often the gate flags unchanged "
-        "code, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
+        "code, which change it detects, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
         f"{FORMS}.",
         "exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
     )
@@ -135,7 +135,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
 
 
 def check_alike(runs: Sequence[Run]) -> None:
-    """Refuse sessions that are not one code on one runner: a difference between them would not be a false positive."""
+    """Refuse sessions of different code or runners, whose differences would not be false positives."""
     first = runs[0]
     if first.emulated:
         raise PeakgateError(
@@ -158,12 +158,12 @@ def check_alike(runs: Sequence[Run]) -> None:
             before = first.cases.get(case)
             if before and before.fingerprint != result.fingerprint:
                 raise PeakgateError(
-                    f"{run.path}: {case} is not the machine code of {first.path.name}; give sessions of unchanged code",
+                    f"{run.path}: {case} differs in machine code from {first.path.name}; give sessions of one code",
                     Code.NOT_ALIKE,
                 )
 
 
-# A gate that flags unchanged code more often than this is soon switched off.
+# The largest acceptable false-positive rate of a gate.
 MOST_FALSE_ALARMS = 0.05
 
 
@@ -173,9 +173,9 @@ def report(
     floors: Sequence[resample.TightFloor],
     thresholds: Sequence[resample.TightThreshold],
 ) -> Report:
-    """Gates of unchanged sessions by design, and the floors and thresholds that are too tight; sessions by file.
+    """The report: gates of unchanged sessions by design, and the floors and thresholds that are too tight.
 
-    INCONCLUSIVE where this runner cannot decide what is asked of it.
+    INCONCLUSIVE if a design has too many false positives, or a floor is too tight.
     """
     too_many = any(each.rate > MOST_FALSE_ALARMS for each in measured)
     verdict = Verdict.INCONCLUSIVE if too_many or floors else Verdict.PASS
@@ -190,7 +190,7 @@ def report(
         Table("Gates of unchanged code", DESIGN_HEADINGS, [_design_row(each) for each in measured]),
         Table("Falsely flagged as slower", ("design", "case or session", "gates"), _false_positives(runs, measured)),
         Table(
-            "Floors tighter than this runner repeats (3 SDs below the median session)",
+            "Floors too tight for this runner (less than 3 SDs below the median session)",
             ("case", "floor", "median", "highest reliable", "sessions below"),
             [
                 (each.case, *(f"{value:.3f}" for value in (each.floor, each.median, each.carried)), each.sessions_below)
@@ -198,8 +198,8 @@ def report(
             ],
         ),
         Table(
-            "Cases with more noise than one run against one is trusted to resolve",
-            ("case", "resolves", "repeats within"),
+            "Cases noisier than the threshold of one run against one",
+            ("case", "threshold", "3 SDs"),
             [(each.case, percent(each.threshold_percent), percent(each.carried_percent)) for each in thresholds],
         ),
     ]
@@ -264,7 +264,7 @@ def _design_row(measured: resample.DesignResult) -> tuple[CellValue, ...]:
 
 
 def _false_positives(runs: Sequence[Run], measured: Sequence[resample.DesignResult]) -> list[tuple[CellValue, ...]]:
-    """By design the cases that were flagged, or the suite as a whole, and the session that is in most of the gates."""
+    """By design, the flagged cases or else the suite, and the session that most of the flagged gates contain."""
     rows: list[tuple[CellValue, ...]] = []
     for each in measured:
         if each.flagged:

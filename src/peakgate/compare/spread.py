@@ -1,15 +1,16 @@
-"""Whether a case became less steady, which its mean does not show; pure.
+"""Tests whether the spread of a case's times grew, which its mean does not show; pure.
 
-Two spreads are compared, each between the sessions (of ``ab``: the processes) of one side and of the other:
+Two spreads are compared between the sides, over their sessions (in ``ab``: processes):
 
 - of the times between sessions, by the ratio of their variances: an F test whose degrees of freedom Box and Andersen
   (1955, Permutation theory in the derivation of robust criteria) correct for the kurtosis of the residuals, here of all
-  cases together. What one odd session adds to a variance is taken off first, as ``compare`` takes it off a shift;
+  cases together. What one outlying session adds to a variance is subtracted first, as ``compare`` subtracts it from a
+  shift;
 - of the samples within sessions, by the mean logarithm of their SD (Bartlett and Kendall, 1946), whose variance is that
-  between sessions, moderated across cases (empirical Bayes), and no less than the samples allow.
+  between sessions, moderated across cases (empirical Bayes), and at least that of the samples.
 
-Only growth is a finding: Holm-adjusted over all cases and both tests at 1 %, to at least twice of what it was, and to
-at least what ``compare`` would call a shift. It is no verdict.
+Growth is reported if significant at 1 % (Holm-adjusted over all cases and both tests), to at least LEAST_GROWTH times
+the old SD and at least SMALLEST_SPREAD. It does not affect the verdict.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from peakgate.compare.result import SpreadFinding
 from peakgate.runfile.frame import is_usable
 from peakgate.runfile.saved import MEDIAN_ERROR_IN_SDS
 
-# Smallest growth and relative SD that are reported, however certain.
+# Level of the test; smallest growth and smallest relative SD that are reported.
 SPREAD_ALPHA = 0.01
 LEAST_GROWTH = 2.0
 SMALLEST_SPREAD = 0.005
 
-FEWEST_OF_A_SIDE = 4  # fewer sessions of a side say nothing of the variance between them
+FEWEST_OF_A_SIDE = 4  # sessions that a side needs to estimate the variance between them
 
 # Variance of the logarithm of an interquartile range of n normal values, times n (Kendall and Stuart, 10.12: the
-# quartiles' asymptotic variances). Samples of one batch share their arrays' places: n is the number of batches.
+# quartiles' asymptotic variances). The samples of a batch share the placement of their arrays, so n counts batches.
 BATCH = 6
 LOG_IQR_VARIANCE = 1.36
 
@@ -47,10 +48,10 @@ BETWEEN_SESSIONS, WITHIN_SESSIONS = "between sessions", "of the samples of a ses
 
 @dataclass(frozen=True, slots=True)
 class SideSpread:
-    """What the sessions (columns) of a side measured of the cases (rows); NaN where a session did not time a case.
+    """A side's measurements by case (row) and session (column); NaN if not timed.
 
-    ``log_time`` is the logarithm of the time in microseconds, ``sample_sd`` the relative SD of a session's samples, of
-    which there are ``samples``.
+    ``log_time`` is the logarithm of the time in microseconds, ``sample_sd`` the relative SD of a session's samples,
+    ``samples`` their number.
     """
 
     log_time: Floats
@@ -59,7 +60,7 @@ class SideSpread:
 
 
 def of_rows(rows: pd.DataFrame, cases: pd.Index[str]) -> SideSpread:
-    """What the sessions of a side, rows of a frame of runs with each case of a run once, measured of ``cases``."""
+    """The measurements of ``cases`` in a side's frame of runs, which has each case of a run once."""
     place, session = places(rows, cases), pd.factorize(rows["run"])[0]
     timed = (place >= 0) & is_usable(rows)
     samples = rows["samples"].to_numpy(np.float64)
@@ -71,7 +72,7 @@ def of_rows(rows: pd.DataFrame, cases: pd.Index[str]) -> SideSpread:
 
 
 def grown(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[SpreadFinding]:
-    """The cases (rows of both sides) whose spread grew, the surest first."""
+    """The cases (rows of both sides) whose spread grew, the smallest p-value first."""
     kinds = {
         BETWEEN_SESSIONS: between_sessions(before.log_time, after.log_time),
         WITHIN_SESSIONS: within_sessions(before, after),
@@ -90,9 +91,9 @@ def grown(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[S
 
 
 def between_sessions(before: Floats, after: Floats) -> Floats:
-    """Rows: the relative SDs between sessions of both sides, by case, and the p-value that the second is no larger.
+    """Three rows by case: the relative SDs between sessions of both sides, and the p-value of growth.
 
-    The p-value is missing where a side has fewer than FEWEST_OF_A_SIDE.
+    All NaN if a side has fewer than FEWEST_OF_A_SIDE sessions.
     """
     counts = [np.isfinite(side).sum(axis=1) for side in (before, after)]
     tested = np.minimum(*counts) >= FEWEST_OF_A_SIDE
@@ -118,9 +119,9 @@ def between_sessions(before: Floats, after: Floats) -> Floats:
 
 
 def within_sessions(before: SideSpread, after: SideSpread) -> Floats:
-    """Rows: the relative SDs of a session's samples on both sides, by case, and the p-value as of ``between_sessions``.
+    """Three rows by case: the relative SDs of a session's samples on both sides, and the p-value of growth.
 
-    The p-value is missing where a side has no session.
+    All NaN if a side has no session.
     """
     sides = (before, after)
     logs = [np.log(np.hypot(side.sample_sd, noise.CASE_SD_FLOOR)) for side in sides]

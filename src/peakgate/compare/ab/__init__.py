@@ -1,1 +1,1 @@
-"""Measures two commits in turns on one GPU, decides which case got slower, and explains why."""
+"""Measures two commits alternately on one GPU, decides which cases got slower, and explains why."""

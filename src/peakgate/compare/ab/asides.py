@@ -1,4 +1,4 @@
-"""What the processes of a case tell beside its time, which judges nothing: what tuners chose, and energy. Pure."""
+"""Notes that change no verdict: the configurations that autotuners chose, and energy per launch; pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (0.0, "nJ"))
 
 @dataclass(frozen=True, slots=True)
 class ChosenTimes:
-    """A configuration that processes of a side chose: how many, and the range of their times."""
+    """A configuration, how many processes of a side chose it, and the range of their times."""
 
     configuration: Configuration
     processes: int
@@ -36,21 +36,21 @@ def chosen(results: Sequence[CaseResult]) -> list[ChosenTimes]:
 
 
 def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:
-    """In words: whether both sides ran one choice, and how far a side's processes chose differently."""
+    """Whether both sides ran the same configuration, and what a side's processes chose if they disagree."""
     sides = {"base": chosen(base), "head": chosen(head)}
     if not all(sides.values()):
         return []
     before, after = (side[0].configuration for side in sides.values())
-    notes = [f"the tuner is not steady in {name}: {_several(side)}" for name, side in sides.items() if len(side) > 1]
+    notes = [f"the tuner's choice varies in {name}: {_several(side)}" for name, side in sides.items() if len(side) > 1]
     if [(each.kernel, each.configuration) for each in before] != [(each.kernel, each.configuration) for each in after]:
-        notes.append(f"another configuration: {_named(before)} to {_named(after)}")
+        notes.append(f"the configuration changed: {_named(before)} to {_named(after)}")
     elif not notes:
         if all(each.code is None for each in (*before, *after)):
-            codes = "its code is not reported"
+            codes = "its machine code is not reported"
         else:
             same = before == after and all(each.code for each in before)
-            codes = "the same code" if same else f"code {_codes(before)} to {_codes(after)}"
-        notes.append(f"one configuration on both sides: {_named(before)}; {codes}")
+            codes = "the same machine code" if same else f"machine code {_codes(before)} to {_codes(after)}"
+        notes.append(f"the same configuration on both sides: {_named(before)}; {codes}")
     return notes
 
 
@@ -71,20 +71,20 @@ def _several(side: Sequence[ChosenTimes]) -> str:
 
 
 def energy_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:
-    """In words: the median energy of a launch on each side, the range of the processes, and the idle power."""
+    """The median energy per launch on each side, the range over its processes, and the idle power."""
     before, after = ([result.energy for result in side if result.energy] for side in (base, head))
     if not before or not after:
         return []
     idle_w = [each.idle_w for each in (*before, *after) if each.idle_w is not None]
     without = f", idle {statistics.median(idle_w):.0f} W" if idle_w else ""
     change = f", {100 * (_median(after) / _median(before) - 1):+.1f} %" if _median(before) > 0 else ""
-    return [f"energy per launch back to back {_side(before)} to {_side(after)}{change}{without}"]
+    return [f"energy per launch, back to back: {_side(before)} to {_side(after)}{change}{without}"]
 
 
 def energy_table(cases: Mapping[str, tuple[Sequence[CaseResult], Sequence[CaseResult]]]) -> Table | None:
-    """The same of every case that has it, a line each; None where none has."""
+    """``energy_notes`` of all cases as a table; None if energy was not measured."""
     rows = [(case, note) for case, sides in cases.items() for note in energy_notes(*sides)]
-    return Table("Energy, which judges nothing", ("case", "base to head"), rows) if rows else None
+    return Table("Energy (not judged)", ("case", "base to head"), rows) if rows else None
 
 
 def _median(side: Sequence[Energy]) -> float:

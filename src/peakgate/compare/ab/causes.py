@@ -1,14 +1,14 @@
-"""Why a case takes longer: findings from what is known of its two sides, the one that explains most first; pure.
+"""Why a case is slower: differences between its two sides, the one that explains most first; pure.
 
-Extra work is weighed in cycles of an SM, summed over all SMs, so that unlike causes can be compared:
+Extra work is converted to SM cycles, summed over all SMs, so that different causes can be compared:
 
-- a wavefront of a shared memory access beyond the first, a bank conflict, takes its L1 one cycle;
-- a sector between L1 and L2 takes half a cycle: 64 bytes per cycle and SM;
-- an instruction takes a quarter of a cycle: four schedulers issue one each (NVIDIA, CUDA C++ Programming Guide, compute
-  capabilities; Nsight Compute, Kernel Profiling Guide, memory tables).
+- each bank conflict, an extra wavefront of a shared memory access, takes one cycle of the SM's L1;
+- a sector between L1 and L2 takes half a cycle (64 bytes per cycle and SM);
+- an instruction takes a quarter of a cycle: each of the four schedulers issues one per cycle (NVIDIA, CUDA C++
+  Programming Guide, compute capabilities; Nsight Compute, Kernel Profiling Guide, memory tables).
 
-A cause of extra work whose cycles are a notable part of what the case lost comes before changes of structure, those
-before the caches' figures, and stalls, which are symptoms, come last.
+Order: extra work that explains at least NOTABLE_SHARE of the additional cycles, then changes of the code's structure,
+then cache metrics, and last stalls, which are symptoms.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from peakgate.compile.cubin import Resources
 from peakgate.compile.sass import SassInstruction, loops, mix
 from peakgate.run.ncu import STALLS, Counters
 
-NOTABLE = 0.1  # a change of less than this, relative, is not mentioned
+NOTABLE = 0.1  # smaller relative changes are not reported
 
-# Extra cycles below this share of the lost ones do not explain the change; they are listed behind what may.
+# A cause that accounts for less than this share of the additional cycles does not explain the change; it is listed
+# after those that may.
 NOTABLE_SHARE = 0.2
 
 SECTOR_CYCLES, INSTRUCTION_CYCLES = 0.5, 0.25
@@ -32,7 +33,7 @@ SECTOR_CYCLES, INSTRUCTION_CYCLES = 0.5, 0.25
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """The machine code: instructions by class, loop bodies in instructions, longest first, barriers and divisions."""
+    """Machine code: number of instructions, instructions by class, and loop bodies in instructions, longest first."""
 
     instructions: int
     classes: Mapping[str, int]
@@ -45,7 +46,7 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedSide:
-    """One case on one side; ``code`` is None where no disassembler is on PATH, ``counters`` are empty without ncu."""
+    """One case on one side; ``code`` is None without a disassembler, ``counters`` is empty without ncu."""
 
     resources: Resources
     code: MachineCode | None = None
@@ -72,7 +73,7 @@ class FindingCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SideDifference:
-    """One difference: its cause, a sentence, and its place: ``rank`` 0 comes first, then the larger ``weight``."""
+    """One difference: its cause, a sentence, and its sort key: ascending ``rank``, then descending ``weight``."""
 
     cause: FindingCause
     sentence: str
@@ -81,7 +82,7 @@ class SideDifference:
 
 
 def findings(base: ExplainedSide, head: ExplainedSide) -> list[SideDifference]:
-    """Differences, the likeliest cause of a slower head first; empty if none is notable."""
+    """Differences between the sides, the likeliest cause of a slower head first; empty if none is notable."""
     found = [finding for find in _FINDERS for finding in find(base, head)]
     return sorted(found, key=lambda finding: (finding.rank, -finding.weight, finding.cause))
 
@@ -153,12 +154,12 @@ def _instructions(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDiff
 
 
 def _rolled_up(base: ExplainedSide, head: ExplainedSide) -> str:
-    """How loops became shorter or appeared where straight code was; empty where they did not."""
+    """How loops became shorter, or replaced straight-line code; empty if they did not."""
     if base.code is None or head.code is None or head.code.instructions >= base.code.instructions:
         return ""
     before, after = base.code.loops, head.code.loops
     if after and not before:
-        return f"a loop of {after[0]} instructions where {base.code.instructions} stood in a row"
+        return f"a loop of {after[0]} instructions instead of {base.code.instructions} of straight-line code"
     if after and before and sum(after) < (1 - NOTABLE) * sum(before):
         return f"loop bodies of {_listed(before)} to {_listed(after)} instructions"
     if len(after) > len(before):
@@ -237,7 +238,7 @@ _FINDERS: tuple[Callable[[ExplainedSide, ExplainedSide], Iterator[SideDifference
 
 
 def _share(base: ExplainedSide, head: ExplainedSide, cycles: float) -> float:
-    """Cycles as a share of those that head takes more than base; 1 at most, and 0 where head takes no more."""
+    """``cycles`` as a share of head's additional SM cycles, between 0 and 1; 0 if head takes no more than base."""
     before, after = _sums(base, head, "sm__cycles_active.sum")
     return min(1.0, max(0.0, cycles / (after - before))) if after > before else 0.0
 
@@ -247,7 +248,7 @@ def _rank(share: float) -> int:
 
 
 def _classes(base: ExplainedSide, head: ExplainedSide) -> str:
-    """The three classes of instructions of which the code has most more."""
+    """The three instruction classes whose count grew most."""
     if base.code is None or head.code is None:
         return ""
     before, after = base.code.classes, head.code.classes
@@ -257,7 +258,7 @@ def _classes(base: ExplainedSide, head: ExplainedSide) -> str:
 
 
 def _sums(base: ExplainedSide, head: ExplainedSide, *names: str) -> tuple[float, float]:
-    """The sum of these counters on both sides; one that was not read counts as 0."""
+    """The sum of these counters on each side; a counter that was not read counts as 0."""
     before, after = (sum(side.counters.get(name, 0.0) for name in names) for side in (base, head))
     return before, after
 

@@ -1,4 +1,4 @@
-"""Which files differ between two sides: what no function of a family reads otherwise need not be evaluated on both."""
+"""Lists the files that differ between two sides, so that functions of families that read none of them run only once."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.git import top_of, tree_of
 from peakgate.compare.ab.folders import SideFolder, git
 
-# Of files that no function of a family reads.
+# Suffixes of files that no function of a family reads.
 KERNEL_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".md")
 
-# Of a folder's files: where more would have to be compared, every function is called.
+# Limits of a comparison by content; beyond them every function is called on both sides.
 MOST_BYTES, MOST_FILES = 256 << 20, 20_000
 
-# Folders of what commands leave in a project.
+# Folders that commands create in a project.
 LEFT_BEHIND = frozenset({".git", "__pycache__", ".cache", ".benchmarks", ".peakgate"})
 
 
 def changed_files(base: SideFolder, head: SideFolder) -> list[str] | None:
-    """The files that differ between two sides, by their path in the repository, but for sources of kernels.
+    """Paths in the repository of the files that differ between two sides, without kernel sources.
 
-    None where that is not known, as of what a project's own build makes, or where the sides' packages may differ too.
+    None if that is not known: the project has a build of its own, or the sides' packages may differ.
     """
     labels = {side.environment.label if side.environment else None for side in (base, head)}
     settings = [config.settings_in(side.path) for side in (base, head)]
@@ -47,7 +47,7 @@ def _by_git(base: SideFolder, head: SideFolder) -> Iterable[str] | None:
 
 
 def _by_content(base: Path, head: Path) -> Iterable[str] | None:
-    """Of two folders, or of the work trees that they are in."""
+    """Compare the work trees that contain the two folders, or the folders themselves outside git."""
     before, after = tree_of(base), tree_of(head)
     if base.resolve().relative_to(before) != head.resolve().relative_to(after):
         return None
@@ -60,7 +60,7 @@ def _by_content(base: Path, head: Path) -> Iterable[str] | None:
 
 
 def _files(tree: Path) -> set[str]:
-    """The files and links in a tree, by their path there."""
+    """Relative paths of the files and symbolic links in a tree."""
     found: set[str] = set()
     for folder, names, files in os.walk(tree):
         names[:] = [name for name in names if name not in LEFT_BEHIND]
@@ -72,7 +72,7 @@ def _files(tree: Path) -> set[str]:
 
 
 def _alike(before: Path, after: Path, name: str) -> bool:
-    """Whether a file has the same content in both trees; a link the same target, inside its tree."""
+    """Whether a file has the same content in both trees, or a link the same target inside its own tree."""
     one, other = before / name, after / name
     if not (one.is_symlink() or other.is_symlink()):
         return filecmp.cmp(one, other, shallow=False)

@@ -33,7 +33,8 @@ from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.spec.selection import add_selection
 
-# Imports pandas and SciPy, which take long: in the background while git and the driver answer and the sides start.
+# Imports pandas and SciPy, which are slow to import: in the background, while git and the driver answer and the sides
+# start.
 OUTCOME = "peakgate.compare.ab.outcome"
 
 GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
@@ -55,7 +56,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     vars(options).update(structs.asdict(records.decode(asked, HandedOver, Path(AB_VARIABLE), "unset it")))
     if options.earlier is not None:
         if options.sides or options.plan or options.json:
-            raise PeakgateError("--from DIR decides what was measured; name no side, no --plan, no --json", Code.OPTION)
+            raise PeakgateError("--from DIR measures nothing; leave out sides, --plan and --json", Code.OPTION)
         from peakgate.compare.ab.outcome import report  # noqa: PLC0415  (pandas and SciPy take long)
         from peakgate.compare.ab.record import load_record  # noqa: PLC0415  (as above)
 
@@ -74,21 +75,21 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         for side in (base, head):
-            resolve(side)  # a mistake in a name shows without a GPU too
+            resolve(side)  # report a mistyped name even without a GPU
         uuid = device_uuid(options.device)  # before anything is built for it
         if uuid is None:
             raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
         with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
             with phases.timed(SIDES):
                 there = worktrees.enter_context(folders(base, head))
-                from peakgate.compare.ab.outcome import measured, report  # noqa: PLC0415  (it was imported until here)
+                from peakgate.compare.ab.outcome import measured, report  # noqa: PLC0415  (imported in the background)
 
             means = Means(raw, budget, Progress(sys.stderr), phases)
             record, judged, explained = measured(in_environments(there, made), options, means)
     except SideBroken as broken:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
-        # A head that cannot be measured is a regression: one line, and the verdict file.
+        # A head that cannot be measured is a regression: print one line and write the verdict file.
         warn(" ".join(str(broken).split()))
         found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
         write_json(found, options.out / "ab.json")
@@ -144,7 +145,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 
 def add_pairs_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``ab`` and ``bisect`` measure: pairs, device and tier."""
+    """Add the options that ``ab`` and ``bisect`` share: pairs, device and tier."""
     parser.add_argument(
         "--pairs",
         type=_pairs,
@@ -164,9 +165,9 @@ def _pairs(text: str) -> tuple[int, int]:
 
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
-    """Print each case that would be measured, and why; nothing is measured.
+    """Print each case that would be measured, and why, without measuring.
 
-    Exits 1 where a case builds in base alone, 3 where one builds nowhere or is not described: so would ``ab``.
+    As ``ab`` would, exits 1 if a case builds only in base, 3 if one builds on neither side or cannot be described.
     """
     import_beside(OUTCOME)
     try:
@@ -183,7 +184,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError.repeated(str(broken), Code.SIDE) from None
-    from peakgate.compare.ab.outcome import durations_us  # noqa: PLC0415  (it was imported while the sides listed)
+    from peakgate.compare.ab.outcome import durations_us  # noqa: PLC0415  (imported in the background)
 
     planned = plan(
         *codes,
@@ -205,7 +206,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
 
 @contextmanager
 def _environments(options: argparse.Namespace) -> Iterator[list[SideEnvironment]]:
-    """The environments of both sides; none where neither is named."""
+    """The environments of both sides; empty if neither is named."""
     named = [(Side.BASE, options.base_env), (Side.HEAD, options.head_env)]
     if not any(given for _, given in named):
         yield []
@@ -227,13 +228,13 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
     if not named:
         raise PeakgateError("ab needs a BASE: name a commit or a folder", Code.OPTION)
     if len(named) > 2:
-        raise PeakgateError(f"ab compares two sides; {named[2].name!r} is one too many", Code.OPTION)
+        raise PeakgateError(f"ab compares two sides; leave out {named[2].name!r}", Code.OPTION)
     base, head = (*named, here)[:2]
     return base, head
 
 
 def _empty(out: Path) -> Path:
-    """The folder of the raw runs, without an earlier experiment's: its pairs must not mix with ours."""
+    """The folder of the raw runs, after removing those of an earlier experiment, whose pairs must not mix with ours."""
     raw = out / AB_FOLDER
     try:
         make_folder(raw)

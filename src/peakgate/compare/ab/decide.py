@@ -1,13 +1,13 @@
-"""From the pairs' log ratios to decisions; pure.
+"""Decides from the log ratios of the pairs which cases changed; pure.
 
-A pair is one process of each side, run one after the other, or rounds of both sides in one process, and gives each case
-one number: ln(time of head / time of base). The pair is the replicate, its samples are not. Stage one screens every
-case, generously and with no claim; stage two measures the suspects again and decides on the fresh pairs alone, which
-removes the selection bias; of the first stage they take the variance only. Most cases show after a few screening pairs
-that a change as large as what is looked for is not there, and a kernel twice as slow needs no ten pairs to be a
-suspect: those are not screened any further. Variances are moderated across cases (``compare.noise.squeeze``).
+A pair is one process of each side, run one after the other, or interleaved rounds of both sides in one process. It
+gives each case one number, ln(time of head / time of base). The replicate is the pair, not the sample. Stage one
+screens every case at a liberal level and draws no conclusion. Stage two measures the suspects again and decides on the
+fresh pairs alone, which removes the selection bias; from stage one it takes only the variance. A case is not screened
+further once a few pairs rule out a change of the size looked for, or already make it a suspect. Variances are moderated
+across cases (``compare.noise.squeeze``).
 
-Nothing that the cases share is subtracted from them: where everything slowed, everything is slower.
+A shift common to all cases is not subtracted: if everything slowed down, every case is slower.
 """
 
 from __future__ import annotations
@@ -27,42 +27,43 @@ from peakgate.compare.ab.schedule import PAIRS_ALPHA, Look
 from peakgate.compare.noise import Floats
 from peakgate.runfile.frame import records
 
-# One-sided level and smallest shift of the screening test. It makes no claim, so its error costs pairs alone: at most a
-# fifth of the unchanged cases of each direction are measured again: lab/injected, docs/results/starts.md.
+# One-sided level and smallest shift of the screening test. A false suspect costs only more pairs: at most a fifth of
+# the unchanged cases in each direction are measured again (lab/injected, docs/results/starts.md).
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
 
-# The effect that is looked for: a suspect whose fresh pairs rule it out is dropped.
+# The smallest effect of interest: a suspect whose fresh pairs rule it out is dropped.
 TO_BE_FOUND = math.log1p(0.005)
 
-# The chance, at each look, of giving up on a slowdown that is just as large as what is looked for.
+# The probability, at each look, of dropping a true slowdown of exactly TO_BE_FOUND.
 RULED_OUT_P = 0.001
 
-# No smaller shift is flagged, however sure: half of what is looked for, since a floor at that itself would miss every
-# second one of its size.
+# No smaller estimate is flagged, however significant. Half of TO_BE_FOUND: a threshold of TO_BE_FOUND itself would miss
+# half of the slowdowns of that size.
 SMALLEST_PAIRS_SHIFT = math.log1p(0.0025)
 
 # Futility stop: a suspect is dropped when its unadjusted p-value exceeds this after so many fresh pairs.
 HOPELESS_P = 0.3
 HOPELESS_PAIRS = 10
 
-# A suspect beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is measured further; left open if that does not help.
+# A suspect beyond SMALLEST_PAIRS_SHIFT with an unadjusted p-value below this is measured further; it stays open if that
+# does not decide it.
 LEANING_P = 0.01
 
-# One-sided error of the 99 % confidence interval, over all looks together. An experiment that stops as soon as a shift
-# is plain stops on a large one by chance, so an interval for a fixed number of pairs would be too narrow. Each look's
-# interval leaves its share, as it has its share of PAIRS_ALPHA: the chance that the interval of any look misses the
-# true shift is 1 %, so it holds whichever look was the last.
+# One-sided error of the 99 % confidence interval over all looks. An experiment that stops early tends to stop on an
+# estimate that is too large by chance, so an interval for a fixed number of pairs would be too narrow. Each look spends
+# the same share of this error as of PAIRS_ALPHA: the probability that the interval of any look misses the true shift is
+# at most 1 %, whichever look is the last.
 INTERVAL_TAIL = 0.005
 
-FEWEST_CASES_TOGETHER = 3  # the fewest whose median is no single case
+FEWEST_CASES_TOGETHER = 3  # with fewer, the median would be a single case
 
-# A pair counts for the suite as a whole with this share of the cases that the fullest pair measured.
+# A pair counts for the whole suite if it measured at least this share of the cases that the most complete pair did.
 LEAST_SHARE_OF_FULLEST = 0.9
 
 
 class CaseStatus(StrEnum):
-    """Where a case stands after the pairs there are."""
+    """What the pairs so far say of a case."""
 
     CLEARED = "cleared"
     FLAGGED = "flagged"
@@ -71,7 +72,7 @@ class CaseStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """How far several cases moved as one, from one number a pair; ``estimate`` is a row of ``estimates``."""
+    """The common shift of several cases, from one number per pair; ``estimate`` is a row of ``estimates``."""
 
     estimate: SimpleNamespace
     cases: int
@@ -80,23 +81,23 @@ class Together:
 
 
 def p_value(estimate: Any, direction: Any) -> Any:
-    """The chance of a mean so far in this direction (+1 slower, -1 faster) when nothing changed."""
+    """One-sided p-value of the mean in this direction (+1 slower, -1 faster)."""
     return noise.upper_tail(direction * estimate.mean_log_ratio / estimate.standard_error, estimate.df)
 
 
 def half_width(estimate: Any, tail: float) -> Any:
-    """Half the confidence interval that leaves this much on either side."""
+    """Half width of the confidence interval with this tail probability on each side."""
     return estimate.standard_error * noise.upper_quantile(tail, estimate.df)
 
 
 def interval(estimate: Any) -> tuple[float, float]:
-    """The 99 % confidence interval of the shift; it holds whenever the experiment stopped."""
+    """The 99 % confidence interval of the log ratio, valid whichever look was the last."""
     half = half_width(estimate, estimate.interval_tail)
     return estimate.log_ratio - half, estimate.log_ratio + half
 
 
 def hodges_lehmann(values: Floats) -> float:
-    """The median of the means of all pairs of values, each with itself too: as steady as a mean, deaf to outliers."""
+    """The median of the pairwise means, self-pairs included: nearly as efficient as the mean, robust to outliers."""
     first, second = np.triu_indices(len(values))
     return float(np.median((values[first] + values[second]) / 2))
 
@@ -107,12 +108,12 @@ def estimates(
     others: tuple[Floats, Floats, Floats] | None = None,
     other_pairs: Floats | None = None,
 ) -> pd.DataFrame:
-    """Each case's shift over its finite pairs (columns), a row per case; missing with fewer than two pairs.
+    """Each case's shift over its finite pairs (columns), one row per case; missing with fewer than two pairs.
 
     ``pairs``; ``log_ratio``, Hodges and Lehmann's estimate, positive when head is slower; ``mean_log_ratio`` with its
-    ``standard_error`` and degrees of freedom ``df``; ``interval_tail``, what its interval leaves on either side.
-    ``others`` are variances, degrees of freedom and log times of other cases, by which those of these are moderated.
-    ``other_pairs`` are log ratios of the same cases, used for their variance only.
+    ``standard_error`` and degrees of freedom ``df``; ``interval_tail``, the tail probability on each side of its
+    interval. ``others`` holds variances, degrees of freedom and log times of other cases, which take part in moderating
+    the variances. ``other_pairs`` holds more log ratios of the same cases, used for the variance only.
     """
     counts = np.isfinite(log_ratios).sum(axis=1)
     variance, df = spread(log_ratios)
@@ -137,7 +138,7 @@ def estimates(
 
 
 def spread(log_ratios: Floats) -> tuple[Floats, Floats]:
-    """Variance and degrees of freedom of each case's pairs; 0 and 0 with fewer than two."""
+    """Variance and degrees of freedom of each case's pairs; both 0 with fewer than two."""
     count = np.isfinite(log_ratios).sum(axis=1, keepdims=True)
     squares = (log_ratios - np.nansum(log_ratios, axis=1, keepdims=True) / np.maximum(count, 1)) ** 2
     df = np.maximum(count[:, 0] - 1.0, 0.0)
@@ -145,13 +146,13 @@ def spread(log_ratios: Floats) -> tuple[Floats, Floats]:
 
 
 def _pooled(variance: Floats, df: Floats, other: Floats, other_df: Floats) -> tuple[Floats, Floats]:
-    """Two estimates of each variance as one."""
+    """Pool two estimates of each variance."""
     both = df + other_df
     return (df * variance + other_df * other) / np.maximum(both, 1), both
 
 
 def suspects(screened: pd.DataFrame) -> Floats:
-    """The suspected direction of each case (+1 slower, -1 faster), 0 for no suspect."""
+    """The suspected direction of each case: +1 slower, -1 faster, 0 not a suspect."""
     direction = np.sign(screened["log_ratio"])
     surely = (screened["log_ratio"].abs() > SCREEN_SHIFT) & (p_value(screened, direction) < SCREEN_P)
     return np.where(surely, direction, 0.0)
@@ -162,13 +163,13 @@ def decide(
 ) -> pd.DataFrame:
     """Decide every case (row) from its screening and confirming pairs (columns, NaN where not measured).
 
-    To the columns of ``estimates``, from the pairs that decided (the confirming ones of a suspect, else the screening
-    ones), come ``status``, empty for a case without two screening pairs; ``direction``, that of ``suspects``;
-    ``p_value``, adjusted for all suspects and all looks: below PAIRS_ALPHA means flagged, missing for no suspect;
-    ``resolvable``, the smallest shift this experiment would have flagged.
+    Returns the columns of ``estimates``, from the confirming pairs of a suspect and else from the screening pairs, and
+    ``status``, empty for a case without two screening pairs; ``direction`` as of ``suspects``; ``p_value``, adjusted
+    for all suspects and all looks, missing if not a suspect (a case is flagged below PAIRS_ALPHA); ``resolvable``, the
+    smallest shift that this experiment would have flagged.
 
-    A case that is not ``judged`` is never suspected; it only informs the noise estimate. Looks whose pairs are not all
-    there yet leave what is undecided OPEN; so do suspects that lean beyond the smallest shift after the last look.
+    A case that is not ``judged`` is never suspected; it contributes only to the noise estimate. OPEN are suspects whose
+    next look lacks pairs, and those that LEANING_P keeps open after the last look.
     """
     screened = estimates(screen, log_time)
     direction = np.where(judged, suspects(screened), 0.0)
@@ -196,10 +197,10 @@ def decide(
 
 
 def moved_together(log_ratios: Floats) -> Together | None:
-    """Whether the median case moved, one number per pair; None with too few cases or pairs.
+    """Whether the median case moved; None with too few cases or pairs.
 
-    Of the pairs that measured nearly all cases: later ones have those alone that earlier pairs left unsettled, whose
-    median moves by selection.
+    Uses only pairs that measured nearly all cases: later pairs hold the cases that earlier ones left unsettled, and
+    selection shifts their median.
     """
     rows = log_ratios[np.isfinite(log_ratios).any(axis=1)]
     if len(rows) < FEWEST_CASES_TOGETHER:
@@ -216,11 +217,11 @@ def moved_together(log_ratios: Floats) -> Together | None:
 
 
 def _look(suspected: pd.DataFrame, look: Look, unflagged: int) -> pd.DataFrame:
-    """Step down through the suspects, surest first (Holm): each that is flagged leaves fewer others.
+    """Holm's step-down procedure over the suspects, smallest p-value first.
 
-    ``suspected`` are the fresh estimates with their ``direction``. Flagged at any look if p times the suspects not yet
-    flagged is below the look's share of PAIRS_ALPHA: the first false positive would need a true null whose p is below
-    its share of the look's, and the shares over looks add up to PAIRS_ALPHA.
+    ``suspected`` holds the fresh estimates with their ``direction``. A suspect is flagged if its p-value times the
+    number of suspects not yet flagged is below the look's share of PAIRS_ALPHA. These shares add up to PAIRS_ALPHA over
+    all looks, which bounds the family-wise error rate.
     """
     p_values: Floats = p_value(suspected, suspected["direction"]).to_numpy()
     shift, count = (suspected["direction"] * suspected["log_ratio"]).to_numpy(), len(suspected)
@@ -239,7 +240,7 @@ def _look(suspected: pd.DataFrame, look: Look, unflagged: int) -> pd.DataFrame:
 
 
 def _settled(suspected: pd.DataFrame, *, final: bool) -> pd.Series[bool]:
-    """Whether more pairs would be wasted on a suspect that was not flagged."""
+    """Whether a suspect that was not flagged needs no more pairs."""
     shift, p_values = suspected["direction"] * suspected["log_ratio"], p_value(suspected, suspected["direction"])
     ruled_out = shift + half_width(suspected, RULED_OUT_P) < TO_BE_FOUND
     hopeless = (suspected["pairs"] >= HOPELESS_PAIRS) & (p_values > HOPELESS_P)
@@ -249,38 +250,39 @@ def _settled(suspected: pd.DataFrame, *, final: bool) -> pd.Series[bool]:
 
 
 def _resolvable(screened: pd.DataFrame, looks: Sequence[Look], suspected: int) -> pd.Series[float]:
-    """The smallest shift the planned confirming pairs would have flagged, by the spread of the screening ones."""
+    """The smallest shift that the planned confirming pairs would have flagged, by the spread of the screening pairs."""
     look = next(look for look in looks if look.final)
     error = screened["standard_error"] * np.sqrt(screened["pairs"] / look.pairs)
     found: pd.Series[float] = error * noise.upper_quantile(look.alpha / max(suspected, 1), screened["df"].to_numpy())
     return found.clip(lower=SMALLEST_PAIRS_SHIFT)
 
 
-# After so many screening pairs the cases are looked at; even numbers, so that both orders count alike.
+# The cases are evaluated after so many screening pairs; even numbers, so that both orders occur equally often.
 SCREENING_LOOKS = (4, 6)
 
-# Two pairs rule nothing out: what moves all cases of a process alike has the same sign twice in half of all runs. They
-# are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed.
+# Two pairs alone rule nothing out: an effect of the process on all cases has the same sign in both pairs half of the
+# time. They suffice if every changed case moved by GROSS_SHIFT and no sentinel, which such an effect would move too,
+# did.
 EARLY_LOOK = 2
 
-# Six times TO_BE_FOUND, and more than any but a library's short calls scatter between two processes
+# Six times TO_BE_FOUND, and more than any case but a library's short calls varies between two processes
 # (docs/results/starts.md).
 GROSS_SHIFT = math.log1p(0.03)
 
-# A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs.
+# A case beyond SMALLEST_PAIRS_SHIFT with an unadjusted p-value below this is a suspect without further pairs.
 PLAIN_P = 1e-4
 
 
 def next_look(done: int, planned: int, *, early: bool = False) -> int:
-    """How many pairs there are to be at the next look, ``early`` also after EARLY_LOOK; the planned ones at most."""
+    """The number of pairs at the next evaluation, at most ``planned``; ``early`` adds one after EARLY_LOOK."""
     looks = (EARLY_LOOK, *SCREENING_LOOKS) if early else SCREENING_LOOKS
     return min([planned, *(look for look in looks if look > done)])
 
 
 def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bool:
-    """Whether every case (row) but the sentinels moved far in every pair, and no sentinel did; there must be both.
+    """Whether all cases (rows) but the sentinels moved by GROSS_SHIFT in every pair; False without both kinds.
 
-    No p-value is asked for: two pairs give it one degree of freedom, and fresh pairs decide.
+    The sentinels' means must stay within half of it. No p-value is needed: fresh pairs decide.
     """
     watched = np.array(sentinels, bool)
     others, suspected = screen[~watched], suspects(estimates(screen, log_time)) != 0
@@ -292,7 +294,7 @@ def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bo
 
 
 def unsettled(screen: Floats, log_time: Floats) -> list[int]:
-    """The cases (rows) that need further pairs after these (columns of log ratios, NaN where not measured)."""
+    """The cases (rows) that need more than these pairs (columns of log ratios, NaN where not measured)."""
     found = estimates(screen, log_time)
     shift = found["log_ratio"].abs()
     plain = (shift > SMALLEST_PAIRS_SHIFT) & (p_value(found, np.sign(found["log_ratio"])) < PLAIN_P)

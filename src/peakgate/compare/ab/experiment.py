@@ -1,4 +1,4 @@
-"""The experiment: plan, prove, screen, confirm, within a budget; whatever stops it, what processes saved is kept."""
+"""The experiment: plan, prove, screen and confirm within a budget; runs saved before a stop are kept."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from peakgate.compare.noise import Floats
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
+    """Which cases to measure: parts of their ids (empty: all), the number of sentinels, whether unchanged ones too.
 
-    ``judged_by_base``: head's cases keep base's terms where base has them, and none of its families is imported.
-    ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``energy``: the first pairs
-    measure joules per launch too. ``durations_us`` of an earlier
-    run spread the sentinels.
+    ``judged_by_base``: head's cases keep base's contract where base has one, and none of head's families is imported.
+    ``all_pairs``: every screening pair measures every case, even those that fewer pairs settle. ``energy``: the first
+    pairs also measure joules per launch. ``durations_us``: times of an earlier run, over which the sentinels are
+    spread.
     """
 
     parts: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ class Choice:
 def run_experiment(
     folders: tuple[SideFolder, SideFolder], settings: PairSettings, choice: Choice, means: Means
 ) -> AbRecord:
-    """Measure both sides, base and head, alternately; the record says how far it got.
+    """Measure base and head alternately and return the record, which is incomplete if the experiment stopped early.
 
-    Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
+    Run files and manifest are written to ``means.out``. Raises SideBroken if a side cannot prove its kernels.
     """
     with means.phases.timed(SIDES):
         environments = [
@@ -75,7 +75,7 @@ def run_experiment(
         )
         base, head = (folder.described() for folder in folders)
         record = AbRecord(base, head, settings, planned, notes=environment_notes(folders, codes))
-        # The loops that measure energy are each side's own.
+        # Energy is measured in a process per side.
         others = {} if choice.energy else _other_builds(record, codes)
         processes = Processes(record, sides, means, scratch, others, energy=choice.energy)
         experiment = _Experiment(record, processes, means)
@@ -93,7 +93,7 @@ def run_experiment(
 
 
 def _other_builds(record: AbRecord, codes: tuple[Contracts, Contracts]) -> dict[str, str]:
-    """Head's machine code by case, where base's processes sample both sides; a process has one environment."""
+    """Head's machine code by case if base's processes, in one environment, can sample both sides; else empty."""
     apart = record.base.environment or record.head.environment
     return {} if apart else other_builds(record.plan, *codes)
 
@@ -107,7 +107,7 @@ def _opened(
         stack.callback(means.progress.clear)
         scratch = stack.enter_context(scratch_folder("ab-runs"))
         judges = (None, folders[0].path if judged_by_base else None)
-        temporary = {"TMPDIR": str(scratch)}  # what a process that is killed leaves goes with it
+        temporary = {"TMPDIR": str(scratch)}  # removes what a killed process leaves
         temporary |= own_bytecode(scratch) | one_choice(scratch, os.environ)
         sides = {
             which: stack.enter_context(
@@ -125,21 +125,22 @@ def _opened(
 
 
 class _Experiment:
-    """One experiment in the making: what its processes are asked for."""
+    """One experiment while it runs: decides which cases its processes measure."""
 
     def __init__(self, record: AbRecord, processes: Processes, means: Means) -> None:
         self._record, self._processes, self._phases = record, processes, means.phases
 
     def prove(self) -> None:
-        """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside.
+        """Run both sides once in full to prove the results; a case that either side cannot time is left out.
 
-        Both at once: no time counts. Cases left open, for example for lack of memory, are checked alone.
+        Both sides run at once, since these times do not count. Undecided cases, for example for lack of memory, run
+        again alone.
         """
         planned = self._record.plan
         with self._phases.timed(Phase.PROOF):
             done = self._processes.prove({Side.BASE: planned.timed, Side.HEAD: planned.head_runs})
             for process, (cases, _) in [(each, self._left_open(each)) for each in done]:
-                # A kernel that took the device with it keeps the rest from running, so they run again.
+                # A kernel that corrupts the CUDA context keeps the rest from running, so they run again.
                 left, again, attempt = cases, True, 1
                 while left and again:
                     (proven,) = self._processes.prove({process.which: left}, attempt)
@@ -148,14 +149,14 @@ class _Experiment:
 
     @property
     def _timed(self) -> list[str]:
-        """The cases that both sides have timed."""
+        """The planned cases that both sides have timed."""
         proven = [
             {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)} for which in Side
         ]
         return [case for case in self._record.plan.timed if all(case in side for side in proven)]
 
     def measure(self, *, all_pairs: bool) -> None:
-        """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
+        """Screen every case that both sides time, then confirm the suspects; Stopped if a side breaks."""
         try:
             if all_pairs:
                 self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
@@ -167,7 +168,7 @@ class _Experiment:
             raise Stopped(str(broken)) from None
 
     def _confirm(self) -> None:
-        """Measure the suspects on fresh pairs until no look leaves one open, and the sentinels."""
+        """Measure the suspects and the sentinels in fresh pairs until no suspect is open."""
         done = 0
         for look in looks(self._record.settings.confirm_pairs):
             decided = decisions(self._processes.so_far)
@@ -179,7 +180,7 @@ class _Experiment:
             done = look.pairs
 
     def _screen(self) -> None:
-        """Measure the screening pairs, after a few of them only what they leave unsettled, and the sentinels."""
+        """Measure the screening pairs; after the first few, only unsettled cases and sentinels."""
         planned, done, cases = self._record.settings.pairs, 0, self._timed
         watched = [case in self._record.plan.sentinels for case in cases]
         while done < planned and cases:
@@ -193,7 +194,7 @@ class _Experiment:
                 cases = []
 
     def _unsettled(self, cases: Sequence[str]) -> list[str]:
-        """Which of these are to be screened further; sentinels alone only where nothing else is measured at all."""
+        """The cases to screen further; sentinels alone only if nothing else is measured at all."""
         timed = self._timed
         rows = unsettled(*self._screened(timed))
         still_open = {timed[row] for row in rows}
@@ -202,12 +203,12 @@ class _Experiment:
         return [*needed, *watched] if needed or len(watched) == len(timed) else []
 
     def _screened(self, cases: Sequence[str]) -> tuple[Floats, Floats]:
-        """Log ratios of the screening pairs by case and pair, and the cases' log times."""
+        """Log ratios of the screening pairs (case, pair), and the cases' log times."""
         record = self._processes.so_far
         return log_ratios(record, Phase.SCREEN, cases), log_times(record, cases)
 
     def _left_open(self, process: Process) -> tuple[list[str], bool]:
-        """The cases that a process leaves open, and whether it met a wrong one, which may be why."""
+        """The cases that a process left undecided, and whether it met a faulty one, which may be the reason."""
         reported = {case: verdict for case, (verdict, _) in process.refused.items()}
         if process.file:
             reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}

@@ -1,4 +1,4 @@
-"""Explains cases of two folders of a project: machine code by NVRTC, hardware counters by ncu where it is there."""
+"""Explains why cases of two sides differ: machine code by NVRTC, and hardware counters if ncu is installed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ from peakgate.compile import sass
 from peakgate.compile.cubin import Resources
 from peakgate.run import ncu
 
-# Data of both sides of each case: enough to rank the findings again.
 MOST_EXPLAINED = 12
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
-SIDES_FILE = "sides.json"
+SIDES_FILE = "sides.json"  # data of both sides of each case, enough to rank the findings again
 
 NO_DISASSEMBLER = (
-    "no nvdisasm or cuobjdump is installed: registers and spills are compared, instructions are not; "
+    "neither nvdisasm nor cuobjdump is installed: registers and spills are compared, instructions are not; "
     "pip install nvidia-cuda-nvdisasm"
 )
 
@@ -50,7 +49,7 @@ _FACTS = (
 
 
 class BuiltCase(Struct):
-    """What ``peakgate.run.identity --built`` prints of a case: its machine code, or the problem of getting it."""
+    """A case in the output of ``peakgate.run.identity --built``: its machine code, or why there is none."""
 
     problem: str | None = None
     cubin: str = ""
@@ -62,7 +61,7 @@ class BuiltCase(Struct):
 
 @dataclass(frozen=True, slots=True)
 class KnownSide:
-    """Data of a case on one side: ``side`` is None with a ``problem``; ``opcodes`` where disassembled."""
+    """One side of a case: ``side`` is None if there is a ``problem``, ``opcodes`` empty without a disassembler."""
 
     side: ExplainedSide | None
     fingerprint: str = ""
@@ -72,9 +71,9 @@ class KnownSide:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one case changed: what the compiler made of it, the findings in order, and opcodes that differ.
+    """Why one case changed: the findings in order, changes in its machine code, and opcodes that differ.
 
-    ``file`` and ``line`` are where head's source differs, relative to its repository; None where that is not known.
+    ``file``, relative to the repository, and ``line`` are where head's source differs; None if unknown.
     """
 
     case: str
@@ -87,7 +86,7 @@ class Explanation:
 
     @property
     def lines(self) -> list[str]:
-        """Text for the reader: the first findings, then the code."""
+        """The first findings, then the changes of the machine code."""
         if self.problem is not None:
             return [self.problem]
         return [*(finding.sentence for finding in self.findings[:SHOWN]), *self.code]
@@ -95,13 +94,13 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """All cases that were asked for, and what was missing to explain them better."""
+    """The explained cases, and notes on tools or cases that are missing."""
 
     cases: tuple[Explanation, ...]
     notes: tuple[str, ...] = ()
 
     def table(self) -> Table:
-        """The findings and the code of each case, a line each."""
+        """One row per line of each case."""
         rows = [(each.case, line) for each in self.cases for line in each.lines]
         return Table("Why slower", ("case", "finding"), rows)
 
@@ -124,7 +123,7 @@ class Explained:
 
 
 def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: Path, device: str) -> Explained:
-    """Explain the first MOST_EXPLAINED of the cases; what ncu prints of the GPU is left in ``out``."""
+    """Explain the first MOST_EXPLAINED of the cases; the output of ncu and SIDES_FILE are written to ``out``."""
     chosen, out = list(cases[:MOST_EXPLAINED]), out.resolve()
     notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
     program = ncu.find()
@@ -160,7 +159,7 @@ def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: P
 
 
 def compared(case: str, base: KnownSide, head: KnownSide) -> Explanation:
-    """One case from what is known of both sides; pure."""
+    """Explain one case from both sides; pure."""
     for which, known in zip(SIDE_NAMES, (base, head), strict=True):
         if known.side is None:
             return Explanation(case, (), (), problem=f"{which}: {known.problem}")
@@ -181,7 +180,7 @@ def _known(built: BuiltCase | None, counters: ncu.Counters) -> KnownSide:
 
 
 def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list[str]:
-    """Differences in the machine code, one line each for resources, instructions and loops."""
+    """Differences in the machine code: one line each for resources, instructions and loops."""
     if same:
         return ["Same machine code on both sides."]
     changed = [
@@ -195,7 +194,7 @@ def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list
         counts = [(name, base.code.classes.get(name, 0), head.code.classes.get(name, 0)) for name in names]
         moved = [f"{name} {before} to {after}" for name, before, after in counts if before != after]
         total = f"{base.code.instructions} to {head.code.instructions}"
-        lines.append(f"Instructions: {total}: {', '.join(moved) or 'as many of each class, in another order'}.")
+        lines.append(f"Instructions: {total}: {', '.join(moved) or 'the same number of each class, in another order'}.")
         if base.code.loops != head.code.loops:
             sizes = [", ".join(map(str, code.loops[:4])) or "none" for code in (base.code, head.code)]
             lines.append(f"Loop bodies in instructions: {sizes[0]}; now {sizes[1]}.")
@@ -203,7 +202,7 @@ def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list
 
 
 def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str]) -> dict[str, BuiltCase]:
-    """The cases as they are built in the folder; if that fails, every case has that problem."""
+    """The cases as built in the folder; if the build process fails, every case gets its problem."""
     with scratch_folder("explain") as scratch:
         listed = scratch / "cases.txt"
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
@@ -213,11 +212,11 @@ def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str
     try:
         return records.decode(done.output, dict[str, BuiltCase], Path("its answer"), "see its families")
     except PeakgateError as error:
-        return dict.fromkeys(cases, BuiltCase(f"its machine code cannot be had: {done.problem or error.message}"))
+        return dict.fromkeys(cases, BuiltCase(f"its machine code cannot be built: {done.problem or error.message}"))
 
 
 def place(folder: Path, base: str | None, head: str | None) -> tuple[str, int] | tuple[None, None]:
-    """Where head's source differs from base's; nowhere for a source outside head's project in ``folder``, or none."""
+    """File and line where head's source differs from base's; None if head has no source in its project ``folder``."""
     if head is None or not Path(head).is_relative_to(folder):
         return None, None
     inside = Path(head).relative_to(folder)
@@ -229,7 +228,7 @@ def place(folder: Path, base: str | None, head: str | None) -> tuple[str, int] |
 
 
 def changed_line(before: str, after: str) -> int:
-    """The first changed line of code in ``after``, comments passed over; without one, the first kernel's line."""
+    """The first changed line of code in ``after``, ignoring comments; if none changed, the line of the first kernel."""
     old, new = before.splitlines(), after.splitlines()
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for tag, first, last, start, end in matcher.get_opcodes():

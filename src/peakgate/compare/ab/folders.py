@@ -1,8 +1,8 @@
-"""The two sides as folders, each with the environment of packages that its processes run in.
+"""The two sides as folders, each with the Python environment that its processes run in.
 
-A side is a git worktree in a temporary place, or a folder that is there. Its environment is the one that Peakgate runs
-in, or one made of a lock file, of wheels, or of one that exists: the side's packages in a temporary folder, and links
-to what it lacks of Peakgate's own. Peakgate itself is always the one that was started.
+A side is a temporary git worktree or an existing folder. Its environment is the one that Peakgate runs in, or a
+temporary one with the packages of a lock file, of wheels or of an existing environment, and symbolic links to those of
+Peakgate's own packages that it lacks. Both sides are always measured by the running Peakgate.
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ from peakgate.base.scratch import remove_tree, scratch_folder
 
 WORKING_TREE = "."
 
-# Of what the installer printed, as many as an error has.
 INSTALL_LIMIT_S = 1800
-LAST_LINES = 4
+LAST_LINES = 4  # lines of the installer's output that an error quotes
 
-# The entries of a folder of packages that are Peakgate's.
+# Entries of site-packages that belong to Peakgate.
 _OURS = re.compile(r"peakgate(_emulator|-\d.*)?|__editable__.*peakgate.*")
 
-# Names the folders that links lead to, so that a sandbox shows them too.
+# The file _ORIGINS lists the folders that the links lead to, so that a sandbox exposes them too.
 _SITE = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
 _PACKAGES = (
     "import importlib.metadata as m, json; found = [(d.name, d.version) for d in m.distributions()]; "
-    "print(json.dumps(dict(reversed(found))))"  # the first of a name is the one that is imported
+    "print(json.dumps(dict(reversed(found))))"  # of several versions, the first is imported
 )
 _ORIGINS = "peakgate-origins.pth"
 
 _FORMS = "expected an environment, a folder of wheels, or a file of requirements or pylock.toml"
-_SAME_PYTHON = f"expected an environment of Python {sys.version_info.major}.{sys.version_info.minor}, as Peakgate's"
+_SAME_PYTHON = f"expected an environment of Python {sys.version_info.major}.{sys.version_info.minor}, like Peakgate's"
 
 
 @dataclass(frozen=True, slots=True)
 class SideEnvironment:
-    """The environment of a side: what it was asked for as, its Python, and the version of each package."""
+    """The environment of a side: the label the user gave it, its Python, and the version of each package."""
 
     label: str
     python: str
@@ -57,7 +56,7 @@ class SideEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A side as it was asked for: a commit's name, ``.`` for the working tree, or a folder taken as it is."""
+    """A side as the user named it: a commit, ``.`` for the working tree, or a folder used as it is."""
 
     name: str
     folder: bool = False
@@ -65,10 +64,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SideFolder:
-    """A side as files: where they are and the commit they are from, None where git does not know it.
+    """A side's folder and its commit, None if git does not know it.
 
-    ``environment`` has its packages where they are not those that Peakgate runs with. The files are ``dirty`` where
-    those that git tracks are not as in the commit.
+    ``environment`` is None if the side runs in Peakgate's own. ``dirty``: tracked files differ from the commit.
     """
 
     label: str
@@ -78,7 +76,7 @@ class SideFolder:
     dirty: bool = False
 
     def described(self) -> SideFolder:
-        """The side as its run files name it: also a folder by its commit, with what its build has changed."""
+        """The side with ``commit`` and ``dirty`` as git reports them now, after its build, as in its run files."""
         found = commit_info(self.path)
         return replace(self, commit=None if found["id"] == UNVERSIONED else found["id"], dirty=found["dirty"])
 
@@ -90,7 +88,7 @@ class SideFolder:
 
 @contextmanager
 def folders(base: Wanted, head: Wanted) -> Iterator[tuple[SideFolder, SideFolder]]:
-    """Both sides as folders for the length of the block; worktrees are removed after it, whatever happens in it.
+    """Both sides as folders inside a ``with`` block, which removes worktrees at its end.
 
     A PeakgateError names a commit or folder that does not exist.
     """
@@ -101,7 +99,7 @@ def folders(base: Wanted, head: Wanted) -> Iterator[tuple[SideFolder, SideFolder
 def in_environments(
     placed: tuple[SideFolder, SideFolder], environments: Sequence[SideEnvironment]
 ) -> tuple[SideFolder, SideFolder]:
-    """Both sides, each in its environment; as they are where there is none."""
+    """Both sides, each in its environment; unchanged if ``environments`` is empty."""
     if not environments:
         return placed
     base, head = (
@@ -113,7 +111,7 @@ def in_environments(
 
 @contextmanager
 def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
-    """One side as a folder, as ``folders`` makes it; a worktree is in a folder named ``side``."""
+    """One side as a folder, like ``folders``; the folder of a worktree is named ``side``."""
     there = resolve(wanted)
     if isinstance(there, SideFolder):
         yield there
@@ -126,14 +124,14 @@ def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
         if not project.is_dir():
             name = wanted.name
             raise PeakgateError(
-                f"{name}: has no folder {project.name} of this project; name a commit that has it", Code.PROJECT
+                f"{name}: this project's folder {project.name} is not in it; name a commit that has it", Code.PROJECT
             )
         yield SideFolder(wanted.name, project, there)
 
 
 @contextmanager
 def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
-    """A commit of a repository as files in the new folder ``path``, which the repository forgets after the block."""
+    """A temporary worktree of a commit in the new folder ``path``."""
     at = ("-C", str(repository))
     try:
         git(*at, "worktree", "add", "--detach", "--quiet", str(path), commit)
@@ -145,12 +143,12 @@ def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
 
 
 def resolve(wanted: Wanted) -> SideFolder | str:
-    """The side's folder, or the commit a worktree has to be made of; PeakgateError where there is none."""
+    """The side's folder, or the commit to make a worktree of; PeakgateError if it does not exist."""
     if wanted.folder:
         path = Path(wanted.name)
         if not path.is_dir() or config.find(path.resolve()) is None:
             raise PeakgateError(
-                f"{wanted.name}: no folder of a project; give the root of a checked-out tree", Code.PROJECT
+                f"{wanted.name}: not a project's folder; give the root of a checked-out tree", Code.PROJECT
             )
         return SideFolder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
@@ -160,7 +158,7 @@ def resolve(wanted: Wanted) -> SideFolder | str:
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted.name}^{{commit}}")
     except PeakgateError:
-        git("rev-parse", "--git-dir")  # outside a repository, that is what is wrong
+        git("rev-parse", "--git-dir")  # raises outside a repository
         _refuse_without_commits(wanted.name)
         raise PeakgateError(
             f"{wanted.name!r}: no such commit in this repository; name one `git log` knows, fetch it first, "
@@ -175,17 +173,17 @@ def _refuse_without_commits(name: str) -> None:
 
 
 def _project_inside() -> Path:
-    """Where in its repository the project of the working directory is: a repository may hold several."""
+    """The path of the current project in its repository, which may hold several."""
     root = Path(git("rev-parse", "--show-toplevel")).resolve()
     project = config.find(Path.cwd().resolve())
     return project.root.relative_to(root) if project is not None and project.root.is_relative_to(root) else Path()
 
 
 def _complete(worktree: Path) -> None:
-    """Fetch what a checkout leaves out: submodules, and the files that Git LFS keeps, where it is installed."""
+    """Fetch what a checkout leaves out: submodules, and files in Git LFS if it is installed."""
     at = ("-C", str(worktree))
     if (worktree / ".gitmodules").is_file():
-        allowed = ("-c", "protocol.file.allow=always")  # a submodule's address may be a folder of this machine
+        allowed = ("-c", "protocol.file.allow=always")  # a submodule's URL may be a local folder
         git(*at, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
     listed = git(*at, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
     attributes = (worktree / name for name in listed)
@@ -194,7 +192,7 @@ def _complete(worktree: Path) -> None:
 
 
 def git(*arguments: str) -> str:
-    """Run git here and return what it prints; a PeakgateError quotes git's own message."""
+    """Run git in the working directory and return its output; a PeakgateError quotes git's message."""
     try:
         return ask(Path(), *arguments).decode("utf-8", "replace").strip()
     except PeakgateError as error:
@@ -202,10 +200,10 @@ def git(*arguments: str) -> str:
 
 
 def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
-    """The environment ``given`` as a new one in ``folder``, which must not exist.
+    """Make an environment with the packages of ``given`` in ``folder``, which must not exist.
 
-    ``given`` is an environment's folder, a folder of wheels, or a file that uv installs: requirements or pylock.toml.
-    A PeakgateError begins with who asked for it, and has the installer's last lines.
+    ``given`` is an environment's folder, a folder of wheels, or a file that uv installs: requirements or pylock.toml. A
+    PeakgateError starts with ``asked_by`` and quotes the installer's last lines.
     """
     asked = Path(given).resolve()
     site = folder / _SITE
@@ -214,17 +212,17 @@ def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
     python = folder / "bin" / "python"
     if (asked / "pyvenv.cfg").is_file():
         if not (asked / _SITE).is_dir():
-            raise PeakgateError(f"{asked_by}: {_SITE} is not in it; {_SAME_PYTHON}", Code.ENVIRONMENT)
+            raise PeakgateError(f"{asked_by}: no {_SITE} in it; {_SAME_PYTHON}", Code.ENVIRONMENT)
         origins.append(asked / _SITE)
     elif asked.is_dir():
         wheels = sorted(map(str, asked.glob("*.whl")))
         if not wheels:
-            raise PeakgateError(f"{asked_by}: neither pyvenv.cfg nor a wheel is in it; {_FORMS}", Code.ENVIRONMENT)
+            raise PeakgateError(f"{asked_by}: no pyvenv.cfg and no wheel in it; {_FORMS}", Code.ENVIRONMENT)
         _install(asked_by, python, ["--no-index", "--no-deps", *wheels], folder)
     elif asked.is_file():
         _install(asked_by, python, ["--requirements", str(asked)], folder)
     else:
-        raise PeakgateError(f"{asked_by}: is not there; {_FORMS}", Code.ENVIRONMENT)
+        raise PeakgateError(f"{asked_by}: not found; {_FORMS}", Code.ENVIRONMENT)
     for origin in origins:
         _link(origin, site)
     for path in list(site.iterdir()):
@@ -238,12 +236,12 @@ def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
 
 
 def usual() -> SideEnvironment:
-    """The environment that Peakgate runs in, for a side that names none."""
+    """The environment that Peakgate runs in, for a side without one of its own."""
     return SideEnvironment("this environment", sys.executable, _packages("this environment", Path(sys.executable)))
 
 
 def differing(base: SideEnvironment, head: SideEnvironment) -> list[str]:
-    """The packages that differ: ``numpy 2.3.1 to 2.4.0``, ``none`` where a side lacks it."""
+    """The packages that differ, such as ``numpy 2.3.1 to 2.4.0``; ``none`` stands for a missing one."""
     names = sorted({*base.packages, *head.packages})
     versions = [(name, base.packages.get(name, "none"), head.packages.get(name, "none")) for name in names]
     return [f"{name} {before} to {after}" for name, before, after in versions if before != after]
@@ -252,7 +250,7 @@ def differing(base: SideEnvironment, head: SideEnvironment) -> list[str]:
 def _install(asked_by: str, python: Path, arguments: Sequence[str], folder: Path) -> None:
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None:
-        raise PeakgateError("uv, which installs environments, is not there: pip install uv", Code.INSTALLATION)
+        raise PeakgateError("uv, which installs environments, was not found: pip install uv", Code.INSTALLATION)
     log = folder / "install.log"
     command = [uv, "pip", "install", "--python", str(python), "--no-progress", *arguments]
     with log.open("wb") as output:
@@ -264,13 +262,13 @@ def _install(asked_by: str, python: Path, arguments: Sequence[str], folder: Path
 
 
 def _own_sites() -> list[Path]:
-    """The folders of installed packages that this process imports from, in that order."""
+    """The site-packages folders on ``sys.path``, in order."""
     paths = [Path(entry).resolve() for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
     return [path for path in dict.fromkeys(paths) if path.is_dir()]
 
 
 def _link(origin: Path, target: Path) -> None:
-    """Link what ``target`` lacks of the packages in ``origin``."""
+    """Link the packages of ``origin`` that ``target`` lacks."""
     have = {_name(path) for path in target.glob("*.dist-info")}
     for path in origin.iterdir():
         known = path.suffix == ".dist-info" and _name(path) in have
@@ -279,7 +277,7 @@ def _link(origin: Path, target: Path) -> None:
 
 
 def _link_entry(origin: Path, target: Path) -> None:
-    """Link one entry; folders that are no package of one distribution, as ``nvidia``, are merged."""
+    """Link one entry; namespace packages shared by distributions, such as ``nvidia``, are merged."""
     if not (target.exists() or target.is_symlink()):
         target.symlink_to(origin)
     elif origin.is_dir() and target.is_dir() and not (target / "__init__.py").exists():
@@ -296,7 +294,7 @@ def _link_entry(origin: Path, target: Path) -> None:
 
 
 def _name(metadata: Path) -> str:
-    """The name of a distribution, as all spellings of it are compared, from its folder of metadata."""
+    """The normalized name of a distribution, from its ``.dist-info`` folder."""
     return re.sub(r"[-_.]+", "-", metadata.name.split("-")[0]).lower()
 
 

@@ -1,4 +1,4 @@
-"""The means of an experiment: its folder, the wall time that it may take, and where that goes; imports beside it."""
+"""Resources of an experiment: its folder, time budget, wall time by phase, and imports in the background."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from peakgate.base.processes import seconds_since_start_of
 from peakgate.base.progress import Progress
 from peakgate.base.report import Table
 
-# Of an experiment's output folder: its runs, and the record of them.
+# In an experiment's output folder: the folder of its runs, and their record there.
 MANIFEST = "manifest.json"
 AB_FOLDER = "ab"
 
@@ -28,7 +28,7 @@ START, SIDES, CASES, REPORT = (
     "decision and report",
 )
 
-# Steps of a measuring process by the names that it gives them.
+# Steps of a measuring process, as it names them.
 SAMPLE = "sample"
 OPEN = frozenset({"start", "build", "warm up", "prepare", "close"})
 CHECKS = frozenset({"check", "check again"})
@@ -39,10 +39,10 @@ Span = tuple[float, float]  # begin and end, in seconds by ``time.monotonic``
 
 @dataclass
 class PhaseTime:
-    """When a phase was under way, how many processes measured in it, and when each was at work on the GPU.
+    """A phase's time spans, the number of processes that measured in it, and when each used the GPU.
 
-    Processes that prove are at work at the same time; one may still leave the GPU when the next phase has begun.
-    ``steps_s`` are the seconds that they took by step.
+    Proving processes run at the same time; a process may leave the GPU after the next phase has begun. ``steps_s`` sums
+    the processes' seconds by step.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -56,7 +56,7 @@ class PhaseTime:
 
     @property
     def idle_s(self) -> float:
-        """Seconds of the phase in which none of its processes was at work."""
+        """Seconds of the phase in which none of its processes used the GPU."""
         idle = list(self.spans)
         for begin, end in self.busy:
             parts = [part for span in idle for part in ((span[0], min(span[1], begin)), (max(span[0], end), span[1]))]
@@ -64,7 +64,7 @@ class PhaseTime:
         return sum(end - begin for begin, end in idle)
 
     def row(self) -> dict[str, float]:
-        """Seconds by column of the table; those on the GPU only where processes measured."""
+        """Seconds by column of the table; the columns of GPU time only if processes measured."""
         opened = sum(self.steps_s[name] for name in OPEN)
         checks = sum(self.steps_s[name] for name in CHECKS)
         found = {"wall": self.wall_s}
@@ -76,7 +76,7 @@ class PhaseTime:
 
 
 class Phases:
-    """Seconds by phase, from the start of this process on."""
+    """Seconds by phase since the start of this process."""
 
     def __init__(self) -> None:
         now = time.monotonic()
@@ -92,7 +92,7 @@ class Phases:
             self._phases.setdefault(name, PhaseTime()).spans.append((start, time.monotonic()))
 
     def turn(self, name: str, busy: Sequence[Span], steps_s: Mapping[str, float]) -> None:
-        """Add one process's turn on the GPU, whose wall time ``timed`` counts."""
+        """Add the GPU time of one process to a phase, whose wall time ``timed`` adds."""
         phase = self._phases.setdefault(name, PhaseTime())
         phase.processes += 1
         phase.busy += busy
@@ -103,7 +103,7 @@ class Phases:
         return {name: phase.row() | {"processes": phase.processes} for name, phase in self._phases.items()}
 
     def table(self, report_s: float) -> Table:
-        """Seconds, a line per phase; ``report_s`` is what deciding and writing took until now."""
+        """Seconds, one row per phase; ``report_s`` is the time spent on the decision and the report so far."""
         phases = self._phases | {REPORT: PhaseTime([(0.0, report_s)])}
         total = sum(phase.wall_s for phase in phases.values())
         columns = ("wall", "contexts", "sampling", "checks", "other", "idle")
@@ -115,25 +115,25 @@ class Phases:
 
 
 class Stopped(Exception):
-    """The budget is used up; the message is the reason that goes into the report."""
+    """The experiment ends early, for example because its budget is spent; the message goes into the report."""
 
 
 class Budget:
-    """Seconds of wall time from now on; None for as many as it takes."""
+    """A limit on wall time in seconds, from its creation; None for no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._start = time.monotonic()
 
     def spend(self, seconds: float) -> None:
-        """Stop where this much more would overrun."""
+        """Raise Stopped if ``seconds`` more would exceed the budget."""
         if self._seconds is not None and time.monotonic() - self._start + seconds > self._seconds:
-            raise Stopped(f"the budget of {self._seconds:g} s is used up")
+            raise Stopped(f"the budget of {self._seconds:g} s is spent")
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Resources of the experiment: the existing folder of its run files, and the time budget."""
+    """Resources of an experiment; ``out`` is the existing folder of its run files."""
 
     out: Path
     budget: Budget
@@ -142,9 +142,9 @@ class Means:
 
 
 def import_beside(module: str, *, daemon: bool = False) -> None:
-    """Import a module while this thread waits for others; where it fails, it fails again where it is needed.
+    """Import a module in a background thread; an error is raised again where the module is really imported.
 
-    The end of this process does not wait for a ``daemon``.
+    This process does not wait for a ``daemon`` at its end.
     """
 
     def load() -> None:

@@ -1,6 +1,6 @@
-"""What comes of two sides: the experiment, measured or, with ``--from``, read from its folder, and its report.
+"""Runs an experiment, or reads one back for ``--from``, and reports it.
 
-Apart from the command, which starts before this is imported: pandas and SciPy take long.
+A module of its own because the command starts before this is imported: pandas and SciPy import slowly.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from peakgate.compare.result import Comparison
 from peakgate.render import files
 from peakgate.runfile.find import Archive
 
-# Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure.
+# Imports matplotlib, which is slow to import and needed only at the end: in the background while processes measure.
 PICTURES = "peakgate.render.pictures"
 
 
 def measured(
     placed: tuple[SideFolder, SideFolder], options: argparse.Namespace, means: Means
 ) -> tuple[AbRecord, Comparison | None, Explained | None]:
-    """Measure both sides as the options of ``ab`` say; with ``--explain`` the comparison too, and why cases are slower.
+    """Measure both sides; with ``--explain`` also compare them and explain the slower cases.
 
-    SideBroken when a side cannot even prove its kernels.
+    Raises SideBroken if a side cannot prove its kernels.
     """
     import_beside(PICTURES, daemon=True)
     settings = PairSettings(options.tier, options.device, *options.pairs)
@@ -62,7 +62,7 @@ def measured(
 
 
 def durations_us() -> Mapping[str, float]:
-    """Times in the newest saved run, for spreading sentinels over short and long kernels; empty without one."""
+    """Times in the newest saved run, by which sentinels are spread over short and long kernels; empty without one."""
     newest = Archive().newest(1)
     return newest[0].times_us if newest else {}
 
@@ -74,10 +74,10 @@ def report(
     judged: Comparison | None = None,
     explained: Explained | None = None,
 ) -> ExitCode:
-    """Write every output and print the findings, last the verdict's line; the exit code, which the files have too.
+    """Write all outputs, print the findings and last the verdict, and return the exit code, which is in the files too.
 
-    INTERRUPTED of an experiment that was, and of one that is decided again (without ``phases``) only where no case
-    could be; else that of the comparison.
+    An interrupted experiment returns INTERRUPTED; if it is decided again (without ``phases``), only if no case could be
+    decided.
     """
     start = time.monotonic()
     judged = judged or comparison(record)

@@ -1,8 +1,8 @@
-"""The processes of an experiment: asked for cases, given their turns, kept in the record.
+"""Runs the measuring processes of an experiment one after the other and adds their runs to the record.
 
-A pair is a process of each side, or one of several that base's process samples in turns with head's machine code. Such
-a process waits on the GPU while what it has so far is looked at, until nothing further is wanted of it. Either way one
-process after the other has the GPU, and what is known of it is kept when the next one has begun.
+A pair is one process of each side, or one of several that base's process measures by interleaving its samples with
+those of head's machine code. The latter process stays on the GPU during each interim look, until no more pairs are
+needed. Only one process measures at a time; its results are read after the next one has begun.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from peakgate.run.places import OTHER_BUILDS_FILE
 from peakgate.runfile.saved import Run, load_run
 from peakgate.runfile.schema import BenchVerdict, Unmeasured
 
-# So many pairs a process samples, over all its cases, some half a minute, until a budget is looked at.
+# Pairs, summed over all cases, that a process samples before the budget is checked: about half a minute.
 PAIRS_OF_ALL_CASES = 1024
 
-ENERGY_PAIRS = 3  # so many of the first pairs measure energy, where that is asked for
+ENERGY_PAIRS = 3  # with --energy, the first pairs measure it
 
 MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
@@ -44,7 +44,7 @@ Refused = tuple[Verdict, str]  # why a process did not time a case
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What a process that waits on the GPU has measured so far: how many pairs, as a run of each side."""
+    """Interim results of a process that waits on the GPU: the number of pairs, and a run of each side."""
 
     pairs: int
     runs: Mapping[Side, Run]
@@ -52,9 +52,9 @@ class _Look:
 
 @dataclass(slots=True)
 class _Asked:
-    """A process that was asked to run: what for, how many pairs from which on, and where it writes.
+    """A requested process: its phase, the pairs it measures (``pairs`` of them from ``pair`` on), and its files.
 
-    ``look`` is the latest one of a process that measures both sides. ``left``: it has left the GPU.
+    ``look`` holds the latest interim results of a process that measures both sides. ``left``: it has left the GPU.
     """
 
     stage: Phase
@@ -69,7 +69,7 @@ class _Asked:
     left: bool = False
 
     def file_of(self, which: Side) -> Path:
-        """The run file of one side, where the process measures both."""
+        """The run file of one side of a process that measures both."""
         return self.file.with_name(f"{_name(self.stage, self.pair, which)}.json")
 
 
@@ -86,7 +86,7 @@ class Processes:
         *,
         energy: bool = False,
     ) -> None:
-        """``others`` is head's machine code by case, where base's processes sample both sides in turns."""
+        """``others`` is head's machine code by case if base's processes sample both sides, else empty."""
         self._record, self._sides, self._scratch, self._energy = record, sides, scratch, energy
         self._others = others or {}
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
@@ -96,12 +96,12 @@ class Processes:
 
     @property
     def both_in_one(self) -> bool:
-        """Whether a pair is no two processes."""
+        """Whether one process measures both sides of a pair."""
         return bool(self._others)
 
     @property
     def so_far(self) -> AbRecord:
-        """The record, with what a process that waits on the GPU has measured."""
+        """The record, including the interim results of a process that waits on the GPU."""
         record, asked = self._record, self._on_gpu
         if asked is None or asked.look is None:
             return record
@@ -112,7 +112,7 @@ class Processes:
         return replace(record, processes=[*record.processes, *measured], runs=record.runs | known)
 
     def prove(self, wanted: Mapping[Side, Sequence[str]], attempt: int = 0) -> list[Process]:
-        """Prove these cases, those of both sides at once, since no time counts."""
+        """Prove these cases, both sides at once since their times do not count."""
         sides = {which: cases for which, cases in wanted.items() if cases}
         shown = [f"{which}, {counted(len(cases), 'case')}" for which, cases in sides.items()]
         if shown:
@@ -125,12 +125,12 @@ class Processes:
         return list(map(self._keep, asked))
 
     def measure(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        """Measure pairs ``first`` up to ``last`` of a stage; SideBroken where a process reports no case."""
+        """Measure pairs ``first`` to ``last`` - 1 of a phase; SideBroken if a process reports no case."""
         with self._phases.timed(stage):
             if not cases:
                 return
-            # A process of one side starts while the one before it measures. One of both sides may go on after its look:
-            # whether another is needed is not known ahead.
+            # A process of one side starts while the previous one measures. One of both sides may continue after its
+            # look, so whether another is needed is not known in advance.
             both = self.both_in_one
             step = max(1, min(last - first, PAIRS_OF_ALL_CASES // len(cases))) if both else 1
             turns = [(pair, which) for pair in range(first, last) for which in order(pair)]
@@ -157,7 +157,7 @@ class Processes:
                 self.end()
 
     def _give_turn(self, asked: _Asked | None, stage: Phase, pair: int, pairs: int, cases: Sequence[str]) -> None:
-        """Have pairs measured: by the stage's process that waits on the GPU, or ``asked`` or a new one after it."""
+        """Start measuring: continue the phase's process that waits on the GPU, or begin ``asked`` or a new one."""
         before = self._on_gpu
         if before is not None and not before.left and before.stage is stage:
             self._write_others(stage, before.pair, cases, pairs)
@@ -173,16 +173,16 @@ class Processes:
         self._on_gpu = asked
 
     def _until_left_or_look(self) -> None:
-        """Wait for what the process on the GPU measures."""
+        """Wait until the process on the GPU has left it, or has interim results."""
         asked = self._on_gpu
-        assert asked is not None, "a process was given its turn"
+        assert asked is not None, "_give_turn sets it"
         asked.left = asked.run.until_left()
         if not asked.left:
             runs = {which: load_run(asked.verdicts / name) for which, name in zip(Side, LOOK_FILES, strict=True)}
             asked.look = _Look(asked.pairs, runs)
 
     def end(self) -> None:
-        """Have the process that was given the last turn leave the GPU, and keep it."""
+        """Make the last process leave the GPU and keep its results."""
         if self._on_gpu is not None:
             if not self._on_gpu.left:
                 self._on_gpu.run.leave()
@@ -190,12 +190,12 @@ class Processes:
             self._on_gpu = None
 
     def keep_interrupted(self) -> None:
-        """Keep what the process on the GPU had measured by its last look, before it is ended."""
+        """Keep the interim results of the process on the GPU, before it is killed."""
         if self._on_gpu is not None:
             self._keep_look(self._on_gpu, FinishedRun(ExitCode.INTERRUPTED, 0.0, (), {}))
 
     def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str], pairs: int = 1) -> _Asked:
-        """Have one process start; it waits for its turn."""
+        """Start a process, which waits for its turn on the GPU."""
         name = _name(stage, pair, which)
         listed = self._scratch / f"{name}.cases"
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
@@ -219,7 +219,7 @@ class Processes:
         return _Asked(stage, pair, pairs, which, run, file, log, verdicts)
 
     def _write_others(self, stage: Phase, pair: int, cases: Sequence[str], pairs: int) -> Path:
-        """The file that says what a process is to sample in turns."""
+        """Write the file that lists the builds a process measures alternately."""
         path = self._scratch / f"{_name(stage, pair, Side.BASE)}.others"
         codes = {case: self._others[case] for case in cases}
         builds = OtherBuilds(pairs, codes, str(self._record.head.path), looks=True)
@@ -227,7 +227,7 @@ class Processes:
         return path
 
     def _keep(self, asked: _Asked) -> Process:
-        """Wait for a process's end and keep what it measured; SideBroken if it reported no case."""
+        """Wait for a process to end and add its results to the record; SideBroken if it reported no case."""
         which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
         finished = asked.run.finish()
         self._phases.turn(asked.stage, finished.busy, finished.steps_s)
@@ -242,7 +242,7 @@ class Processes:
             remove_output(file)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
                 self._keep_look(asked, finished)
-                why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
+                why = f"its run exits {finished.exit_code}: {last_words_in(log)} (full output: {log})"
                 raise SideBroken(which, why)
         if self.both_in_one and asked.stage is not Phase.PROOF:
             other = asked.file_of(Side.HEAD)
@@ -253,7 +253,7 @@ class Processes:
         return self._add(asked, which, file if timed else None, finished, refused)
 
     def _keep_look(self, asked: _Asked, finished: FinishedRun) -> None:
-        """Keep what a process without a run file had measured by its last look."""
+        """Add the interim results of a process without a run file to the record."""
         look, asked.look = asked.look, None
         if look is None:
             return
@@ -290,11 +290,11 @@ class Processes:
 
 
 def _name(stage: Phase, pair: int, which: Side) -> str:
-    """Under which the files of one side of a pair stand."""
+    """The stem of the file names of one side of a pair."""
     return f"{stage}-{pair + 1:02d}-{which}"
 
 
 def _refused(reported: Sequence[Unmeasured]) -> dict[str, Refused]:
-    """Verdict and reason of the cases that a process found wrong or could not decide."""
+    """Verdict and reason of the cases that a process found faulty or could not decide."""
     untimed = FAULTY | {Verdict.INCONCLUSIVE}
     return {each.case: (each.verdict, each.reason) for each in reported if each.verdict in untimed}

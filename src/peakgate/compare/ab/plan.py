@@ -1,6 +1,6 @@
-"""Which cases have to be measured, and which cannot have changed: each side's cases are compared before a kernel runs.
+"""Decides which cases to measure, by comparing the cases of both sides before any kernel runs.
 
-``peakgate.run.identity`` gives the cases of a side; ``plan`` is pure.
+``peakgate.run.identity`` lists the cases of a side; ``plan`` is pure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from peakgate.compare.ab.schedule import Side
 from peakgate.spec.contract import EVALUATED, Contract, changes, named
 from peakgate.spec.selection import selector
 
-# Prefix of identity's message without a GPU: a fault of the machine, not of the side.
+# Prefix of identity's message without a GPU, which is a problem of the machine, not of the side.
 NO_GPU = "no GPU answers"
 
 NO_GPU_HERE = (
@@ -33,7 +33,7 @@ NO_GPU_HERE = (
 )
 
 
-CODES_LIMIT_S = 900.0  # for listing and compiling a side's cases, as for a run of it
+CODES_LIMIT_S = 900.0  # for listing and compiling a side's cases
 
 Contracts = Mapping[str, Contract]  # every case of a side by its id
 
@@ -41,10 +41,10 @@ Contracts = Mapping[str, Contract]  # every case of a side by its id
 def read_codes(
     folders: Sequence[SideFolder], tier: str, environments: Sequence[Mapping[str, str]], capability: str | None = None
 ) -> tuple[Contracts, Contracts]:
-    """Both sides' cases, compiled at the same time for the GPU that is there, or for ``capability`` (``9.0``).
+    """The cases of both sides, compiled in parallel for the present GPU or for ``capability`` (such as ``9.0``).
 
-    No function of a family is called that would give the same on both sides (``peakgate.run.identity --changed``).
-    SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
+    Functions of families that return the same on both sides are not called (``peakgate.run.identity --changed``).
+    Raises SideBroken if a side's cases cannot be listed, PeakgateError without a GPU to build for.
     """
     with ExitStack() as started:
         more: tuple[str, ...] = ()
@@ -61,9 +61,9 @@ def read_codes(
 
 
 def _known_of_both(side: Contracts, other: Contracts) -> Contracts:
-    """A side's contracts without the terms of functions that were not called on the other side.
+    """A side's contracts without the terms whose functions were not called on the other side.
 
-    One side alone can show that they read nothing that differs; then they give the same here.
+    They are skipped if they read no file that differs, and then return the same on both sides.
     """
     unknown = dict.fromkeys(EVALUATED)
     return {
@@ -98,11 +98,11 @@ def _parsed(which: str, output: bytes) -> Contracts:
 
 
 class Plan(Struct, frozen=True, forbid_unknown_fields=True):
-    """Every case of either side, by what is done with it.
+    """All cases of both sides, by what is done with them.
 
-    ``measured`` may differ between the sides; ``sentinels`` are the same on both and measured all the same;
-    ``unchanged`` are not measured, with what is equal of them. ``mended`` build in head alone, ``lost`` in base alone,
-    ``broken`` nowhere.
+    ``measured`` may differ between the sides; ``sentinels`` are unchanged and measured as controls; ``unchanged`` cases
+    are not measured, their values say what is equal. ``mended`` cases build only in head, ``lost`` ones only in base,
+    ``broken`` ones on neither side.
     """
 
     measured: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def head_runs(self) -> tuple[str, ...]:
-        """Cases that head is checked on: also those only it has, and those it cannot build, for the message."""
+        """Cases that head's proof runs, including those that it cannot build, for their messages."""
         return (*self.timed, *self.head_only, *self.broken, *self.lost, *self.mended)
 
 
@@ -134,10 +134,10 @@ def plan(
     chosen: Sequence[str] = (),
     measure_unchanged: bool = False,
 ) -> Plan:
-    """Sort the cases of both sides; where ``chosen`` has ``-k`` expressions, those that one of them selects.
+    """Plan the cases of both sides; ``chosen`` holds ``-k`` expressions, of which one must select a case (empty: all).
 
-    A case is unchanged when its contract is equal, with its machine code or the library that does its work. Where
-    nothing says that, as of a benchmark test, it is always measured. Libraries are no sentinels: some scatter much.
+    A case is unchanged if its contract and its machine code, or its library's version, are equal. A case of which these
+    are unknown, such as a benchmark test, is always measured. Library calls are no sentinels: some vary too much.
     """
     before, after = _chosen(base, chosen), _chosen(head, chosen)
     both = [case for case in after if case in before]
@@ -161,10 +161,10 @@ def plan(
 
 
 def other_builds(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
-    """Head's machine code by case, where one process can sample both sides of every case in turns; else nothing.
+    """Head's machine code by case if one process can sample both sides of every case alternately; else empty.
 
-    It can where nothing but the machine code differs. Operations of the device have none; of a benchmark test it is not
-    known what runs; a warm case, or one in a graph, would have to show its state in every round.
+    That needs cases of which only the machine code differs. Library calls have none, what a benchmark test runs is
+    unknown, and a warm case or one in a graph would have to restore its state in every round.
     """
     found = {}
     for case in planned.timed:
@@ -176,7 +176,7 @@ def other_builds(planned: Plan, base: Contracts, head: Contracts) -> dict[str, s
 
 
 def reasons(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
-    """Why each case is measured or listed, in words; the unchanged are left out."""
+    """Why each case is measured or listed; unchanged cases are left out."""
     reported = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")
     reported |= dict.fromkeys(planned.head_only, "in head, not in base: NEW")
     refused = [case for case in planned.head_only if not head[case].described]
@@ -188,20 +188,20 @@ def reasons(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
         reported[case] += f"; {head[case].problem}" if head[case].problem else ""
     for case in planned.mended:
         reported[case] += f"; {base[case].problem}" if base[case].problem else ""
-    reported |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured to watch the environment")
+    reported |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured as a control")
     for case in planned.measured:
         before, after = base[case], head[case]
         if before.surely_equals(after):
             reported[case] = "unchanged, measured on request"
         elif before == after:
-            reported[case] = "nothing says whether it changed: always measured"
+            reported[case] = "cannot be compared without measuring: always measured"
         else:
             reported[case] = f"{', '.join(map(named, changes(before, after)))} changed"
     return reported
 
 
 def environment_notes(folders: tuple[SideFolder, SideFolder], codes: tuple[Contracts, Contracts]) -> list[str]:
-    """Of sides in environments: the packages that differ, and the cases whose machine code changed by it."""
+    """With environments of their own: the packages that differ, and how many cases' machine code changed."""
     base, head = (folder.environment for folder in folders)
     if base is None or head is None:
         return []
@@ -217,9 +217,9 @@ def environment_notes(folders: tuple[SideFolder, SideFolder], codes: tuple[Contr
 
 
 def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, float]) -> list[str]:
-    """``count`` of the cases: evenly over their durations where those are known, else in turns over the families.
+    """Choose ``count`` cases: evenly over their durations if enough are known, else round-robin over the families.
 
-    Of a family the last ones, which are most often the fastest: a slow one costs every pair its time.
+    Within a family the last ones come first: they are usually the fastest, and every pair takes their time.
     """
     if count >= len(cases):
         return list(cases)

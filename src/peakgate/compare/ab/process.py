@@ -1,4 +1,4 @@
-"""The processes of a side: its build, and those that measure, one at a time on the GPU, the next already starting."""
+"""A side's processes: its build, and its measuring processes, which start while another one uses the GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from peakgate.compare.ab.means import Span
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 
-# The package that measures both sides: this one, whatever a side holds.
+# The package that measures both sides: the running one, also if a side contains Peakgate.
 WARM = Path(__file__).with_name("warm.py")
 HARNESS = "peakgate"
 
@@ -37,15 +37,15 @@ PRELOAD = (
     *("peakgate.run.plugin", "peakgate.session.pairs", "peakgate.device.gpu", "peakgate.spec.catalogue"),
 )
 
-AHEAD = 2  # processes a side keeps warm: in turns that alternate, a side runs twice in a row
+AHEAD = 2  # processes started in advance: in the order A B, B A a side runs twice in a row
 
-SCRATCH = ".peakgate/tmp"  # where a build's temporary files go: inside its side
+SCRATCH = ".peakgate/tmp"  # a build's temporary files, inside its side
 
-LONGEST_RUN_S = 900.0  # a run that takes longer for what it is asked for hangs
+LONGEST_RUN_S = 900.0  # a run that takes longer is taken to hang
 
 
 class SideBroken(Exception):
-    """A side that cannot be measured; ``which`` side, and why in one line."""
+    """Side ``which`` cannot be measured; ``reason`` is one line."""
 
     def __init__(self, which: str, reason: str) -> None:
         super().__init__(f"{which}: {reason}")
@@ -54,24 +54,24 @@ class SideBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run that ended: its exit code, negative for a signal, its wall time and when it was at work on the GPU.
+    """A finished run: its exit code (negative for a signal), wall time, and when it used the GPU.
 
-    A run ends later than its turn on the GPU, because it writes its files after it left. ``busy`` are begin and end of
-    each part of its turn, by ``time.monotonic``; between them it waited for what followed a look.
+    A run ends after it has left the GPU, because it then writes its files. ``busy`` holds begin and end of each part of
+    its GPU time, by ``time.monotonic``; between them it waited for the decision after an interim look.
     """
 
     exit_code: int
     seconds: float
     busy: tuple[Span, ...]
     steps_s: Mapping[str, float]
-    """Steps of its turn, named by the process; empty if it reported none."""
+    """Seconds by step, as the process reports them; empty if it reported none."""
 
 
 class BenchProcess:
-    """A run of ``peakgate bench`` that was asked for: it starts, and waits for its turn before it touches the GPU."""
+    """A requested run of ``peakgate bench``, which starts and then waits for its turn before it uses the GPU."""
 
     def __init__(self, which: str, process: subprocess.Popen[bytes], word: int, left: int, log: Path) -> None:
-        """``word`` is where the process is given its turn, ``left`` where it says that it has left the GPU."""
+        """``word`` is the pipe that gives the process its turn, ``left`` the one that reports it has left the GPU."""
         self._which, self._process, self._word, self._left, self._log = which, process, word, left, log
         self._began = self._told = 0.0
         self._busy: list[Span] = []
@@ -83,16 +83,16 @@ class BenchProcess:
         self.go_on()
 
     def go_on(self) -> None:
-        """Have it measure what is wanted further, after a look."""
+        """Let it measure more pairs after an interim look."""
         self._say(ab_process.GO)
 
     def leave(self) -> None:
-        """Have it leave the GPU after a look, and wait until it has."""
+        """Make it leave the GPU after an interim look, and wait for that."""
         self._say(ab_process.END)
         self.until_left()
 
     def until_left(self) -> bool:
-        """Wait until it has left the GPU or has ended, or waits for what follows a look: False."""
+        """Wait until it has left the GPU or ended (True), or has interim results and waits (False)."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._left, selectors.EVENT_READ)
             if not selector.select(self._seconds_left()):
@@ -101,7 +101,7 @@ class BenchProcess:
         self._busy.append((self._told, time.monotonic()))
         if said == ab_process.LOOK:
             return False
-        with contextlib.suppress(ValueError):  # it ended without a word
+        with contextlib.suppress(ValueError):  # it ended without reporting its steps
             self._steps_s = json.loads(said)
         return True
 
@@ -116,7 +116,7 @@ class BenchProcess:
         return finished
 
     def end(self) -> None:
-        """End the process, wherever it is; a second call does nothing."""
+        """Kill the process if it still runs; a second call does nothing."""
         if self._process.stdin is None or self._process.stdin.closed:
             return
         end_group(self._process)
@@ -125,13 +125,13 @@ class BenchProcess:
         os.close(self._left)
 
     def ask(self, request: Mapping[str, Any]) -> None:
-        """Send the request it is waiting for; BrokenPipeError where it is gone."""
+        """Send the request that it waits for; BrokenPipeError if it has ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
 
     def _say(self, word: bytes) -> None:
         self._told = time.monotonic()
-        with contextlib.suppress(BrokenPipeError):  # it is gone: its exit code says why
+        with contextlib.suppress(BrokenPipeError):  # it has ended; its exit code says why
             os.write(self._word, word)
 
     def _seconds_left(self) -> float:
@@ -143,12 +143,12 @@ class BenchProcess:
 
 
 class SideProcesses:
-    """The processes of one side, for the length of a ``with`` block; all are ended with it."""
+    """The processes of one side, a context manager that kills them at its end."""
 
     def __init__(
         self, which: str, folder: Path, environment: Mapping[str, str], log: Path, python: str = sys.executable
     ) -> None:
-        """Warm the first ones up in ``folder``; what they say before their run goes to ``log``."""
+        """``folder`` is their working directory; ``log`` takes their output before a run."""
         self.which, self._python = which, python
         self._folder, self._environment, self._log = folder, dict(environment), log
         open_output(self._log).close()
@@ -166,7 +166,7 @@ class SideProcesses:
             run.end()
 
     def ask(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> BenchProcess:
-        """A run of ``peakgate bench`` with these arguments in a process of its own; its output goes to ``log``."""
+        """Start a run of ``peakgate bench`` with these arguments; its output goes to ``log``."""
         request = {"harness": HARNESS, "arguments": list(arguments), "environment": dict(environment), "log": str(log)}
         open_output(log).close()
         run = self._waiting.popleft()
@@ -180,7 +180,7 @@ class SideProcesses:
         return run
 
     def _warm_up(self) -> None:
-        """Have as many processes waiting as are needed next."""
+        """Start processes until AHEAD of them wait."""
         while len(self._waiting) < AHEAD:
             their_word, word = os.pipe()
             left, their_left = os.pipe()
@@ -194,7 +194,7 @@ class SideProcesses:
                     stderr=errors,
                     bufsize=0,
                     pass_fds=(their_word, their_left, *inherited()),  # a run that outlives us keeps the GPU locked
-                    start_new_session=True,  # Ctrl-C is for us; we end what we started
+                    start_new_session=True,  # Ctrl-C goes to this process only, which ends the others
                 )
             os.close(their_word)
             os.close(their_left)
@@ -202,13 +202,12 @@ class SideProcesses:
 
 
 def side_environment(folder: Path, judge: Path | None = None, python: str = sys.executable) -> dict[str, str]:
-    """Our environment for a side's processes; both sides share our cache of built kernels.
+    """Environment variables of a side's processes; both sides share this process's cache of built kernels.
 
-    With ``judge``, the folder of the base's project, nothing of this side is imported: base's terms judge its cases.
+    With ``judge``, the folder of base's project, no Python of this side is imported: base's contract judges its cases.
 
-    No other plug-ins of pytest take part. The driver's compile cache is off: NVRTC 13.0 answers from it without the
-    compiler's log, and the resources in it would be missing. A side's own modules come first: its ``pythonpath``. The
-    programs of the environment of its ``python`` come first too.
+    The driver's compile cache is off: NVRTC 13.0 answers from it without the compiler's log, which lists the resources.
+    The side's ``pythonpath`` and the programs of its ``python``'s environment come first.
     """
     project = config.find(folder) if judge is None else None
     search = [str(path) for path in (project.pythonpath if project else ())]
@@ -223,7 +222,7 @@ def side_environment(folder: Path, judge: Path | None = None, python: str = sys.
 
 
 def built_environment(which: str, side: SideFolder, log: Path, progress: Progress | None = None) -> dict[str, str]:
-    """The environment of a side's processes, after the project's own build has run in it; see ``build_side``."""
+    """Run the project's own build (``build_side``) and return the environment variables of the side's processes."""
     environment = side_environment(side.path, python=side.python)
     build_side(which, side.path, environment, log, progress)
     return environment
@@ -234,8 +233,8 @@ def build_side(
 ) -> None:
     """Run the ``build`` command of the project in ``folder``, if it has one.
 
-    All output goes to ``log``. SideBroken where the command fails, or does not end within ``build_timeout_s``: it and
-    all it started are ended then.
+    All output goes to ``log``. Raises SideBroken if the command fails or exceeds ``build_timeout_s``; it and its
+    children are killed then.
     """
     project = config.find(folder)
     if project is None or project.build is None:
@@ -260,19 +259,19 @@ def build_side(
         except subprocess.TimeoutExpired:
             limit = f"build_timeout_s of {project.build_timeout_s:g} s"
             raise SideBroken(
-                which, f"its build `{project.build}` did not end within {limit} (all of it: {log})"
+                which, f"its build `{project.build}` did not end within {limit} (full output: {log})"
             ) from None
         finally:
             end_group(process)
     if code != 0:
         said = last_words_in(log)
-        raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (all of it: {log})")
+        raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (full output: {log})")
 
 
 def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which Triton and torch.compile take what they tuned once from a folder of this experiment.
+    """Environment variables that make Triton and torch.compile cache their tuning results in ``folder``.
 
-    So both sides, and all processes, run one choice of what they have in common. Those that are set already stay.
+    So all processes of both sides run the same configurations. Variables in ``known`` are left as they are.
     """
     wanted = {
         "TRITON_CACHE_AUTOTUNING": "1",
@@ -283,7 +282,7 @@ def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_foreign(which: str, path: Path) -> None:
-    """PeakgateError where a side ran modules of the project that are not its own: it measured other code."""
+    """PeakgateError if a side imported modules of the project from outside its tree: it measured other code."""
     if not path.is_file():
         return
     found = records.read(path, dict[str, str], "run it again")

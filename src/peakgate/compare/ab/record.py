@@ -1,7 +1,7 @@
-"""The record of an experiment: its processes, the pairs that they make, and what the pairs decide.
+"""The record of an experiment: its processes, their pairs, and the decision from them.
 
-Its files are a manifest and a run file per process and side, enough to decide again without measuring. A pair gives
-each case one log ratio: it is one process of each side, or one of several that a process samples in turns.
+It is saved as a manifest and one run file per process and side, which suffice to decide again without measuring. A pair
+gives each case one log ratio; it is one process of each side, or one of several in a process that alternates.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from peakgate.compare.ab.schedule import Phase, Side, looks
 from peakgate.compare.noise import Floats
 from peakgate.runfile.saved import UNUSABLE, CaseResult, Run, load_run
 
-INTERRUPTED = "interrupted"  # why an experiment ended that someone stopped
+INTERRUPTED = "interrupted"  # ``stopped`` of an experiment that Ctrl-C ended
 
 
 FileName = Annotated[str, Meta(pattern=r"^(?!\.\.?\Z)[^/\0]+\Z", description="a file of the manifest's folder")]
 
 
 class PairSettings(Struct, frozen=True):
-    """Settings given by the user."""
+    """Settings that the user chose."""
 
     tier: str
     device: str
@@ -49,11 +49,11 @@ class PairSettings(Struct, frozen=True):
 
 
 class Process(Struct, frozen=True, forbid_unknown_fields=True):
-    """One process, in the order they ran: what for, in which pair (from 0), on which side.
+    """One process: its phase, its pair (from 0) and its side.
 
-    One that samples both sides in turns gives ``pairs`` of them, the first of which is ``pair``. ``file`` is its run
-    file in the manifest's folder, None where it timed nothing. ``refused`` are verdict and reason of cases that a
-    process without a run file could not time.
+    A process that alternates between both sides holds ``pairs`` of them, the first of which is ``pair``. ``file`` is
+    its run file in the manifest's folder, None if it timed nothing. ``refused`` holds verdict and reason of the cases
+    that a process without a run file could not time.
     """
 
     stage: Phase
@@ -67,7 +67,7 @@ class Process(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SideLabel(Struct, frozen=True):
-    """One side as the manifest names it."""
+    """One side in the manifest."""
 
     label: str
     commit: str | None
@@ -89,10 +89,10 @@ class Manifest(Struct, frozen=True):
 
 @dataclass
 class AbRecord:
-    """One experiment as far as it got: sides, settings, plan, processes.
+    """One experiment, possibly incomplete: sides, settings, plan, processes in the order they ran.
 
-    ``stopped`` says why it ended before everything was decided; None when it did not. ``runs`` are the run files of
-    ``processes``, by name.
+    ``stopped`` says why it ended before everything was decided, None if it did not. ``runs`` holds the run files of
+    ``processes`` by name.
     """
 
     base: SideFolder
@@ -106,31 +106,31 @@ class AbRecord:
 
     @property
     def interrupted(self) -> bool:
-        """Whether someone stopped it."""
+        """Whether Ctrl-C stopped it."""
         return self.stopped == INTERRUPTED
 
     def of(self, stage: Phase) -> list[Process]:
-        """The processes of one stage, as they ran."""
+        """The processes of one phase, in the order they ran."""
         return [process for process in self.processes if process.stage is stage]
 
     def side_runs(self, which: Side, *, proof: bool = True) -> list[Run]:
-        """Every run file of a side, as they were taken; without the ``proof`` those whose times count."""
+        """The runs of a side in order; without ``proof`` only those whose times count."""
         counted = [each for each in self.processes if each.which is which and (proof or each.stage is not Phase.PROOF)]
         return [self.runs[process.file] for process in counted if process.file]
 
     def save(self, folder: Path) -> None:
-        """Write the manifest; the run files are there already."""
+        """Write the manifest; the run files exist already."""
         base, head = (SideLabel(side.label, side.commit, side.dirty) for side in (self.base, self.head))
         manifest = Manifest(1, base, head, self.settings, self.plan, self.notes, self.stopped, self.processes)
         write_whole(folder / MANIFEST, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 
 
 def load_record(folder: Path) -> AbRecord:
-    """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError names mistakes."""
+    """Read an experiment from its folder or that folder's parent; a PeakgateError names what is wrong."""
     path = next((at for at in (folder / MANIFEST, folder / AB_FOLDER / MANIFEST) if at.is_file()), None)
     if path is None:
         raise PeakgateError(
-            f"{folder}: no {MANIFEST} in it, as beside the run files; name the output folder of `peakgate ab`",
+            f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`",
             Code.WHICH_RUN,
         )
     found = records.read(path, Manifest, "restore it, use the version that wrote it, or measure again")
@@ -140,7 +140,7 @@ def load_record(folder: Path) -> AbRecord:
     record = AbRecord(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
     record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
 
-    # A manifest that is empty, or whose plan lacks a case that its processes ran.
+    # Refuse an empty plan, and one that lacks a case that the processes ran.
     plan = record.plan
     planned = {*plan.head_runs, *plan.base_only}
     if not planned and not plan.unchanged:
@@ -157,7 +157,7 @@ def load_record(folder: Path) -> AbRecord:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times of one case in one side's processes, oldest first; without the proof, which is not used."""
+    """Results of one case in one side's processes, oldest first, without the proof."""
 
     results: tuple[CaseResult, ...]
 
@@ -168,7 +168,7 @@ class Times:
 
     @property
     def typical(self) -> SimpleNamespace:
-        """The latest result with the typical time and clock of all of them; there must be one."""
+        """The latest result with the geometric mean time and median clock of all; there must be one."""
         clocks = [result.sm_clock_mhz for result in self.results if result.sm_clock_mhz is not None]
         return SimpleNamespace(
             **structs.asdict(self.results[-1])
@@ -177,7 +177,7 @@ class Times:
 
 
 def usable(run: Run, case: str) -> CaseResult | None:
-    """The case's result, unless the run itself distrusts it."""
+    """The case's result; None if the run itself marks it as unusable."""
     result = run.cases.get(case)
     distrusted = result is None or case in run.unmeasured or result.verdict in UNUSABLE
     return None if distrusted else result
@@ -185,7 +185,7 @@ def usable(run: Run, case: str) -> CaseResult | None:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One case in one process: its time, and the control kernel's right after it; None where that was not timed."""
+    """One case in one process: its time, and that of the control kernel right after it, None if not timed."""
 
     case: str
     time_us: float
@@ -195,20 +195,20 @@ class Timed:
 def timed(run: Run) -> list[Timed]:
     """The usable cases of a process in the order they were measured.
 
-    Times are trimmed means: samples have several values by their place in the batch, and the timer has steps, so a
-    median jumps between them.
+    Times are trimmed means: samples cluster by their position in the batch and by the timer's resolution, and a median
+    would jump between clusters.
     """
     found = [result for case in run.cases if (result := usable(run, case))]
     return [Timed(each.case, each.trimmed_mean_us or each.time_us, each.control_us) for each in found]
 
 
 def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
-    """Compared times of every process, adjusted to equal launch overhead.
+    """Times of every process by case, adjusted to equal launch overhead.
 
-    Launching any kernel takes a time that differs by some 80 ns between processes on an H200, as much for a kernel of
-    5 µs as for one of 50 µs, and moves now and then while a process lives (lab/injected/README.md). A process timed
-    the control kernel after each short case: what the mean of the controls before and after a case differs by from the
-    median of all is subtracted.
+    The launch overhead of any kernel varies by about 80 ns between processes on an H200, whatever the kernel's
+    duration, and changes now and then within a process (lab/injected/README.md). A process times the control kernel
+    after each short case. The mean of the controls before and after a case, less the median of all controls, is
+    subtracted from the case's time.
     """
     controls_us = [_controls_us(process) for process in processes]
     typical_us = statistics.median([each for found in controls_us for each in found.values()] or [0.0])
@@ -223,14 +223,14 @@ def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
 
 
 def _controls_us(process: Sequence[Timed]) -> dict[str, float]:
-    """The control kernel's time by short case: the mean of the one before it, after another case, and its own."""
+    """The control kernel's time by short case: the mean of the controls before and after it."""
     controls = [(each.case, each.control_us) for each in process if each.control_us]
     before = [control_us for _, control_us in controls[:1] + controls]
     return {case: (control_us + earlier) / 2 for (case, control_us), earlier in zip(controls, before, strict=False)}
 
 
 def log_ratios(record: AbRecord, stage: Phase, cases: Sequence[str]) -> Floats:
-    """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
+    """ln(head / base) by case (row) and complete pair of the phase (column); NaN if a side has no time."""
     processes = _whole_pairs(record, stage)
     times_us = compared_us([timed(run) for each in processes for run in each[1:]])
     columns = []
@@ -246,12 +246,12 @@ def log_ratios(record: AbRecord, stage: Phase, cases: Sequence[str]) -> Floats:
 
 
 def whole_pairs(record: AbRecord, stage: Phase) -> int:
-    """How many pairs of the stage both sides finished."""
+    """The number of pairs of the phase that both sides finished."""
     return sum(pairs for pairs, _, _ in _whole_pairs(record, stage))
 
 
 def _whole_pairs(record: AbRecord, stage: Phase) -> list[tuple[int, Run, Run]]:
-    """Base's and head's run of every process that both finished, or of both sides' in one, and how many pairs it is."""
+    """Number of pairs, base's run and head's run of every process, or pair of processes, that both sides finished."""
     base, head = (
         {
             process.pair: (process.pairs, record.runs[process.file])
@@ -264,13 +264,13 @@ def _whole_pairs(record: AbRecord, stage: Phase) -> list[tuple[int, Run, Run]]:
 
 
 def times(record: AbRecord, which: Side, case: str) -> Times:
-    """The case on one side, over the processes whose times count."""
+    """The case's results on one side, over the processes whose times count."""
     runs = record.side_runs(which, proof=False)
     return Times(tuple(result for run in runs if (result := usable(run, case))))
 
 
 def refusal(record: AbRecord, which: Side, case: str, verdicts: Sequence[str]) -> str | None:
-    """Why a side has no time of the case, from the latest process that gave one of these verdicts."""
+    """Why a side has no time of the case: the reason of the latest process that gave one of these verdicts."""
     said = None
     for process in record.processes:
         if process.which is not which:
@@ -285,7 +285,7 @@ def refusal(record: AbRecord, which: Side, case: str, verdicts: Sequence[str]) -
 
 
 def mentioned(record: AbRecord, which: Side, case: str) -> bool:
-    """Whether any process of the side timed the case or said why not."""
+    """Whether any process of the side timed the case or reported why not."""
     runs = record.side_runs(which)
     return any(case in run.cases or case in run.unmeasured for run in runs) or any(
         case in process.refused for process in record.processes if process.which is which
@@ -293,7 +293,7 @@ def mentioned(record: AbRecord, which: Side, case: str) -> bool:
 
 
 def decisions(record: AbRecord) -> pd.DataFrame:
-    """Decision from the present pairs for every case that both sides timed, by case; its columns are of ``decide``."""
+    """``decide`` on the pairs so far, one row per timed case of the plan, with the column ``case``."""
     cases = record.plan.timed
     screen, confirm = (log_ratios(record, stage, cases) for stage in (Phase.SCREEN, Phase.CONFIRM))
     log_time = log_times(record, cases)
@@ -303,6 +303,6 @@ def decisions(record: AbRecord) -> pd.DataFrame:
 
 
 def log_times(record: AbRecord, cases: Sequence[str]) -> Floats:
-    """Each case's mean log time on the base side; 0 where the base has no time of it."""
+    """Each case's mean log time in base; 0 if base has no time of it."""
     known = [times(record, Side.BASE, case) for case in cases]
     return np.array([each.log_time if each.results else 0.0 for each in known])

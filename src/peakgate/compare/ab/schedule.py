@@ -1,4 +1,4 @@
-"""In which order the two sides run, and after how many confirming pairs they are looked at; pure."""
+"""The order of the sides (ABBA), and the schedule of interim looks; pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Family-wise error rate: the chance that any case at all is flagged when nothing changed; the suite's own shift has as
-# much, both ways.
+# Family-wise error rate: the probability that any case is flagged when nothing changed. The shift of the whole suite
+# has the same, two-sided.
 PAIRS_ALPHA = 0.01
 
-# Error spending (Lan and DeMets, 1983): (share of the confirming pairs, share of PAIRS_ALPHA). What doubled is plain
-# after a fifth of them; what the last pair leaves open is measured again. The shares of PAIRS_ALPHA add up to one:
-# interim looks add no false positives.
+# Error spending (Lan and DeMets, 1983): (share of the confirming pairs, share of PAIRS_ALPHA). A doubled time is
+# flagged after a fifth of them; what is open after all of them is measured for as many again. The shares of PAIRS_ALPHA
+# add up to one, so interim looks do not add false positives.
 CONFIRMING_LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
 
-FEWEST_PAIRS = 4  # of the first look: three degrees of freedom of a case's own
+FEWEST_PAIRS = 4  # before the first look: a case's own variance has three degrees of freedom
 
 
 class Side(StrEnum):
@@ -26,7 +26,7 @@ class Side(StrEnum):
 
 
 class Phase(StrEnum):
-    """Purpose of a process: proving results (its times are not used), screening all cases, confirming suspects."""
+    """Purpose of a process: prove results (its times do not count), screen all cases, or confirm suspects."""
 
     PROOF = "proof"
     SCREEN = "screen"
@@ -35,9 +35,9 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Decide when so many confirming pairs are in, at this share of PAIRS_ALPHA.
+    """An interim decision after ``pairs`` confirming pairs at level ``alpha``.
 
-    ``final`` once the pairs that were asked for are in: a suspect that then leans nowhere is dropped.
+    ``final`` once all requested pairs are measured; a suspect that is then not significant is dropped.
     """
 
     pairs: int
@@ -46,12 +46,12 @@ class Look:
 
 
 def order(pair: int) -> tuple[Side, Side]:
-    """Which side goes first in this pair, counted from 0: A B, B A, A B, ... so that a steady drift cancels."""
+    """The order of the sides in this pair (from 0): A B, B A, A B, ... so that a linear drift cancels."""
     return (Side.BASE, Side.HEAD) if pair % 2 == 0 else (Side.HEAD, Side.BASE)
 
 
 def looks(confirm_pairs: int) -> tuple[Look, ...]:
-    """When suspects are looked at; even numbers of pairs, so that both orders count alike."""
+    """The interim looks; even numbers of pairs, so that both orders occur equally often."""
     planned: dict[int, Look] = {}
     for share, alpha_share in CONFIRMING_LOOKS:
         pairs = max(FEWEST_PAIRS, 2 * math.ceil(share * confirm_pairs / 2))
@@ -61,5 +61,5 @@ def looks(confirm_pairs: int) -> tuple[Look, ...]:
 
 
 def seconds_left(pairs_left: int, recent_pairs_s: list[float]) -> float | None:
-    """How long so many pairs take, by the mean of those measured; None before the first."""
+    """Estimated seconds for so many pairs, by the mean of the recent ones; None before the first."""
     return pairs_left * sum(recent_pairs_s) / len(recent_pairs_s) if recent_pairs_s else None

@@ -1,4 +1,4 @@
-"""From the record of an experiment to the comparison of its sides: a verdict for every case. Pure."""
+"""Gives every case of an experiment's record its verdict; pure."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ from peakgate.runfile import find
 from peakgate.runfile.frame import records, run_rows, tidy, to_frame
 from peakgate.runfile.saved import Run
 
-# A case that could not even resolve this much is left open.
+# A case whose smallest detectable shift is larger is INCONCLUSIVE.
 WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
 
 
 def comparison(record: AbRecord) -> Comparison:
-    """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
+    """The comparison of both sides: a verdict per case, the suite's shift, differences between the runs, and notes."""
     base, head = (_side(record, which) for which in Side)
     decided = decisions(record).query("status != ''").set_index("case", drop=False)
     found = _judged(record, {each.case: each for each in records(decided)})
@@ -75,7 +75,7 @@ def comparison(record: AbRecord) -> Comparison:
 
 
 def _grown(record: AbRecord) -> list[SpreadFinding]:
-    """The measured cases whose processes, or their samples, scatter more in head than in base."""
+    """The measured cases that vary more in head than in base, between processes or within them."""
     cases = pd.Index(record.plan.measured)
     sides = [record.side_runs(which, proof=False) for which in Side]
     if cases.empty or not all(sides):
@@ -91,7 +91,7 @@ def _grown(record: AbRecord) -> list[SpreadFinding]:
 
 
 class CaseFound(NamedTuple):
-    """The verdict on a case, and what there is to show of its times on both sides."""
+    """The verdict on a case, and its times on both sides."""
 
     judgement: Judgement
     base: Times = Times(())
@@ -99,7 +99,7 @@ class CaseFound(NamedTuple):
 
 
 def _judged(record: AbRecord, decided: Mapping[str, SimpleNamespace]) -> dict[str, CaseFound]:
-    """Every case; ``decided`` are the rows of ``decisions`` on those that enough pairs timed."""
+    """Every case with its verdict; ``decided`` has the rows of ``decisions`` for cases with enough pairs."""
     plan, refused = record.plan, _run_nowhere(record)
     unsteady = (watched := _sentinels(record)) is not None and watched.moved
     found = {}
@@ -127,26 +127,26 @@ def _judged(record: AbRecord, decided: Mapping[str, SimpleNamespace]) -> dict[st
 
 
 def _measurements(side: Mapping[str, Times]) -> pd.DataFrame:
-    """What one side measured of the cases, in the columns of ``MEASURED``."""
+    """One side's measurements of the cases, with the columns MEASURED."""
     known = [(each, vars(each.typical) if each.results else {}) for each in side.values()]
     rows = [{name: row.get(name) for name in MEASURED} | {"sessions": len(each.results)} for each, row in known]
     return tidy(rows, MEASURED).set_axis(pd.Index(side))
 
 
 def _run_nowhere(record: AbRecord) -> list[str]:
-    """Cases that the device refused on both sides, as too large for it say: no run knows of them."""
+    """Cases that no run mentions, because the GPU cannot run them on either side; they may be too large for it."""
     if not _proven(record):
         return []
     return [case for case in record.plan.timed if not any(mentioned(record, which, case) for which in Side)]
 
 
 def _proven(record: AbRecord) -> bool:
-    """Whether both sides were run in full once."""
+    """Whether the proof of both sides has run."""
     return {process.which for process in record.of(Phase.PROOF)} == set(Side)
 
 
 def _screening(record: AbRecord, case: str) -> bool:
-    """Whether the experiment ended while the case was being screened: no later process left it out."""
+    """Whether the experiment stopped while this case was still being screened."""
     if whole_pairs(record, Phase.SCREEN) >= record.settings.pairs or record.of(Phase.CONFIRM):
         return False
     latest = [record.runs[process.file] for process in record.of(Phase.SCREEN) if process.file][-1:]
@@ -154,7 +154,7 @@ def _screening(record: AbRecord, case: str) -> bool:
 
 
 def _settled(record: AbRecord, case: str) -> Judgement | None:
-    """A verdict that needs no times; None where they have to be weighed."""
+    """A verdict that needs no times; None if the times decide."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
         return wrong
@@ -162,12 +162,12 @@ def _settled(record: AbRecord, case: str) -> Judgement | None:
     if wrong_before is not None:
         return Judgement(Verdict.NEW, f"wrong in base ({wrong_before.reason}), right in head")
     if _proven(record) and not mentioned(record, Side.HEAD, case):
-        return Judgement(Verdict.MISSING, "runs in base; in head this GPU refuses it")
+        return Judgement(Verdict.MISSING, "runs in base; this GPU cannot run head's")
     return None
 
 
 def _faulty(record: AbRecord, which: Side, case: str) -> Judgement | None:
-    """Fault that a side's processes found in the case itself; None if there is none."""
+    """The worst fault that a side's processes found in the case; None if there is none."""
     found = ((verdict, refusal(record, which, case, (verdict,))) for verdict in WORST_FIRST if verdict in FAULTY)
     return next((Judgement(verdict, reason) for verdict, reason in found if reason is not None), None)
 
@@ -206,13 +206,13 @@ def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Tim
         return Judgement(Verdict.INCONCLUSIVE, f"suspected {suspected}, {found}; {why}")
     if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:
         unseen = percent(shift_percent(decision.resolvable))
-        return Judgement(Verdict.INCONCLUSIVE, f"{found}: too noisy, {unseen} would go unseen")
+        return Judgement(Verdict.INCONCLUSIVE, f"{found}: too noisy, {unseen} would not be detected")
     again = "was suspected; measured again " if decision.direction else ""
     return Judgement(Verdict.SAME, f"{again}{found}")
 
 
 def _head_alone(record: AbRecord, case: str, why: str) -> CaseFound:
-    """A case without a partner in base: proven and timed once in head, or wrong."""
+    """The verdict on a case that only head can run: NEW if it was proven and timed, or what is wrong with it."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
         return CaseFound(wrong)
@@ -231,7 +231,7 @@ def reported(estimate: SimpleNamespace) -> str:
 
 
 def _suite(record: AbRecord) -> SuiteShift | None:
-    """Whether the changed cases moved as one; not subtracted from any of them."""
+    """Whether the median of the changed cases moved; not subtracted from any of them."""
     measured = record.plan.measured
     together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
     if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
@@ -246,7 +246,7 @@ def _notes(record: AbRecord) -> list[str]:
     notes = list(record.notes)
     plan = record.plan
     if record.stopped:
-        notes.append(f"{record.stopped}: what was not decided by then is INCONCLUSIVE")
+        notes.append(f"{record.stopped}: cases not decided by then are INCONCLUSIVE")
     if refused := _run_nowhere(record):
         left = counted(len(refused), "case")
         notes.append(f"{left} left out: this GPU cannot run them on either side, {refused[0]} first")
@@ -256,7 +256,7 @@ def _notes(record: AbRecord) -> list[str]:
     watched = _sentinels(record)
     if watched is not None:
         found = f"{counted(watched.cases, 'unchanged sentinel')}, {reported(watched.estimate)}"
-        moved = f"environment not steady, sentinels moved together: {found}; measure again on a quiet machine"
+        moved = f"environment not steady, the sentinels moved: {found}; measure again on an idle machine"
         notes.append(moved if watched.moved else f"environment steady: {found}")
     return notes
 
@@ -269,7 +269,7 @@ def _sentinels(record: AbRecord) -> Together | None:
 
 
 def _side(record: AbRecord, which: Side) -> find.RunSide:
-    """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
+    """The side's runs as its sessions: those whose times count, else the proof, else an empty placeholder."""
     folder = record.base if which is Side.BASE else record.head
     runs = record.side_runs(which, proof=False) or record.side_runs(which)
     not_run = Run(

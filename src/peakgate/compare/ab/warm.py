@@ -1,10 +1,9 @@
-"""One run of ``peakgate bench`` in a side's folder, with the imports done before it is its turn.
+"""A process that imports what ``peakgate bench`` needs, waits for a request, and then runs it.
 
-Started as a script in that folder. It imports what a run needs, the side's families too unless another side's judge
-it, waits for one line of JSON and is the run from then on. Before that line it finds the driver, a tenth of a second of
-each run, and makes no CUDA context, so it can wait beside a run that is being measured. It is not forked: its address
-space, and with it where its arrays are, is laid out anew, which is a part of what makes processes differ and must not
-be the same in all processes of a side.
+Started as a script in the folder of a side. It imports the side's families too, unless base's contract judges them. It
+initializes the driver (0.1 s) but creates no CUDA context, so it can wait while another run is measured. It is not
+forked from another process: each process must have an address space layout of its own, because the placement of its
+arrays is one of the things that vary between processes.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from typing import Any, NoReturn
 
 
 def main(preload: list[str]) -> None:
-    """Import what can be imported, wait for the request, run it; end when there is no request."""
-    # What a side does not have, or cannot import, its run meets again and reports as its own failure.
+    """Import ``preload``, read one line of JSON from stdin and run it; return if stdin is closed."""
+    # A failed import is not reported here: the run repeats it and reports it.
     for name in preload:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
@@ -37,7 +36,7 @@ def main(preload: list[str]) -> None:
 
 
 def become_the_run(request: dict[str, Any]) -> NoReturn:
-    """Be ``peakgate bench`` to the end of this process.
+    """Run ``peakgate bench`` in this process, then exit with its code.
 
     ``request``: ``harness``, the package to run; ``arguments``; ``environment`` to add; ``log``, the file that takes
     all output.
@@ -55,7 +54,7 @@ def become_the_run(request: dict[str, Any]) -> NoReturn:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         if isinstance(ended.code, str):
             sys.stderr.write(f"{ended.code}\n")
-    except BaseException as error:  # the last thing this process does is to say so
+    except BaseException as error:  # report it before the process exits
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
     finally:
         sys.stdout.flush()

@@ -34,11 +34,11 @@ from peakgate.runfile.options import GATE_EXIT_CODES, add_out, verb_parser
 BISECT_FOLDER, STATE_FILE = "bisect", "state.json"
 
 COMPARISON_S = 12
-"""What an ``ab`` of one kernel takes on an H200, 9 to 13 s (lab/starts), without the project's own build."""
+"""Seconds for an ``ab`` of one kernel on an H200 (9 to 13, docs/results/starts.md), without the project's own build."""
 
 
 class BisectState(Struct):
-    """The file by which a bisect of commits goes on where it is the same ``question``: the ends' row, and git's log."""
+    """The saved state of a bisect of commits, for --resume: its ``question``, the comparison of the ends, git's log."""
 
     schema: Literal[1]
     question: dict[str, str]
@@ -47,7 +47,7 @@ class BisectState(Struct):
 
 
 class AbDocument(Struct):
-    """What is read of ab.json; ``reason`` says why a side could not be measured at all."""
+    """Fields read from ab.json; ``reason`` says why a side could not be measured at all."""
 
     rows: list[CaseRow]
     reason: str = ""
@@ -55,7 +55,7 @@ class AbDocument(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """The comparisons of a bisect by the verb ``ab``, each in a folder of its own below ``out``."""
+    """Compares points by ``ab``, each comparison in its own folder below ``out``."""
 
     ab: Callable[[str, Sequence[str]], int]
     options: argparse.Namespace
@@ -63,19 +63,19 @@ class Comparisons:
     out: Path
 
     def rows(self, base: str, head: str, case: str) -> list[CaseRow]:
-        """Measure two points; what ``ab`` says of the case, or of every case."""
+        """Measure two points and return ab's row of the case, or of every case if ``case`` is empty."""
         options, folder = self.options, self.out / f"{_short(base)}-{_short(head)}"
         if options.package:
             files_of = {point: self.out / f"{options.package}-{point}.txt" for point in (base, head)}
             for version, path in files_of.items():
                 write_whole(path, f"{options.package}=={version}\n")
             sides = ["HEAD", f"--base-env={files_of[base]}", f"--head-env={files_of[head]}"]
-        else:  # two commits with none between them are the answer
+        else:  # explain the pair of adjacent commits, which is the answer
             adjacent = self.points.index(head) - self.points.index(base) == 1
             sides = [base, head, *(["--explain"] if adjacent else [])]
         how = [f"--tier={options.tier}", f"--device={options.device}", f"--pairs={','.join(map(str, options.pairs))}"]
         chosen, asked = (["-k", case], {"sentinels": 0}) if case else ([], {})
-        with redirect_stdout(StringIO()), variables(**{AB_VARIABLE: json.dumps(asked)}):  # a folder has its report too
+        with redirect_stdout(StringIO()), variables(**{AB_VARIABLE: json.dumps(asked)}):  # the report is in the folder too
             code = self.ab("ab", [*sides, *chosen, *how, f"--out={folder}"])
         if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
@@ -86,7 +86,7 @@ class Comparisons:
 
 
 def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]], int] = ab_command.main) -> int:
-    """Run ``bisect``, which measures by ``ab``; its exit code: 1 if a commit is named, 0 if none is the cause."""
+    """Run ``bisect``, which measures by ``ab``; return 1 if a commit is found, 0 if none is the cause."""
     options = _parser(verb).parse_args(arguments)
     points = _versions(options) if options.package else _commits(options)
     if options.plan:
@@ -165,7 +165,7 @@ def _versions(options: argparse.Namespace) -> list[str]:
 
 
 def _begun(out: Path, points: Sequence[str], options: argparse.Namespace) -> BisectState:
-    """The state to go on from; without --resume what another bisect left in the folder is removed."""
+    """The state to continue from; without --resume, a new one, after removing another bisect's files."""
     question = {name: str(getattr(options, name)) for name in ("case", "tier", "device")}
     question |= {"good": points[0], "bad": points[-1]}
     path = out / STATE_FILE
@@ -175,12 +175,12 @@ def _begun(out: Path, points: Sequence[str], options: argparse.Namespace) -> Bis
         return BisectState(1, question)
     state = records.read(path, BisectState, "run it without --resume")
     if state.question != question:
-        raise PeakgateError(f"{path}: is of {state.question}, not {question}; run without --resume", Code.CHANGED)
+        raise PeakgateError(f"{path}: of {state.question}, expected {question}; run without --resume", Code.CHANGED)
     return state
 
 
 def _worst(rows: Sequence[CaseRow]) -> CaseRow:
-    """The case to look for, of a comparison of the ends: the first, since they come worst first, that was measured."""
+    """The case to search for: the worst measured one of the ends' comparison, whose rows are sorted worst first."""
     measured = [row for row in rows if row.verdict not in REGRESSIONS - {Verdict.SLOWER}]
     if not measured:
         why = f"{rows[0].verdict}, {rows[0].reason}; `peakgate ab` says more"
@@ -189,7 +189,7 @@ def _worst(rows: Sequence[CaseRow]) -> CaseRow:
 
 
 def report(points: Sequence[str], ends: CaseRow, outcome: SearchResult, options: argparse.Namespace) -> Report:
-    """The answer, the most important line first."""
+    """The report of the search's outcome."""
     case, left, noun = ends.case, list(map(_short, outcome.suspects)), "version" if options.package else "commit"
     if outcome.exit_code is ExitCode.OK:
         why = "driver, GPU or clocks may have changed between the runs that differed"
@@ -213,5 +213,5 @@ def report(points: Sequence[str], ends: CaseRow, outcome: SearchResult, options:
 
 
 def _short(point: str) -> str:
-    """A commit's first digits, a version as it is."""
+    """A commit abbreviated to 12 digits; a version unchanged."""
     return point[:12] if len(point) == 40 else point

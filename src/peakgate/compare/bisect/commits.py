@@ -1,4 +1,4 @@
-"""Commits: ``git bisect run`` chooses which to judge, in a worktree whose refs/bisect are its own."""
+"""Bisects commits by ``git bisect run`` in a temporary worktree, which has refs/bisect of its own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from peakgate.compare.ab.folders import git, worktree
 from peakgate.compare.bisect.search import Judge
 
 ASK = 'echo "judge $(git rev-parse BISECT_HEAD)"; read -r code && exit "$code"; exit 255'
-"""What ``git bisect run`` runs: it asks this process for the exit code; without an answer (255) the bisect ends."""
+"""The script of ``git bisect run``: it asks this process for its exit code; without an answer (255) the bisect ends."""
 
 
 def listed(good: str, bad: str) -> list[str]:
-    """The commits from GOOD to BAD, both of them too, oldest first, along first parents.
+    """The commits from GOOD to BAD inclusive, oldest first, along first parents.
 
-    A PeakgateError where GOOD is no ancestor of BAD.
+    Raises PeakgateError if GOOD is not an ancestor of BAD.
     """
     first, last = commit_of(good, Path(), "GOOD"), commit_of(bad, Path(), "BAD")
     if first == last:
@@ -34,9 +34,9 @@ def listed(good: str, bad: str) -> list[str]:
 
 
 def bisected(points: Sequence[str], log: str, keep: Callable[[str], object], judge: Judge) -> Sequence[str]:
-    """As ``narrowed`` of ``search``. ``keep`` gets git's log before each step; ``log`` is one to go on from.
+    """Implements ``narrowed`` of ``search`` for commits; calls ``keep`` with git's log before each step.
 
-    What it skipped is judged again.
+    ``log`` continues an earlier bisect, whose skipped commits are judged again; empty starts a new one.
     """
     with scratch_folder("bisect") as scratch, worktree(points[-1], scratch / "commits", Path()) as tree:
         if log:
@@ -51,14 +51,14 @@ def bisected(points: Sequence[str], log: str, keep: Callable[[str], object], jud
 
 
 def _suspects(tree: Path) -> list[str]:
-    """The commits that git leaves: those of its bad one that are of no good one."""
+    """The commits that remain: ancestors of the bad commit that are not ancestors of a good one."""
     return _asked(
         tree, "rev-list", "--reverse", "--first-parent", "refs/bisect/bad", "--not", "--glob=refs/bisect/good-*"
     ).split()
 
 
 def _run(tree: Path, keep: Callable[[str], object], judge: Judge) -> None:
-    """Answer git for each commit that it chooses; PeakgateError where it fails."""
+    """Judge each commit that git chooses; PeakgateError if git fails."""
     said = ""
     with subprocess.Popen(
         ["git", "bisect", "run", "sh", "-c", ASK],
@@ -67,7 +67,7 @@ def _run(tree: Path, keep: Callable[[str], object], judge: Judge) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # Ctrl-C is for the comparison
+        start_new_session=True,  # Ctrl-C goes to the comparison only
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -82,7 +82,7 @@ def _run(tree: Path, keep: Callable[[str], object], judge: Judge) -> None:
         finally:
             end_group(process)
     keep(_asked(tree, "bisect", "log"))
-    if code not in (0, 2):  # found; only skipped ones are left
+    if code not in (0, 2):  # 0: found; 2: only skipped commits are left
         raise PeakgateError(f"git bisect run: {said} (exit {code}); go on with --resume", Code.COMMIT)
 
 

@@ -1,8 +1,8 @@
-"""The search: points are judged by ``ab`` of GOOD and each, until one is left, which is then confirmed; pure.
+"""The search: compares points with GOOD until one is left, and confirms it; pure.
 
-Points are commits or versions of a package, oldest first: GOOD, those between, BAD. One comparison may be wrong. So the
-point that is left is compared with the one before it, and found only where it is slower than that: a wrong point is
-named where two comparisons are wrong.
+Points are commits or versions of a package, oldest first: GOOD, those between, BAD. Since one comparison may be wrong,
+the remaining point is compared with the one before it and reported only if it is slower: a wrong point is reported only
+if two comparisons are wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from peakgate.base.verdict import ExitCode, Verdict
 
 
 class PointState(IntEnum):
-    """What a comparison with GOOD says of a point, as the exit code that ``git bisect run`` takes."""
+    """State of a point after its comparison with GOOD; the values are exit codes for ``git bisect run``."""
 
     GOOD = 0
     BAD = 1
@@ -26,7 +26,7 @@ class PointState(IntEnum):
 
 
 class CaseRow(Struct, frozen=True):
-    """What ``ab`` found of a case: a row of its JSON document."""
+    """A row of the JSON document of ``ab``."""
 
     case: str
     verdict: Verdict
@@ -37,7 +37,7 @@ class CaseRow(Struct, frozen=True):
 
     @property
     def state(self) -> PointState:
-        """SKIP where it is not decided, or the case is absent, not built or wrong at the point."""
+        """SKIP if ``ab`` did not decide, or the case is absent, does not build or is wrong at the point."""
         if self.verdict in (Verdict.SAME, Verdict.FASTER):
             return PointState.GOOD
         return PointState.BAD if self.verdict is Verdict.SLOWER else PointState.SKIP
@@ -48,9 +48,9 @@ Judge = Callable[[str], PointState]
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The points that may have made the case slower: none (0), one that is found (1), or those that are left (3).
+    """The points that may have made the case slower: none (exit code 0), one (1), or several that remain (3).
 
-    ``border`` compares the one that is left with the one ``before`` it. ``steps`` are verdicts and reasons by point.
+    ``border`` compares the remaining point with the one ``before`` it. ``steps``: verdict and reason by point.
     """
 
     exit_code: ExitCode
@@ -64,10 +64,10 @@ class SearchResult:
 def search(
     points: Sequence[str], narrowed: Callable[[Judge], Sequence[str]], compare: Callable[[str, str], CaseRow]
 ) -> SearchResult:
-    """Find the point that made a case slower which is known to be slower at the last than at the first.
+    """Find the point that made a case slower, given that it is slower at the last point than at the first.
 
-    ``narrowed`` has points judged and gives those that may be the first bad one, all but the last of them skipped.
-    ``compare`` measures two points; what it raises ends the search.
+    ``narrowed`` calls the judge on points and returns those that may be the first bad one, all but the last of them
+    skipped. ``compare`` measures two points; its exceptions end the search.
     """
     steps: dict[str, str] = {}
 
@@ -90,7 +90,7 @@ def search(
 
 
 def halved(points: Sequence[str], judge: Judge) -> Sequence[str]:
-    """As ``narrowed`` of ``search``, in an order that git does not know: by what is nearest to the middle."""
+    """Implements ``narrowed`` of ``search`` without git: bisection, testing the point nearest to the middle."""
     good, bad, skipped = 0, len(points) - 1, set[int]()
     while untested := [at for at in range(good + 1, bad) if at not in skipped]:
         at = min(untested, key=lambda each: abs(2 * each - good - bad))

@@ -1,10 +1,10 @@
-"""Propose floors from saved sessions; people decide which they take. ``--keep`` keeps the runs as references.
+"""Proposes floors from saved sessions; you decide which to adopt. ``--keep`` keeps the runs as references.
 
-A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
-below the measured sessions it is. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
-its best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. What a floor
-detects of a slowdown of NOTABLE_SLOWDOWN, in a session on any GPU of the model, is its *power*. Transfers between host
-and device depend on the host: they get no floor.
+A floor must hold in every later session on every GPU of the model; ``margins`` computes how far below the measured
+sessions it lies, rounded down to 3 significant digits. A case's *room* is the slowdown from its best session to its
+floor: a larger one is BELOW_FLOOR on every GPU measured, a smaller one is for ``ab`` to detect. A floor's *power* is
+the probability that a session on any GPU of the model is below it when slower by NOTABLE_SLOWDOWN. Transfers between
+host and device depend on the host and get no floor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SESSIONS_TO_TRUST = 5
 SIGNIFICANT_DIGITS = 3
 MOST_NAMED_FLOORS = 5
 NOTABLE_SLOWDOWN = 0.1
-"""The slowdown of which the power of a floor is reported: most floors are within it of the sessions measured."""
+"""The slowdown whose power is reported, as most floors lie within it of the measured sessions."""
 
 NOT_GATED = "link"
 """``bound`` of a transfer between host and device."""
@@ -49,15 +49,13 @@ PROPOSED_COLUMNS = ("case", "floor", "present", "origin", "room", "duration", "p
 
 @dataclass(frozen=True)
 class Proposals:
-    """The floors that sessions propose.
+    """Floors proposed from sessions.
 
-    ``every`` has a row per case, those equal to today's floor too: ``case``, ``floor``; ``present``, the floor it has
-    today, missing when it has none; ``origin``, what it rests on in words; ``room``, the relative slowdown that is
-    below the proposed floor on every GPU measured; ``duration``, the case's class; ``power``, the chance that a session
-    on any GPU of the model is below the proposed floor when it is slower by NOTABLE_SLOWDOWN, and ``present_power``
-    below that of today. ``skipped`` are cases the sessions say too little about: wrong in
-    any of them, or decided, with a known fraction of peak, in fewer than two. ``transfers`` are between host and
-    device: they have no floor, ``dropped`` are those that have one today. ``gpus`` is how many GPUs were seen.
+    ``every`` has one row per case, also if the floor is unchanged: ``case``, ``floor``; ``present``, the current floor,
+    missing if there is none; ``origin``, the comment of its evidence; ``room``, relative; ``duration``, the case's
+    class; ``power`` of the proposed floor and ``present_power`` of the current one. ``skipped``: cases that are wrong
+    in any session, or have a fraction of peak in fewer than two. ``transfers`` between host and device get no floor;
+    ``dropped`` are those that have one now. ``gpus`` is the number of GPUs.
     """
 
     gpu: str
@@ -74,13 +72,13 @@ class Proposals:
 
     @property
     def lowered(self) -> pd.DataFrame:
-        """Those that would be lower than today's, which are kept apart; the one that would fall furthest first."""
+        """Floors below the current one, the largest relative decrease first."""
         found = self.every[self.every["floor"] < self.every["present"]]
         return found.loc[(found["floor"] / found["present"]).sort_values(kind="stable").index]
 
 
 def rounded_down(exact: float) -> float:
-    """To 3 significant digits; 0 for what is not above 0."""
+    """Round down to 3 significant digits; 0 unless ``exact`` is positive."""
     if exact <= 0:
         return 0.0
     decimals = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(exact))
@@ -89,7 +87,7 @@ def rounded_down(exact: float) -> float:
 
 
 def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
-    """Floors for every case that at least two of the sessions decided; a frame of runs of one GPU model."""
+    """Propose a floor for every case that at least two sessions timed; ``runs`` is a frame of one GPU model."""
     gpu = _check(runs, present)
     found = margins.bounds(evidence_of(runs))
     found["floor"] = np.array([rounded_down(exact) for exact in found["floor"]], dtype=np.float64)
@@ -119,9 +117,9 @@ def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
 
 
 def evidence_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """The sessions of each case that can have a floor, as ``margins.bounds`` takes them.
+    """The sessions of each case that can have a floor, as input of ``margins.bounds``.
 
-    A run without a GPU's uuid counts as one more GPU. A case that any session found at fault has none.
+    Runs without a GPU's uuid count as one more GPU. A case that is faulty in any session is left out.
     """
     rows = usable(runs)
     rows = rows[~rows["case"].isin(runs.loc[runs["verdict"].isin(FAULTY), "case"])]
@@ -132,7 +130,7 @@ def evidence_of(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
-    """The text of floors.toml with the raised floors, without those of transfers; lowered ones if asked for."""
+    """The text of floors.toml with raised floors, and lowered ones if ``lower``; floors of transfers are removed."""
     taken = [*records(proposals.raised), *(records(proposals.lowered) if lower else ())]
     if not taken and not proposals.dropped:
         return text
@@ -141,7 +139,7 @@ def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
 
 
 def diff(before: str, after: str, path: Path) -> str:
-    """The change as a unified diff that ``git apply`` and ``patch`` take; empty when there is none."""
+    """The change as a unified diff for ``git apply`` or ``patch``; empty if there is none."""
     name = path.as_posix().lstrip("/")
     names = f"a/{name}", f"b/{name}"
     lines = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), *names)
@@ -149,20 +147,20 @@ def diff(before: str, after: str, path: Path) -> str:
 
 
 def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everything: bool = False) -> str:
-    """Summary of the diff and of what it leaves out, one line each, each ending in a line break.
+    """A summary of the proposals, in lines that each end with a line break.
 
-    Of a long list the first few are named, those that would fall furthest first; all of them with ``everything``.
+    Long lists are cut to MOST_NAMED_FLOORS unless ``everything``.
     """
     fresh, lowered = int(proposals.raised["present"].isna().sum()), records(proposals.lowered)
     seen = f"{counted(sessions, 'session')} of {counted(proposals.gpus, 'GPU')}, {proposals.gpu}"
     lines = [f"{counted(fresh, 'new floor')}, {len(proposals.raised) - fresh} raised, from {seen}"]
     if sessions < SESSIONS_TO_TRUST:
-        few = f"warning: {counted(sessions, 'session')}, too few to know the spread"
-        lines.append(f"{few}; --write takes {SESSIONS_TO_TRUST} or more")
+        few = f"warning: {counted(sessions, 'session')}, too few to estimate the spread"
+        lines.append(f"{few}; --write needs at least {SESSIONS_TO_TRUST}")
     most = None if everything else MOST_NAMED_FLOORS
     if lowered:
         count = f"{counted(len(lowered), 'floor')} would be lower"
-        lines.append(f"{count}: lowered" if lower else f"{count}: left as they are without --lower")
+        lines.append(f"{count}: lowered" if lower else f"{count}: unchanged without --lower")
         lines += [f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in lowered[:most]]
         lines += _rest(len(lowered), most)
     if proposals.skipped:
@@ -170,14 +168,14 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
         lines += _rest(len(proposals.skipped), most)
     if proposals.transfers:
         transfers = counted(len(proposals.transfers), "transfer")
-        why = "between host and device: such times depend on the host"
+        why = "between host and device, whose times depend on the host"
         lines.append(f"no floor for {transfers} {why}; {len(proposals.dropped)} dropped")
     lines += _rooms(proposals, most)
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def _rooms(proposals: Proposals, most: int | None) -> list[str]:
-    """How large a slowdown must be to be below the proposed floors, the widest first, and what they detect of one."""
+    """Lines on the room and the power of the proposed floors, the widest room first."""
     cases = proposals.every.sort_values("room", ascending=False, kind="stable")
     if cases.empty:
         return []
@@ -186,10 +184,10 @@ def _rooms(proposals: Proposals, most: int | None) -> list[str]:
     beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {widest:.1f} % (the widest)"
     lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to detect"]
     slower = f"{100 * NOTABLE_SLOWDOWN:.0f} % slower, on any GPU of the model"
-    lines.append(f"power: so many sessions that are {slower}, are BELOW_FLOOR")
+    lines.append(f"power: share of sessions {slower}, that are BELOW_FLOOR")
     for duration, group in cases.groupby("duration"):
         today = group["present_power"].dropna()
-        by_today = "" if today.empty else f", {100 * today.mean():.0f} % by today's floors"
+        by_today = "" if today.empty else f", {100 * today.mean():.0f} % by the current floors"
         lines.append(f"  {duration}: {100 * group['power'].mean():.0f} % ({counted(len(group), 'case')}){by_today}")
     lines += [
         f"  {each.case}: room {100 * each.room:.1f} %, power {100 * each.power:.0f} %"
@@ -199,7 +197,7 @@ def _rooms(proposals: Proposals, most: int | None) -> list[str]:
 
 
 def check_enough(sessions: int) -> None:
-    """Refuse to write floors from sessions too few to know the spread between them."""
+    """Refuse to write floors from too few sessions to estimate the spread between them."""
     if sessions < SESSIONS_TO_TRUST:
         raise PeakgateError(
             f"--write: {sessions} sessions are too few to estimate the spread between sessions; measure "
@@ -213,17 +211,17 @@ def _rest(count: int, most: int | None) -> list[str]:
 
 
 def _check(runs: pd.DataFrame, present: Floors) -> str:
-    """The GPU model of the runs; a PeakgateError says why they propose no floors."""
+    """The GPU model of the runs; PeakgateError if they cannot propose floors."""
     slugs, names = sorted(runs["gpu_slug"].unique()), runs["run"].unique()
     if len(slugs) > 1:
         raise PeakgateError(
             f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one", Code.GPU_MODELS
         )
     if slugs[0] == EMULATOR_SLUG:
-        raise PeakgateError("emulated runs claim no fraction of peak: floors need runs of a GPU", Code.EMULATED)
+        raise PeakgateError("emulated runs have no fraction of peak: floors need runs of a GPU", Code.EMULATED)
     if len(names) < FEWEST_FOR_FLOORS:
         raise PeakgateError(
-            f"{names[0]}: one session cannot separate a floor from luck; give at least {FEWEST_FOR_FLOORS},"
+            f"{names[0]}: one session does not show the spread between sessions; give at least {FEWEST_FOR_FLOORS},"
             f" better {SESSIONS_TO_TRUST}",
             Code.TOO_FEW,
         )

@@ -14,21 +14,21 @@ from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, write_whole
 from peakgate.runfile.saved import REMEDY, Run, load_run
 
 LARGEST_KEPT_BYTES = 4_000_000
-"""A repository holds many runs; one larger than this is not for it."""
+"""Larger runs do not belong in a repository, which keeps many."""
 
 
 def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
-    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json.gz`` and give the paths.
+    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json.gz`` and return the paths.
 
-    Figures, statistics and provenance stay as they are, only samples and white space go. One that is kept there stays
-    as it is, also unpacked as ``.json``. A PeakgateError names a run of the emulator, one whose place is taken by
-    another run, and one that is too large; then nothing is written.
+    Only samples and white space are removed. A run already kept there, packed or as ``.json``, is left as it is. A
+    PeakgateError names an emulated run, one that is too large, or one whose path holds another run; then nothing is
+    written.
     """
     kept: list[Path] = []
     new: dict[Path, bytes] = {}
     for run in runs:
         if run.emulated:
-            raise PeakgateError(f"{run.path}: emulated times are no reference; keep runs of a GPU", Code.EMULATED)
+            raise PeakgateError(f"{run.path}: emulated times cannot be a reference; keep runs of a GPU", Code.EMULATED)
         plain = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
         packed = plain.with_name(f"{plain.name}.gz")
         content = trimmed(records.read(run.path, dict[str, Any], REMEDY)).encode()
@@ -40,7 +40,7 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
         if there is None:
             new[packed] = gzip.compress(content, mtime=0)
         elif records.unpacked(read_limited(there, LARGEST_FILE_BYTES), there, REMEDY) != content:
-            raise PeakgateError(f"{there}: another run is kept there; saved runs are never overwritten", Code.TAKEN)
+            raise PeakgateError(f"{there}: holds another run; saved runs are never overwritten", Code.TAKEN)
         kept.append(there or packed)
     for path, content in new.items():
         write_whole(path, content)
@@ -49,7 +49,7 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
 
 
 def trimmed(document: dict[str, Any]) -> str:
-    """The run file as text: samples left out, each benchmark and each other section on a line of its own."""
+    """The run file as text without samples; each benchmark and each other section is one line."""
     benchmarks = [
         benchmark | {"stats": {name: value for name, value in benchmark["stats"].items() if name != "data"}}
         for benchmark in document["benchmarks"]

@@ -1,20 +1,20 @@
-"""How far below its measured fraction of peak the floor of a case must be to hold on every GPU of the model.
+"""Computes how far below a case's measured fraction of peak its floor must be to hold on every GPU of the model.
 
 The fraction of peak of one session on one GPU is modelled, in logarithms, as
 
-    y = mean of the model + difference of this GPU + difference of this session
+    y = mean of the GPU model + effect of this GPU + effect of this session
 
-with independent normal differences, of SD ``between`` and ``within``. From G GPUs with n sessions in all, the lower
-prediction bound of one new session on a GPU not yet seen is
+with independent normal effects of SD ``between`` and ``within``. From G GPUs with n sessions in total, the lower
+prediction bound of one new session on an unmeasured GPU is
 
     mean of the GPUs' means - t(p, df) x sqrt(between^2 (1 + 1/G) + within^2 (1 + 1/n))
 
 (one-way random effects; Hahn and Meeker, Statistical Intervals, 1991, prediction intervals; df by Welch and
 Satterthwaite). p is 5e-5 per case, which is 1 % of runs of 200 cases. ``within`` is the largest of the case's own SD,
-the one moderated across cases and the one known for its duration. ``between`` is the case's own, moderated towards
-what cases of its duration have (empirical Bayes; Smyth 2004): two or three GPUs say little about one case, a dozen say
-that it differs more than others, or less. The floor is also at least LEAST_MARGIN / sqrt(G) below the worst session
-measured. A case under 100 µs has room on top of all that for a host that adds HOST_OFFSET_US to every sample.
+the one moderated across cases and the one known for its duration. ``between`` is the case's own, moderated towards what
+cases of its duration have (empirical Bayes; Smyth 2004), since two or three GPUs say little about one case. The floor
+is also at least LEAST_MARGIN / sqrt(G) below the worst session measured. For a case under 100 µs, the floor also allows
+for a host that adds HOST_OFFSET_US to every sample.
 """
 
 from __future__ import annotations
@@ -37,47 +37,48 @@ MEDIUM_US = 100.0
 LIBRARY, SHORT, MEDIUM, LONG = "library call under 20 µs", "under 20 µs", "20 to 100 µs", "from 100 µs"
 
 BETWEEN_SD = {LIBRARY: 0.015, SHORT: 0.015, MEDIUM: 0.0095, LONG: 0.0095}
-"""Least prior SD between GPUs of one model, by duration. That of 15 H200s, pooled over 164 cases from 100 µs, is
-0.85 %; by that a fifteenth GPU was below a floor that fourteen set, not by a tenth more (lab/floors). Cases of 20 to
-100 µs differ by as much, and by what their hosts add, for which there is HOST_OFFSET_US."""
+"""Smallest prior SD between GPUs of one model, by duration. The SD of 15 H200s, pooled over 164 cases from 100 µs, is
+0.85 %; with it, a fifteenth GPU fell below a floor set by the other fourteen, with a tenth more it did not
+(lab/floors). Cases of 20 to 100 µs vary by as much, apart from the host's share (HOST_OFFSET_US)."""
 
 BETWEEN_DF = 10.0
-"""Degrees of freedom of that prior. By the likelihood of the same cases 4 to 6, but their GPUs are the same and their
-kernels are akin. Floors of one GPU with 10 failed on none of the 14 others, and catch 82 % of sessions that are 10 %
-slower from 100 µs; with 6 it is 4 %, and without a prior per case 99 %, at 6 % of the GPUs that fail."""
+"""Degrees of freedom of that prior. Maximum likelihood over the same cases gives 4 to 6, but they share GPUs and have
+similar kernels. With 10, floors from one GPU failed on none of the 14 others and detect 82 % of sessions that are 10 %
+slower (cases from 100 µs); with 6 they detect 4 %, and without a prior per case 99 %, but 6 % of the GPUs fail."""
 
 WITHIN_SD = {LIBRARY: 0.035, SHORT: 0.009, MEDIUM: 0.004, LONG: 0.001}
-"""Smallest SD between sessions of one GPU to reckon with (baselines/nvidia-h200/runs). A library's short calls have
-modes of their own per process (3.5 %). ``SHORT_KERNEL_SD`` adds to it below 7 µs."""
+"""Smallest SD between sessions of one GPU (baselines/nvidia-h200/runs). A library's short calls have modes that differ
+between processes (3.5 %). ``SHORT_KERNEL_SD`` adds to it below 7 µs."""
 
 SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
-"""(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
-and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % per GPU
+"""(upper limit of the time in microseconds, SD between sessions). The medians of 24 processes on an H200 had SDs of
+2.4-2.9, 1.0-1.7 and 0.7 %. A kernel of 18 µs had 0.9 % over ten sessions on each of three H200s, 0.3 to 1.4 % per GPU
 (baselines/nvidia-h200/runs)."""
 
 HOST_OFFSET_US = 1.5
-"""Time that another host may add to every sample of any kernel, on top of the noise. The four GPUs of two
-hosts with two NVLinked H200s each read 0.91 to 1.30 µs more (median of the cases under 60 µs) than those of one-GPU
-hosts: the gates below lab/floors/runs against those in baselines/nvidia-h200/runs; rounded up."""
+"""Time that another host may add to every sample of any kernel, in addition to the noise. The four GPUs of two hosts
+with two NVLinked H200s each were slower by 0.91 to 1.30 µs (median of the cases under 60 µs) than those of one-GPU
+hosts (lab/floors/runs against baselines/nvidia-h200/runs); rounded up."""
 
 WITHIN_DF = 30.0
-"""Degrees of freedom of WITHIN_SD: the cases share GPUs and sessions, so they count less than their number."""
+"""Degrees of freedom of WITHIN_SD: fewer than the number of cases, which share GPUs and sessions."""
 
 
 def durations(time_us: pd.Series[float], library: pd.Series[bool]) -> pd.Series[str]:
-    """The duration class of each case, which decides what is expected of its noise."""
+    """The duration class of each case, which selects the priors of its noise."""
     short = np.where(library, LIBRARY, SHORT)
     found = np.select([time_us < SHORT_US, time_us < MEDIUM_US], [short, np.full(len(short), MEDIUM)], LONG)
     return pd.Series(found, time_us.index)
 
 
 def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
-    """The lowest fraction of peak that unchanged code should reach, a row per case in the order they come.
+    """The lowest fraction of peak that unchanged code should reach, one row per case in order of appearance.
 
-    ``sessions`` has a row for each session of a case, oldest first: ``case``, ``gpu``, ``time_us``, ``library`` and
-    ``peak_fraction`` (above 0). Columns are ``floor`` before rounding, the relative SDs ``within_sd`` and
-    ``between_sd`` it rests on, ``duration``, of a session on a GPU not yet seen ``expected``, ``new_sd`` (relative) and
-    its ``df``, and of the sessions: ``sessions``, ``gpus``, ``time_us`` (median), ``median``, ``best``, ``worst``.
+    ``sessions`` has one row per session of a case, oldest first: ``case``, ``gpu``, ``time_us``, ``library`` and
+    ``peak_fraction`` (positive). Returned columns: ``floor`` before rounding; the relative SDs ``within_sd`` and
+    ``between_sd``; ``duration``; for a session on an unmeasured GPU ``expected``, its relative SD ``new_sd`` and
+    ``df``; and of the sessions ``sessions``, ``gpus``, ``time_us`` (median), ``median``, ``best``, ``worst`` and
+    ``spread``.
     """
     rows = sessions.assign(log=np.log(sessions["peak_fraction"]))
     by_case = rows.groupby("case", sort=False)
@@ -108,7 +109,7 @@ def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
 
 
 def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.Series[float]:
-    """The chance that a session on any GPU of the model is below these floors with every launch slower by ``slowdown``.
+    """The probability that a session on any GPU of the model is below these floors if slower by ``slowdown``.
 
     ``found`` are rows of ``bounds``; ``slowdown`` is relative, 0.1 for 10 %.
     """
@@ -118,12 +119,12 @@ def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.
 
 
 def short_kernel_sd(time_us: Floats) -> Floats:
-    """SD between sessions to expect of kernels this short; 0 for those the general rule covers."""
+    """SHORT_KERNEL_SD by time; 0 for longer kernels."""
     return np.select([time_us < below_us for below_us, _ in SHORT_KERNEL_SD], [sd for _, sd in SHORT_KERNEL_SD], 0.0)
 
 
 def with_host_offset(fraction: pd.Series[float], time_us: pd.Series[float]) -> pd.Series[float]:
-    """The fractions of peak that are left when a host adds HOST_OFFSET_US to ``time_us``."""
+    """The fractions of peak after a host adds HOST_OFFSET_US to ``time_us``."""
     return fraction / (1 + HOST_OFFSET_US / time_us)
 
 
@@ -138,19 +139,20 @@ def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
     usual = np.array([WITHIN_SD[duration] for duration in found["duration"]])
     expected = np.maximum(usual, short_kernel_sd(found["time_us"].to_numpy()))
     measured = np.where(freedom > 0, np.sqrt(np.fmax(variance, moderated)), 0.0)
-    # The expected SD is known from many sessions, one measured here only from the case's own.
+    # The expected SD rests on many sessions, the measured one on the case's own only.
     found["within_sd"] = np.maximum(expected, measured)
     return pd.Series(np.where(measured <= expected, WITHIN_DF, moderated_df), found.index)
 
 
 def _between(found: pd.DataFrame, variance: pd.Series[float]) -> tuple[Floats, Floats]:
-    """SD between GPUs of each case and its degrees of freedom; ``variance`` of the means of its GPUs, 0 with one."""
+    """SD between GPUs of each case and its degrees of freedom; ``variance``: of the GPUs' means, 0 with one GPU."""
     df = (found["gpus"] - 1).to_numpy(np.float64)
     prior = found["duration"].map(BETWEEN_SD).to_numpy(np.float64) ** 2
     for duration, least_sd in BETWEEN_SD.items():
         cases = (found["duration"] == duration).to_numpy() & (df > 0)
         if cases.any():
-            # The median of F variables is what half of the cases' variances are below, whatever single ones are.
+            # The prior whose F distribution has its median at the median of the cases' variances: robust to single
+            # cases.
             usual = np.median(variance[cases]) / special.fdtri(np.median(df[cases]), BETWEEN_DF, 0.5)
             prior[found["duration"] == duration] = max(least_sd**2, usual)
     found_variance = (BETWEEN_DF * prior + df * variance.to_numpy(np.float64)) / (BETWEEN_DF + df)

@@ -1,1 +1,1 @@
-"""What got slower over many saved runs, and between which commits."""
+"""Detects what got slower over many saved runs, and between which commits."""

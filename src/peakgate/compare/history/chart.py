@@ -1,8 +1,7 @@
-"""A case's times by session as a chart, and what stands on it in words: change points, changes of the environment.
+"""Draws a case's times by session as a chart, and words its change points and changes of the environment.
 
-A chart is a small SVG with axes in HTML: a page has hundreds, and matplotlib would take some 20 ms for each. The SVG is
-stretched to its place and has no text; dates, times and the sizes of steps stand around it at their place in percent,
-so that they stay legible at any width and zoom.
+A chart is an SVG with axes in HTML: a page has hundreds, and matplotlib would take about 20 ms for each. The SVG scales
+with the page and has no text; dates, times and step sizes are HTML positioned in percent, legible at any width.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from peakgate.compare.noise import Floats
 from peakgate.runfile.frame import GPU_NAMES, shortly
 
 WIDTH, HEIGHT = 1000, 100
-MARGIN = 8  # around the points, so that none is cut
-LEAST_CHART_SPAN = 0.03  # times that moved less than this share are drawn as the nearly straight line they are
+MARGIN = 8  # around the points, so that none is clipped
+LEAST_CHART_SPAN = 0.03  # the axis spans at least this share of the time, so that noise stays a flat line
 FEWEST_DRAWN = 3
-DATES = 9  # dates of a large chart; one in four of them is shown until the reader zooms in
-MOST_DOTS = 500  # sessions of a large chart, the newest, that are dots leading to their runs
+DATES = 9  # date labels of a large chart; one in four is shown until the reader zooms in
+MOST_DOTS = 500  # the newest sessions of a large chart are dots that link to their runs
 
-# Sizes of steps stand above a large chart in so many lines, each so wide that a narrow screen has room for it.
+# Step sizes are shown above a large chart in so many rows; the width of a label allows for narrow screens.
 LANES, LABEL_WIDTH = 4, 170
 
 
@@ -47,13 +46,13 @@ def size(change: ChangePoint) -> str:
 
 
 def step_line(change: ChangePoint) -> str:
-    """A change point in words: size, cause, place and what changed with it."""
+    """A change point in one line: size, cause, location and what else changed there."""
     facts = f": {', '.join(change.place.facts)}" if change.place.facts else ""
     return f"{size(change)}, {change.cause}, {change.place.where}{facts}"
 
 
 def sum_lines(changes: Sequence[ChangePoint]) -> list[str]:
-    """What the steps of a case add up to where there are several."""
+    """The sum of a case's steps, if there are several."""
     if len(changes) < 2:
         return []
     together = sum(each.log_ratio for each in changes)
@@ -63,10 +62,10 @@ def sum_lines(changes: Sequence[ChangePoint]) -> list[str]:
 def chart(
     history: History, row: int, changes: Sequence[ChangePoint], runs: Sequence[str | None] | None = None
 ) -> tuple[str, str]:
-    """The times of a case by session, a line and its levels per GPU, and its change points; and their range in words.
+    """The chart of a case, with a line, levels per GPU and change points, and the range of its times as text.
 
-    Large where ``runs`` has the addresses of the sessions' pages: each session is a dot that leads to its run. No chart
-    of fewer than ``FEWEST_DRAWN`` sessions.
+    ``runs``, the addresses of the sessions' pages, makes the chart large: each session is a dot that links to its run.
+    The chart is empty with fewer than ``FEWEST_DRAWN`` sessions.
     """
     values = np.exp(history.log_time[row])
     there = np.flatnonzero(np.isfinite(values))
@@ -94,7 +93,7 @@ def chart(
     for change in changes:
         border = " environment" if change.cause is not Cause.COMMITS else ""
         lines.append(_upright(_tone(change) + border, (change.number - 0.5) * across, step_line(change)))
-    if runs:  # the newest sessions as links to their runs, named by day, commit and time
+    if runs:  # the newest sessions as links to their runs, titled with date, commit and time
         places = {int(each): place for place, numbers in enumerate(history.by_gpu.values()) for each in numbers}
         for number in there[-MOST_DOTS:].tolist():
             session = history.sessions[number]
@@ -124,14 +123,14 @@ def _round(low: float, high: float) -> list[float]:
 
 
 def _lines(history: History, y: Floats, changes: Sequence[ChangePoint], across: float) -> Iterator[str]:
-    """Of each GPU its sessions, and its levels: the median between two change points."""
+    """A line per GPU through its sessions, and its levels, the medians between change points."""
     borders = sorted(each.number for each in changes)
     for number, numbers in enumerate(history.by_gpu.values()):
         own = numbers[np.isfinite(y[numbers])]
         if not len(own):
             continue
         points = " ".join(["%d,%d"] * len(own)) % tuple(np.rint([own * across, y[own]]).T.ravel().tolist())
-        if len(own) == 1:  # a line to itself: its round ends make it a dot
+        if len(own) == 1:  # a line of length 0: its round ends make it a dot
             yield f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>'
             continue
         yield f'<polyline class="gpu{number % 4}" points="{points}"/>'
@@ -141,7 +140,7 @@ def _lines(history: History, y: Floats, changes: Sequence[ChangePoint], across: 
 
 
 def _sizes(changes: Sequence[ChangePoint], across: float) -> str:
-    """The sizes of the steps above the plot, each in the first lane that has room."""
+    """The step sizes above the plot, each in the first free row."""
     free = [0.0] * LANES
     shown = []
     for change in sorted(changes, key=lambda each: each.number):
@@ -156,7 +155,7 @@ def _sizes(changes: Sequence[ChangePoint], across: float) -> str:
 
 
 def _dates(history: History, across: float, most: int, *, commits: bool) -> str:
-    """Days of sessions under the plot, and their commits; what a narrow plot leaves out has a class."""
+    """Dates and commits of sessions below the plot; the class of a label decides at which width it is shown."""
     last = len(history.sessions) - 1
     shown = []
     for place, number in enumerate(sorted({round(each) for each in np.linspace(0, last, most)})):

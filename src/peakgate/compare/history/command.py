@@ -1,6 +1,6 @@
-"""``peakgate history``: what got slower over the saved runs of one GPU model, and between which commits.
+"""``peakgate history``: report what got slower over the saved runs of one GPU model, and between which commits.
 
-``trend`` and ``change_points`` give the same of a frame of runs as the frames that ``peakgate.reports`` offers.
+``trend`` and ``change_points`` return the same as frames, for ``peakgate.reports``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive = Archive(options.runs)
     places = first_parents(config.current().root)
     found = history(archive.cases, options.gpu, options.parts, places)
-    # The newest session and those before it, whose cases it must have.
+    # The newest session must have the cases of the few before it.
     missed = _untimed(archive.cases, [each.path for each in found.sessions[-WHOLE_SESSIONS_TO_RETIRE:]])
     archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
     accepted = load_regressions(
@@ -93,7 +93,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     unknown = [] if options.parts else sorted({each.case for each in accepted} - {*known})
     if unknown:
         named = [f"{case}{nearest(case, known)}" for case in unknown]
-        notes.append(f"{ACKNOWLEDGED_FILE} accepts a regression of no case of this history: {', '.join(named)}")
+        notes.append(f"{ACKNOWLEDGED_FILE} accepts regressions of cases not in this history: {', '.join(named)}")
     judged = find_trend(found, (*notes, *archive.notes()), missed, accepted, fail_on_open=options.fail_on_open)
     url = commit_url()
     record = report(
@@ -107,9 +107,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[str, ...]]:
-    """The cases of each of the three verdicts, sorted; MISSING are those that a whole run of its tier before it has.
+    """The newest session's WRONG, MISSING and INCONCLUSIVE cases, sorted.
 
-    Of the few before that are searched: a case that is away for longer is no longer measured, and named as such.
+    MISSING are the cases of an earlier complete run of the same tier in ``paths``; a case that has been absent for
+    longer is retired.
     """
     tiers = cases["run_tier"].fillna("")
     newest, earlier = cases["run"] == paths[-1], cases["run"].isin(paths[:-1]) & cases["whole"]
@@ -123,11 +124,11 @@ def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[s
 
 
 def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
-    """Regressions over the runs, one row per case, worst first; as ``peakgate history`` reports them.
+    """Regressions over the runs as ``peakgate history`` reports them, one row per case, worst first.
 
-    Columns are ``compare.history.trend.TREND_COLUMNS``; ``attrs`` has ``verdict``, ``exit_code`` and ``notes``.
-    ``gpu`` chooses a GPU model; ``good`` and ``bad`` count its runs in their order, copies apart. ``baselines`` is the
-    folder of accepted regressions; without it none is.
+    Columns are ``compare.history.trend.TREND_COLUMNS``; ``attrs`` has ``verdict``, ``exit_code`` and ``notes``. ``gpu``
+    selects a GPU model; ``good`` and ``bad`` are indices of its runs in order, without copies. ``baselines`` is the
+    folder with accepted regressions; without it, none is accepted.
     """
     found = _judged(runs, gpu, baselines)
     found.frame.attrs |= {"notes": remarks(found)}
@@ -137,8 +138,8 @@ def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path |
 def change_points(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
     """Every change point of every case over the runs, newest first; arguments and ``attrs`` as of ``trend``.
 
-    Columns are ``CHANGE_COLUMNS``. An open regression is a row with ``open_percent``, what is left of it, and without
-    ``accepted``.
+    Columns are ``CHANGE_COLUMNS``. A row with ``open_percent``, what remains of it, and without ``accepted`` is an open
+    regression.
     """
     judged = _judged(runs, gpu, baselines)
     regressions = {id(each.change): each for each in judged.regressions}

@@ -1,8 +1,8 @@
-"""What many cases of a history have in common at once, and what of it is taken out of each; pure.
+"""Estimates the shifts that many cases of a history share in a session, and removes them from each case; pure.
 
-In each session the cases' log times less their usual ones are a share common to all of them and a number of
-microseconds, which short kernels show most: a robust regression on 1 and 1 / time (Huber 1981). Both are series of
-their own, searched like a case's: a host that adds half a microsecond, a slow drift or a season is found there, once.
+In each session, the cases' deviations from their usual log times are modelled as a relative shift common to all and a
+number of microseconds per launch, by robust regression on 1 and 1 / time (Huber 1981). Both series are searched for
+steps like a case's: a host that adds half a microsecond, a slow drift or a season is reported once.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from peakgate.compare.history.steps import Levels, find_steps
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.compare.noise import Bools, Floats, Positions
 
-# SDs from which a case's weight falls, at first, and at which it is none, at last: 95 % efficient for normal noise
-# (Huber 1981; Beaton and Tukey 1974).
+# Tuning constants, in SDs, of Huber's weights (first half of the iterations) and of Tukey's bisquare (second half): 95
+# % efficient for normal noise (Huber 1981; Beaton and Tukey 1974).
 HUBER, BISQUARE = 1.345, 4.685
 ITERATIONS = 20
 
-# A step is the suite's where so many of the cases that would show it moved with it by so much of it; else theirs.
+# A step is common if at least SHARED of the cases that would show it moved by at least ALONG of it.
 SHARED, ALONG = 0.75, 0.25
 
-# Share of what is known of the microseconds that one case decides (Mallows): no few short kernels make a host.
+# The largest share of the information on the microseconds from one case (Mallows): a few short kernels do not decide.
 MOST_INFLUENCE = 0.1
 
 
 class Shared(NamedTuple):
-    """What the cases have in common: a ``share`` (log) and ``per_launch_us`` of each session, and their levels.
+    """The common shifts of each session, ``share`` (log) and ``per_launch_us``, and their levels.
 
-    ``removed`` is what of them is to be taken out of the cases, ``events`` the sessions after each step of a host.
-    ``per_launch_us`` has what too few cases show to be taken out, too.
+    ``removed`` (case, session) is to be subtracted from the cases' log times; ``events`` masks the sessions after each
+    common step. ``per_launch_us`` also holds values that too few cases show to be removed.
     """
 
     share: Floats
@@ -45,7 +45,7 @@ class Shared(NamedTuple):
 
 
 def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
-    """What the cases (case, session) have in common; nothing of too few."""
+    """The common shifts of ``log_time`` (case, session); zero with too few cases or sessions."""
     nothing = np.zeros(log_time.shape[1])
     none = Shared(nothing, nothing, None, None, np.zeros_like(log_time), known[:0])
     there = np.isfinite(log_time)
@@ -57,7 +57,7 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
         return none
     share, per_launch_us, shown, shortness, errors = _common(log_time, gpus)
     common = [np.where(enough, each, np.nan) for each in (share, np.where(shown, per_launch_us, 0.0))]
-    # Each by itself: a case's noise is drawn toward that of its kind, and these two are no kind.
+    # One at a time: variances are moderated across cases, and these two series are not alike.
     searched = [case_series(Series(each[None], gpus, known))[0] for each in common]
     levels = [find_steps(each, 1) for each in searched if each]
     if len(levels) < len(searched):
@@ -67,7 +67,7 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     for series, found, by, error in zip(common, levels, (np.ones_like(shortness), shortness), errors, strict=True):
         kept, own = _retained(found, known, levelled, by)
         events += own
-        # What is no estimation error is removed: drawn toward its GPUs' means as far as that explains (Stein).
+        # Remove what exceeds the estimation error, by shrinkage toward the GPU's mean (James and Stein).
         off = series - kept
         for gpu in set(gpus.tolist()):
             of_gpu = off[gpus == gpu]
@@ -81,9 +81,9 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
 
 
 def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Bools, Floats, tuple[Floats, Floats]]:
-    """The share and the microseconds of each session, whether enough cases show the latter, 1 / time, and variances.
+    """The share and microseconds of each session, whether enough cases show the latter, 1 / time, and variances.
 
-    1 / time is a column by case; the variances are those of the share and of the microseconds.
+    1 / time is a column (case, 1); the variances are of the share and of the microseconds.
     """
     usual = row_medians(log_time)[:, None]
     off = log_time - usual
@@ -126,10 +126,10 @@ def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Bools, F
 
 
 def _retained(found: Levels, known: Bools, log_time: Floats, by: Floats) -> tuple[Floats, list[Bools]]:
-    """What of a common series stays in the cases, session by session, and where the rest of its steps are.
+    """The part of a common series to leave in the cases, by session, and masks of the sessions after its common steps.
 
-    A known change of the environment stays, and so does a step that only some of the cases made; ``by`` times a shift
-    is what each case should have moved.
+    Known changes of the environment stay, and so does a step that only some cases show. Each case is expected to move
+    by ``by`` times the shift.
     """
     numbers = np.arange(log_time.shape[1])
     kept = np.zeros(len(numbers))
@@ -148,7 +148,7 @@ def _retained(found: Levels, known: Bools, log_time: Floats, by: Floats) -> tupl
 
 
 def _is_shared(before: Floats, after: Floats, expected: Floats) -> bool:
-    """Whether most of the cases that should show a step moved with it."""
+    """Whether at least SHARED of the cases that should show a step moved with it."""
     there = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
     old, new = before[there], after[there]
     moved = row_medians(new) - row_medians(old)

@@ -1,15 +1,15 @@
-"""The levels and the noise of many series of log times: outliers, what a level may do, and how likely that is; pure.
+"""Models the levels and the noise of many series of log times: outliers, regression columns, likelihood; pure.
 
-A series is a regression: a level for each GPU, correlated noise, and columns for what its level may do: steps after
-any session, steps that come with a known change of the environment, and slow ones over many sessions (step indicators:
-Castle, Doornik, Hendry and Pretis, Detecting location shifts during model selection, 2015). So the sessions of a pool
-are one series, and a border where nothing moved costs nothing.
+A series is modelled by regression: a level per GPU, correlated noise, and columns for changes of the level: a step
+after any session, a step at a known change of the environment, and a ramp over many sessions (step indicators: Castle,
+Doornik, Hendry and Pretis, Detecting location shifts during model selection, 2015). So the sessions of all GPUs form
+one series, and a change of GPU or environment that moves nothing does not split it.
 
-The noise of a case is normal with one variance and one of CANDIDATES as the correlation of its sessions; a correlated
-case needs more to show a step (Shi, Gallagher, Lund and Killick, 2022). Which one it is, no short series can tell; all
-cases together can. Their mixing weights are estimated by maximum likelihood over all cases (empirical Bayes: Kiefer and
-Wolfowitz 1956; Efron, Large-scale inference, 2010, chapter 1), so that the few that are correlated where others are not
-are still known by themselves. Variances are moderated over the cases (`noise.squeeze`).
+The noise of a case is normal, with one variance and one of CANDIDATES as the correlation of its sessions; a correlated
+case needs more evidence for a step (Shi, Gallagher, Lund and Killick, 2022). One short series cannot identify its
+candidate, so the candidates' mixing weights are estimated by maximum likelihood over all cases (empirical Bayes: Kiefer
+and Wolfowitz 1956; Efron, Large-scale inference, 2010, chapter 1); a case's own data still identify it if it is
+correlated and others are not. Variances are moderated across cases (`noise.squeeze`).
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type
 from peakgate.compare import noise
 from peakgate.compare.noise import Bools, Floats, Positions
 
-REACH = 4  # Hampel's filter (1974): the neighbours on either side, and how many SDs from their median a session counts
+REACH = 4  # Hampel's filter (1974): neighbours on either side; sessions are clipped to FARTHEST SDs from their median
 FARTHEST = 3.0
-MOST_OUTLIERS = 0.1  # no more of a case's sessions are outliers; what more of them do is its noise
+MOST_OUTLIERS = 0.1  # largest share of a case's sessions treated as outliers; more are its noise
 SHORTEST = 5  # sessions that a change needs on either side
 
-# A column is tried where its coefficient's variance is at most one over this many sessions': GPUs measured once or
-# twice say little.
+# A column may be tried if its coefficient's variance is at most 1 / LEAST_INFORMATION of a session's: GPUs measured
+# once or twice say little.
 LEAST_INFORMATION = 0.4
-RAMP, RAMP_GRID = 20, 10  # a slow change takes so many sessions at least; it begins and ends at every so many
+RAMP, RAMP_GRID = 20, 10  # a ramp spans at least RAMP sessions; its ends lie on multiples of RAMP_GRID
 
-# Correlation of neighbouring sessions, which falls by this factor a session (AR(1)), and the share of the variance that
-# has it; the rest is independent. The last two are a level that wanders under independent noise.
+# (correlation of adjacent sessions by AR(1), share of the variance that is correlated); the rest is independent. The
+# last two model a slowly wandering level with independent noise.
 CANDIDATES = ((0.0, 0.0), (0.3, 1.0), (0.6, 1.0), (0.8, 1.0), (0.9, 1.0), (0.95, 1.0), (0.95, 0.5), (0.98, 0.8))
 
-# Cases that are counted beforehand, half of them independent: what one or two cases alone are judged by.
+# Pseudo-cases of the prior on the weights, half of them independent; they dominate if there are one or two cases.
 PRIOR_CASES = 1.0
 EM_STEPS = 30
-TRIMMED_SQUARE = 0.623  # mean of the lowest nine tenths of the squares of a normal variable
-SURELY = 0.1  # posterior probability below which something is taken as not so
+TRIMMED_SQUARE = 0.623  # mean of the lowest nine tenths of squared standard normal values
+SURELY = 0.1  # posterior probability below which a hypothesis is rejected
 
 
 def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
-    """The values with each no farther from the median of its neighbours than its case's reach, and those.
+    """The values clipped to ``reach`` around the running median, and the reach of each case.
 
-    The levels of the GPUs are taken out for it by median polish.
+    The levels of the GPUs are removed first, by median polish.
     """
     offset = gpu_levels(values, gpus)
     fitted = running_median(values - offset) + offset
@@ -70,7 +70,7 @@ def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
 
 
 def gpu_levels(values: Floats, gpus: Positions) -> Floats:
-    """How far each session's GPU is from the running median of all GPUs, by median polish; 0 of a single one."""
+    """Each session's GPU level relative to the running median of all GPUs, by median polish; 0 with one GPU."""
     offset = np.zeros_like(values)
     several = set(gpus.tolist())
     for _ in range(3 if len(several) > 1 else 0):
@@ -82,7 +82,7 @@ def gpu_levels(values: Floats, gpus: Positions) -> Floats:
 
 
 def running_median(values: Floats) -> Floats:
-    """The median of each value and its REACH neighbours on either side, among those that are there."""
+    """The median of each value and its REACH finite neighbours on either side."""
     order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
     front = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (REACH, REACH)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(front, 2 * REACH + 1, axis=1)
@@ -93,13 +93,13 @@ def running_median(values: Floats) -> Floats:
 
 
 def successive(values: Floats) -> Floats:
-    """The median difference of each row between a session and the next that is there."""
+    """The median absolute difference between successive finite values of each row."""
     order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
     return row_medians(np.abs(np.diff(np.take_along_axis(values, order, axis=1), axis=1)))
 
 
 def row_medians(values: Floats) -> Floats:
-    """The median of each row; 0 of none."""
+    """The median of each row's finite values; 0 without any."""
     if not values.shape[1]:
         return np.zeros(len(values))
     counts = np.isfinite(values).sum(axis=1)
@@ -110,9 +110,9 @@ def row_medians(values: Floats) -> Floats:
 
 
 class Series(NamedTuple):
-    """Log times (case, session) with NaN where a session has none, the GPU of each session and the known changes.
+    """Log times (case, session), NaN if missing, the GPU of each session, and the known changes.
 
-    ``known`` (change, session) is true in the sessions that come after each change of the environment on their GPU.
+    ``known`` (change, session) is True for the sessions after each change of the environment on their GPU.
     """
 
     values: Floats
@@ -121,7 +121,7 @@ class Series(NamedTuple):
 
 
 class StepColumn(NamedTuple):
-    """What a column stands for: a cut before position ``start``, the ``known`` change, or a ramp to ``end``."""
+    """The meaning of a column: a cut before position ``start``, the ``known`` change, or a ramp to ``end``."""
 
     start: int
     end: int
@@ -137,13 +137,13 @@ class StepColumn(NamedTuple):
 
 
 class Design(NamedTuple):
-    """The regression of a series on the sessions ``at`` (n) that some cases have, for each candidate (m).
+    """The regression on the n sessions ``at``, which some cases share, for each of the m candidates.
 
-    ``columns`` (k, n) are the values of ``steps``, of which the ``usable`` may be tried; ``pairs`` are the first and
-    the second cut of every step that is undone. ``precision`` (m, n, n) is the inverse of the correlation with the
-    levels of the GPUs taken out, ``gram`` (m, k, k) the columns' products by it, ``constant`` (m) the part of the
-    restricted log likelihood that they decide, ``independent`` (m) the mean of the sum of squares of independent noise
-    of variance 1. ``df`` are the degrees of freedom that the levels leave.
+    ``columns`` (k, n) are the values of ``steps``; only ``usable`` ones may be tried. ``pairs`` holds the first and
+    second cut of every allowed step that is undone later. ``precision`` (m, n, n) is the inverse of the correlation
+    matrix, projected to remove the GPUs' levels; ``gram`` (m, k, k) is columns x precision x columns'; ``constant`` (m)
+    is the constant part of the restricted log likelihood; ``independent`` (m) is the expected sum of squares of
+    independent noise of variance 1. ``df`` are the degrees of freedom left by the levels.
     """
 
     at: Positions
@@ -160,9 +160,9 @@ class Design(NamedTuple):
 
 
 def correlations(gpus: Positions, *, pooled: bool) -> Floats:
-    """Each candidate's correlation matrix of sessions on these GPUs, ``pooled`` in their own order too.
+    """Each candidate's correlation matrix of sessions on these GPUs; ``pooled`` adds those correlated per GPU only.
 
-    Which of the two it is differs: a kernel's two levels come with the process, a state with the GPU.
+    Both occur: bimodal times belong to the process, a slow state to the GPU.
     """
     n = len(gpus)
     apart = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)]
@@ -180,7 +180,7 @@ def correlations(gpus: Positions, *, pooled: bool) -> Floats:
 
 
 def design(at: Positions, series: Series) -> Design:
-    """All columns over these sessions: cuts, known changes, ramps; which of them may be tried."""
+    """The regression over these sessions, with all cuts, known changes and ramps."""
     n, gpus = len(at), series.gpus[at]
     place = np.arange(n)
     steps = [StepColumn(cut, cut) for cut in range(1, n)]
@@ -206,7 +206,7 @@ def design(at: Positions, series: Series) -> Design:
     constant = -0.5 * (np.linalg.slogdet(matrices)[1] + np.linalg.slogdet(between)[1])
     independent = np.trace(precision, axis1=1, axis2=2)
 
-    # Of a step, the sessions on the side that has fewer, of the GPUs that have measured both sides.
+    # For each step, the sessions on its smaller side, counting only GPUs that measured both sides.
     after, of_gpu = columns >= 1, levels.astype(np.intp)
     late, early = after @ of_gpu, ~after @ of_gpu
     both = (late > 0) & (early > 0)
@@ -223,9 +223,9 @@ def design(at: Positions, series: Series) -> Design:
 
 
 class Unexplained(NamedTuple):
-    """For each candidate: the columns' information and products with what is left, and its sum of squares.
+    """Per candidate: the columns' information, their products with the residual, and its sum of squares.
 
-    ``rows`` and ``solved`` carry the chosen columns over to products of two columns.
+    ``rows`` and ``solved`` adjust products of two columns for the chosen ones.
     """
 
     information: Floats
@@ -237,9 +237,9 @@ class Unexplained(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseSeries:
-    """One series: its log times, raw and filtered, and what is believed of its noise beforehand.
+    """One series: its log times, raw and filtered, and the prior of its noise.
 
-    No session counts farther than ``reach`` from its level. ``towards`` (candidate, column) and ``squares`` (candidate)
+    Sessions are clipped to ``reach`` around their level. ``towards`` (candidate, column) and ``squares`` (candidate)
     are the filtered series' products with the columns and with itself.
     """
 
@@ -258,19 +258,19 @@ class CaseSeries:
         return self.prior_df + self.design.df
 
     def of_gpus(self, values: Floats) -> Floats:
-        """The mean of these values on each session's GPU."""
+        """For each session, the mean of these values over its GPU."""
         _, group = np.unique(self.design.gpus, return_inverse=True)
         return np.asarray((np.bincount(group, values) / np.bincount(group))[group])
 
     def of(self, values: Floats) -> CaseSeries:
-        """The same with other values in the place of the filtered ones."""
+        """A copy with these values in place of the filtered ones."""
         towards, squares = _products(self.design, values[None])
         return replace(self, values=values, towards=towards[0], squares=squares[0])
 
     def log_likelihood(self, squares: Floats) -> Floats:
-        """For sums of squares (candidate, ...), with the variance integrated over what is believed of it.
+        """Marginal log likelihood of sums of squares (candidate, ...), integrated over the variance's prior.
 
-        No sum is less than that of independent noise of CASE_SD_FLOOR: what is quieter is taken for that.
+        Sums are at least those of independent noise with SD CASE_SD_FLOOR.
         """
         shape = (-1,) + (1,) * (squares.ndim - 1)
         constant = (self.design.constant + self.log_weights).reshape(shape)
@@ -279,7 +279,7 @@ class CaseSeries:
         return np.asarray(constant - 0.5 * self.df * np.log(believed))
 
     def given(self, chosen: Sequence[int]) -> Unexplained:
-        """What is left to explain when these columns are in the regression."""
+        """What these columns leave unexplained."""
         every, gram = list(chosen), self.design.gram
         rows = gram[:, every]
         solved = np.asarray(np.linalg.solve(rows[:, :, every], rows) if every else rows, dtype=np.float64)
@@ -291,7 +291,7 @@ class CaseSeries:
         return Unexplained(information, left, squares, rows, solved)
 
     def scores(self, given: Unexplained) -> Floats:
-        """Gain in log likelihood of each column, over all candidates; 0 where it says nothing."""
+        """Gain in log likelihood of each column, over all candidates; 0 without information."""
         informative = given.information > LEAST_INFORMATION / 4
         gain = np.where(informative, given.left**2 / np.where(informative, given.information, 1.0), 0.0)
         likely = self.log_likelihood(given.squares[:, None] - gain)
@@ -299,7 +299,7 @@ class CaseSeries:
         return np.asarray(np.logaddexp.reduce(likely, axis=0) - null)
 
     def pulse(self, given: Unexplained, usable: Bools, least: float) -> tuple[int, int] | None:
-        """The best pair of cuts with a step at the first that the second undoes, if it gains more than ``least``."""
+        """The best pair of cuts whose second undoes the step at the first, if its gain exceeds ``least``."""
         first, second = self.design.pairs
         fine = usable[first] & usable[second]
         first, second = first[fine], second[fine]
@@ -317,18 +317,18 @@ class CaseSeries:
         return (int(first[best]), int(second[best])) if scores[best] > least else None
 
     def is_correlated(self, chosen: Sequence[int]) -> bool:
-        """Whether the noise about these changes is surely not independent."""
+        """Whether the posterior probability of independent noise, given these changes, is below SURELY."""
         likely = self.log_likelihood(self.given(chosen).squares)
         return bool(np.exp(likely[0] - np.logaddexp.reduce(likely)) < SURELY)
 
     def least_score(self, probability: float, df: float | None = None) -> float:
-        """The gain that a t variable of this two-sided probability stands for."""
+        """The gain in log likelihood that corresponds to this two-sided p-value of a t statistic."""
         quantile = float(noise.upper_quantile(probability / 2, df or self.df - 1))
         return self.df / 2 * math.log1p(quantile**2 / (self.df - 1))
 
 
 def case_series(series: Series) -> list[CaseSeries | None]:
-    """Every case ready to be searched; None where it has fewer sessions than two levels need."""
+    """Prepare every case; None for a case with fewer sessions than two levels need."""
     values, (filtered, reach) = series.values, hampel(series.values, series.gpus)
     there = np.isfinite(values)
     groups: dict[bytes, list[int]] = {}
@@ -354,9 +354,9 @@ def _products(design: Design, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _moderated(made: Sequence[CaseSeries]) -> list[CaseSeries]:
-    """The same with variances drawn toward those of their duration, and the candidates' weights."""
-    explained = []  # the most that one column that may be tried explains, for each candidate
-    successive_variance = []  # by differences between sessions and the next, without the largest, which steps are among
+    """The cases with moderated variances and the candidates' weights."""
+    explained = []  # the largest sum of squares that one usable column explains, per candidate
+    successive_variance = []  # from successive differences, without the largest, which include steps
     for case in made:
         information = np.diagonal(case.design.gram, axis1=1, axis2=2)[:, case.design.usable]
         explained.append((case.towards[:, case.design.usable] ** 2 / information).max(axis=1, initial=0.0))
@@ -370,7 +370,8 @@ def _moderated(made: Sequence[CaseSeries]) -> list[CaseSeries]:
     posterior, df = noise.squeeze(variance, own_df, typical)
     prior_df = df - own_df
     prior = np.maximum((posterior * df - own_df * variance) / np.maximum(prior_df, 1e-9), noise.CASE_SD_FLOOR**2)
-    # A case that is noisier than its kind is no draw from it (Phipson et al., Robust hyperparameter estimation, 2016).
+    # A case much noisier than the others of its duration gets fewer prior df (Phipson et al., Robust hyperparameter
+    # estimation, 2016).
     fine = prior_df > 0
     alike = special.fdtrc(own_df[fine] / 2, prior_df[fine], np.array(successive_variance)[fine] / prior[fine])
     prior_df[fine] *= np.minimum(1.0, 2 * alike)
@@ -380,7 +381,7 @@ def _moderated(made: Sequence[CaseSeries]) -> list[CaseSeries]:
     ]
     likely = []
     for case, gain in zip(drawn, explained, strict=True):
-        stepped = case.log_likelihood(case.squares - gain) - math.log(len(case.raw))  # one step, at any place
+        stepped = case.log_likelihood(case.squares - gain) - math.log(len(case.raw))  # one step, at any position
         likely.append(np.logaddexp(case.log_likelihood(case.squares), stepped))
     weights = log_weights(np.array(likely))
     return [replace(case, log_weights=weights) for case in drawn]

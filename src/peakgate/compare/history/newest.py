@@ -1,7 +1,7 @@
-"""Whether the newest sessions of a case, too few to be a change, left its level; pure.
+"""Tests whether the newest sessions of a case, too few for a change point, left its level; pure.
 
-They are held against the case's own noise, and against how often sessions of any case were as odd; on GPUs that
-measured none before, also against what GPUs of one model differ by.
+They are compared with the case's own noise, and with how often sessions of any case were as far off; on GPUs that are
+new to the case, also with the variation between GPUs of one model.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from peakgate.compare.history.levels import LEAST_INFORMATION, SHORTEST
 from peakgate.compare.history.steps import ALIKE, Levels
 from peakgate.compare.noise import Floats
 
-# A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found.
+# A step is recent if it has at most so many sessions after it. Small steps need 15 to 20 sessions to be detected.
 RECENT = 35
 
-NEWEST_ERROR = 0.004  # nominal probability that the newest sessions of any unchanged case seem to have left their level
+NEWEST_ERROR = 0.004  # nominal probability that the newest sessions of any unchanged case are reported
 YOUNGEST = SHORTEST - 1
 
-# The mean of n sessions has tails no lighter than a t with so many degrees of freedom times n: single sessions of kept
-# runs do (page).
+# The mean of n sessions is taken to have the tails of a t distribution with n times so many degrees of freedom, as
+# single sessions of kept runs do (docs/explanation/change-points.md).
 TAIL_DF = 8.0
 
-# So seldom must sessions of any case be outliers as far off, in this share of sessions; NEARLY as far counts.
+# A step is reported only if outliers of at least NEARLY its size occur in less than RARE of the sessions.
 NEARLY, RARE = 0.8, 0.02
 
 
 class Newest(NamedTuple):
-    """The newest ``sessions`` of a case, and how much their log time is above the level before them.
+    """The newest ``sessions`` of a case, and their log time less the level before them.
 
-    ``first``: they are the first sessions of their GPUs.
+    ``first``: they are the first ones of their GPUs.
     """
 
     sessions: int
@@ -44,9 +44,9 @@ class Newest(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Newest ``sessions`` on GPUs that measured none before: how far ``above`` the mean of the others each GPU is.
+    """The newest ``sessions``, on new GPUs: how far ``above`` the mean of the earlier GPUs each of these is (log).
 
-    Beyond the log shift ``detectable`` it is neither what GPUs of one model differ by nor the noise of so few sessions.
+    A log shift beyond ``detectable`` exceeds both the variation between GPUs of one model and the noise.
     """
 
     sessions: int
@@ -55,15 +55,15 @@ class Arrival(NamedTuple):
 
 
 def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
-    """From each place on, among RECENT sessions, before and after which no GPU measured; the newest first.
+    """Arrivals at each cut within the RECENT sessions that no GPU measured on both sides; the newest first.
 
-    The variance between the GPUs before is moderated as between the sides of a comparison (`compare.gpus`).
+    The variance between the earlier GPUs is moderated as in a comparison (`compare.gpus`).
     """
     gpus, values = found.case.design.gpus, found.case.values - found.steps
     n = len(gpus)
     first = max(n - RECENT, SHORTEST + max([0, *(each.column.start for each in found.changes)]))
     _, begun, number = np.unique(gpus, return_index=True, return_inverse=True)
-    earliest = np.minimum.accumulate(begun[number][::-1])[::-1]  # of the GPUs from each place on
+    earliest = np.minimum.accumulate(begun[number][::-1])[::-1]  # first session of the GPUs from each position on
     cuts = [cut for cut in range(n - 1, first - 1, -1) if earliest[cut] >= cut]
     error = NEWEST_ERROR / min(series, models.SHARING_CASES) / max(1, len(cuts))
     arrived = []
@@ -74,9 +74,9 @@ def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
         )
         df = len(before) - 1.0
         between = models.moderated(time_us, float(before.var(ddof=1)) if df else 0.0, df)
-        # new GPUs count as one: those that come together may share a host
+        # new GPUs count as one, since those that arrive together may share a host
         between *= noise.upper_quantile(error, models.USUAL_DF + df) ** 2 * (1 + 1 / len(before))
-        # the sessions of one GPU are no more than one where the case is correlated
+        # the sessions of one GPU count as one if the case is correlated
         own = len(after) if found.is_correlated else n - cut
         within = noise.upper_quantile(error, min(found.case.df, TAIL_DF * own)) ** 2 * found.sd**2 / own
         arrived.append(Arrival(n - cut, after - before.mean(), math.sqrt(between + within)))
@@ -84,9 +84,9 @@ def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
 
 
 def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arrival] = ()) -> Newest | None:
-    """The step that the newest sessions of one of the cases show, too few to be a change; None where they show none.
+    """A step in the newest sessions of a case, too few for a change point; None if there is none.
 
-    Else the newest sessions on GPUs that measured none before, if each is slower and all by more than GPUs differ.
+    Otherwise an arrival whose GPUs are all slower, by more than GPUs of one model differ. ``cases`` are all cases.
     """
     case, n, gpus = found.case, len(found.case.raw), found.case.design.gpus
     last = max([0, *(each.column.start for each in found.changes)])
@@ -94,13 +94,13 @@ def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arriva
     best: tuple[float, Newest] | None = None
     for sessions in range(1, YOUNGEST + 1):
         cut = n - sessions
-        known = np.flatnonzero(np.isin(gpus[cut:], gpus[:cut])) + cut  # of GPUs that measured before
+        known = np.flatnonzero(np.isin(gpus[cut:], gpus[:cut])) + cut  # on GPUs that measured it before
         if cut - last < SHORTEST or not len(known):
             continue
         levels = [(case.values - found.steps)[:cut][gpus[:cut] == gpu].mean() for gpu in gpus[known]]
         off = case.raw[known] - found.steps[known] - np.array(levels)
-        count = min(len(off), int(np.isin(gpus[:cut], gpus[cut:]).sum()))  # the fewer before and after
-        size = float(max(off.min(), -off.max()))  # the least of them, where all are off to one side
+        count = min(len(off), int(np.isin(gpus[:cut], gpus[cut:]).sum()))  # the smaller of before and after
+        size = float(max(off.min(), -off.max()))  # the smallest deviation, if all have the same sign
         if size < noise.ODD_SESSION / count / 2:
             continue
         raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
@@ -127,9 +127,9 @@ def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arriva
 
 
 def _is_chance(found: Levels, cases: Sequence[Levels], off: Floats, sessions: int) -> bool:
-    """Whether such outliers in a row may well be chance, from how often each case had older ones as far off.
+    """Whether ``sessions`` successive outliers of this size may be chance, by how often older sessions had them.
 
-    As far in log time and in the case's own SDs.
+    An older residual counts if it is as large in log time and in SDs of its case.
     """
     up = float(np.sign(off.mean()))
     size = NEARLY * float((up * off).min())

@@ -1,8 +1,8 @@
-"""What is shown of a history: its record, origins, and the events behind its regressions.
+"""The report of a history: cases, the origins of its change points, and the events behind its regressions.
 
-An origin has the change points of all cases that begin with one commit, or change of the environment. Each open
-regression is known to lie between two sessions only: those of one cause that share a place are one event, so that a
-driver upgrade is one line, however many cases it made slower.
+An origin collects the change points of all cases that begin with one commit or one change of the environment. The
+position of a regression is known only as a range of sessions: regressions of one cause whose ranges overlap form one
+event, so that a driver upgrade is one line, however many cases it made slower.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_MARKS = 5
 def report(
     trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[ChangeOrigin], str] | None = None
 ) -> Report:
-    """Regressions, worst first; ``links`` are the addresses of the cases' pages, ``origin`` makes one of an origin."""
+    """Report the regressions, worst first; ``links``: URLs of the cases' pages, ``origin`` returns an origin's."""
     history, links, together = trend.history, links or {}, trend.together
     found = events(trend.regressions)
     still_open = sum(not each.accepted for each in found)
@@ -106,7 +106,7 @@ def _reason(finding: CaseFinding) -> str:
 
 
 def _fields(trend: Trend, events: Sequence[Event]) -> dict[str, Any]:
-    """Counts, sessions, marks and every finding, worst first, with the times it was judged by."""
+    """The JSON fields: counts, sessions, marks and every finding, worst first."""
     sessions = list(map(_about, trend.history.sessions))
 
     def plain(finding: CaseFinding) -> dict[str, Any]:
@@ -161,14 +161,14 @@ def _fields(trend: Trend, events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _about(session: SessionFacts) -> dict[str, Any]:
-    """A session as CSV and JSON have it."""
+    """A session's fields for CSV and JSON."""
     return session._asdict() | {"taken": session.taken.isoformat()}
 
 
 def series_csv(history: History) -> str:
-    """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
+    """CSV text, one row per session, oldest first, with one column per case: the median in microseconds."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")  # pandas takes several times as long for so many columns
+    table = csv.writer(text, lineterminator="\n")  # several times as fast as pandas for so many columns
     table.writerow([*SessionFacts._fields, *(cell(f"{case} time_us") for case in history.cases)])
     digits = ",".join(["%.8g"] * len(history.cases))
     for session, times_us in zip(history.sessions, history.times.to_numpy().T.tolist(), strict=True):
@@ -186,24 +186,22 @@ def header(history: History) -> str:
 
 
 def gpu_names(history: History) -> list[str]:
-    """The GPUs of a history in the order of their lines' colours."""
+    """Labels of the GPUs, in the order of their line colours."""
     return [gpu_label(each) for each in history.by_gpu]
 
 
 def remarks(trend: Trend) -> list[str]:
-    """Changes other than of the code, and the notes, one line each."""
+    """Changes of the environment, and the notes, one line each."""
     history = trend.history
     remarks = [mark_line(mark, history) for mark in history.marks[-MOST_MARKS:]]
     if (earlier := len(history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")
     if history.gpus > 1:
-        remarks.insert(
-            0, f"{history.gpus} GPUs: their sessions are judged together, each about the level of its own GPU"
-        )
+        remarks.insert(0, f"{history.gpus} GPUs: their sessions are judged together, with one level per GPU")
     for change, place in trend.launch:
         since = counted(len(history.sessions) - place.bad, "session")
-        moved = f"every launch takes {change.shift:+.2f} µs since {since}"
-        remarks.append(f"{moved}: a host's event, no commit's; {place.where}")
+        moved = f"time per launch changed by {change.shift:+.2f} µs {since} ago"
+        remarks.append(f"{moved}: caused by the host, not by a commit; {place.where}")
     if history.retired:
         verb = "is" if len(history.retired) == 1 else "are"
         cases = ", ".join(history.retired)
@@ -212,7 +210,7 @@ def remarks(trend: Trend) -> list[str]:
 
 
 class ChangeOrigin(NamedTuple):
-    """``name`` is the commit, or what else changed; ``number`` that of the first session, ``changes`` largest first."""
+    """``name`` is the commit or what else changed, ``number`` the first session's; ``changes`` are sorted by size."""
 
     name: str
     cause: Cause
@@ -230,13 +228,13 @@ class ChangeOrigin(NamedTuple):
 
 
 def origins(history: History, changes: Sequence[ChangePoint]) -> list[ChangeOrigin]:
-    """Every origin of these change points, newest first."""
+    """The origins of these change points, newest first."""
     found: defaultdict[tuple[str, Cause], list[ChangePoint]] = defaultdict(list)
     for change in changes:
         session = history.sessions[change.number]
         name = session.commit
         if change.cause is not Cause.COMMITS:
-            # what of the environment changed with the step, or only its day: ``driver 580.159.04 to 590.44.01``
+            # the change of the environment, such as ``driver 580.159.04 to 590.44.01``, or else only the date
             known = tuple(GPU_NAMES[each] for each in ENVIRONMENT)
             what = "drift" if change.cause is Cause.DRIFT else "no known change"
             facts = [fact for fact in change.place.facts if fact.startswith(known)]
@@ -252,7 +250,7 @@ def origins(history: History, changes: Sequence[ChangePoint]) -> list[ChangeOrig
 def origins_table(
     history: History, found: Sequence[ChangeOrigin], address: Callable[[ChangeOrigin], str] | None = None
 ) -> Table:
-    """A row per origin; ``address`` makes that of its page, empty where there is none."""
+    """One row per origin; ``address`` returns the URL of its page, or an empty text."""
     rows: list[list[CellValue]] = []
     for each in found:
         session, largest = history.sessions[each.number], each.changes[0]
@@ -266,7 +264,7 @@ def origins_table(
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Regressions of one cause that happened at one place, the largest first."""
+    """Regressions with one cause and overlapping positions, the largest first."""
 
     regressions: tuple[OpenRegression, ...]
 
@@ -276,11 +274,11 @@ class Event:
 
     @property
     def narrowest(self) -> OpenRegression:
-        """The regression whose place is known best."""
+        """The regression with the narrowest range of sessions."""
         return min(self.regressions, key=lambda each: each.change.place.bad - each.change.place.good)
 
     def line(self, dropped: Iterable[str] = ()) -> str:
-        """The event in one line: cases, size, since when, between which commits, what to do."""
+        """The event as one line: cases, size, since when, between which commits, what to do next."""
         first, change = self.regressions[0], self.narrowest.change
         place, gone = change.place, sorted({each.change.case for each in self.regressions} & set(dropped))
         left = f", {first.remaining_percent:.2f} % left" if first.remaining < first.change.low else ""
@@ -298,7 +296,7 @@ class Event:
 
 
 def events(regressions: Sequence[OpenRegression]) -> tuple[Event, ...]:
-    """The regressions by what made them: as few places as all of them allow; accepted ones last, then by size."""
+    """Group the regressions into as few events as possible; accepted ones last, then by size."""
     found: list[list[OpenRegression]] = []
     reached: dict[tuple[object, ...], int] = {}
     for each in sorted(regressions, key=lambda each: each.change.place.bad):

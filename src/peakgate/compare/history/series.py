@@ -1,6 +1,6 @@
-"""The saved runs of one GPU model as one tidy frame of times and one of sessions, in the order of their commits.
+"""Arranges the saved runs of one GPU model as a frame of times and a frame of sessions, in the order of commits.
 
-By the time of measuring alone, old commits that are measured today would count as the newest state.
+Sorted by date of measurement alone, old commits that are measured today would count as the newest state.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from peakgate.runfile.saved import UNUSABLE, commit_label
 from peakgate.runfile.schema import ENVIRONMENT
 from peakgate.spec.recorded import EMULATOR_SLUG
 
-# The place of each commit in a line of commits, oldest first, by its full hash.
+# Position of each commit, by its full hash, in the first-parent history, oldest first.
 CommitPlaces = Mapping[str, int]
 FULL_HASH = 40
 
-# A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite.
+# A case that so many successive complete sessions of its tier did not measure is retired.
 WHOLE_SESSIONS_TO_RETIRE = 5
-LEFT = " until it left its tier"  # ends the name of a case in ``History.dropped``; no id has a space
+LEFT = " until it left its tier"  # suffix of case names in ``History.dropped``; ids contain no space
 VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
 
 
 class SessionFacts(NamedTuple):
-    """Facts of a session other than its times; unknown texts are None."""
+    """Facts of a session other than its times; unknown ones are None."""
 
     taken: datetime
     commit: str
@@ -49,7 +49,7 @@ class SessionFacts(NamedTuple):
     path: str
 
 
-# The columns of a frame of runs that are facts of a session, and their names here.
+# Columns of a frame of runs that are facts of a session, and their names in SessionFacts.
 SESSION_FACTS: Mapping[str, str] = {
     **{name: name for name in ("taken", "commit", "dirty", "whole")},
     "gpu_uuid": "uuid",
@@ -61,9 +61,9 @@ SESSION_FACTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something besides the code that changed with session number ``index``.
+    """A change other than of the code, at session number ``index``.
 
-    ``what`` is a fact of ``ENVIRONMENT``, or ``GPU``, at the first session of another one.
+    ``what`` is a fact of ``ENVIRONMENT``, or ``GPU`` for the first session of another GPU.
     """
 
     index: int
@@ -74,12 +74,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class History:
-    """The sessions of one GPU model, oldest first (``arranged``); a session's number is its place in that order.
+    """The sessions of one GPU model, oldest first (``arranged``); a session's number is its position in that order.
 
-    ``facts`` has one row per session: the fields of ``SessionFacts`` and the names of ``ENVIRONMENT``, None where
-    unknown. ``rows`` is indexed by case and session number, with the median time in microseconds, the fingerprint of
-    the machine code and the SM clock in MHz. ``retired`` are cases that are no longer measured; they have no row.
-    ``dropped`` has the rows of those, and of others from before they moved to another tier, by their names with LEFT.
+    ``facts`` has one row per session with the fields of ``SessionFacts`` and ``ENVIRONMENT``, None if unknown. ``rows``
+    is indexed by case and session number and holds the median time in microseconds, the fingerprint of the machine code
+    and the SM clock in MHz. ``retired`` are cases that are no longer measured; they have no row. ``dropped`` holds
+    their rows, and rows of other cases from before a change of tier, with LEFT appended to the case.
     """
 
     slug: str
@@ -90,7 +90,7 @@ class History:
 
     @property
     def complete(self) -> History:
-        """The same with the rows that were dropped."""
+        """A copy that includes the dropped rows."""
         return self if self.dropped is None else replace(self, rows=pd.concat([self.rows, self.dropped]), dropped=None)
 
     @cached_property
@@ -99,7 +99,7 @@ class History:
 
     @cached_property
     def times(self) -> pd.DataFrame:
-        """The medians in microseconds, one row per case and one column per session, NaN where it did not time it."""
+        """The medians in microseconds, one row per case, one column per session, NaN if not timed."""
         return self.rows["time_us"].unstack("session").reindex(columns=self.facts.index)
 
     @cached_property
@@ -114,7 +114,7 @@ class History:
 
     @cached_property
     def by_gpu(self) -> dict[str | None, Positions]:
-        """The numbers of each GPU's sessions, GPUs in the order they came; unknown ones count as one GPU."""
+        """Session numbers by GPU, in order of first appearance; unknown GPUs count as one."""
         groups = self.facts.groupby(self.facts["uuid"].fillna(""), sort=False)
         return {str(uuid) or None: own.index.to_numpy(dtype=np.intp) for uuid, own in groups}
 
@@ -124,7 +124,7 @@ class History:
 
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
-        """Each change of a GPU's environment once, however many GPUs make it in turn, and each GPU's first session."""
+        """Each change of the environment, once for all GPUs that make it, and each GPU's first session."""
         found = [
             Mark(int(own[0]), "GPU", before or "an unknown GPU", uuid or "an unknown GPU")
             for (before, _), (uuid, own) in itertools.pairwise(self.by_gpu.items())
@@ -149,7 +149,7 @@ class History:
 
 
 def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Last known value of each fact before each session, and whether the session has another one."""
+    """Last known value of each fact before each session, and whether the session has a different one."""
     known = facts.ffill().shift()
     return known, facts.notna() & known.notna() & (facts != known)
 
@@ -157,11 +157,11 @@ def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 def history(
     runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = (), places: CommitPlaces | None = None
 ) -> History:
-    """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
+    """The history of the GPU model ``slug``, by default the only one except the emulator.
 
-    ``runs`` has at least ``frame.HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
-    ``places`` are those of commits by their ancestry (``first_parents``); without them only time orders sessions.
-    A PeakgateError says which GPU models there are when the choice is open, or what was not found.
+    ``runs`` has at least ``frame.HISTORY_COLUMNS``. ``parts`` selects cases with one of them in their id. ``places``
+    orders the commits (``first_parents``); without it, sessions are sorted by time. A PeakgateError lists the GPU
+    models if several are possible, or says what was not found.
     """
     require(runs, HISTORY_COLUMNS, "runs")
     chosen = _chosen(runs["gpu_slug"], slug)
@@ -203,7 +203,7 @@ def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
 
 
 def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
-    """One row per session, oldest first; of copies of a run file, which share all times, one."""
+    """One row per session, oldest first, without copies of a run file, which have equal times."""
     facts = (
         runs[list(SESSION_FACTS)]
         .drop_duplicates("run")
@@ -221,9 +221,9 @@ def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: CommitPlaces) -> pd.D
 
 
 def arranged(facts: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
-    """The same sessions, given oldest first, with those of one GPU and environment in the order of their commits.
+    """The sessions (oldest first), with those of one GPU and environment reordered by their commits.
 
-    A commit that is on no such line, on a branch say, comes after those that were measured before it.
+    A commit outside ``places``, for example on a branch, stays after those measured before it.
     """
     if not places:
         return facts
@@ -246,7 +246,7 @@ def arranged(facts: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
 
 
 def first_parents(folder: Path) -> CommitPlaces:
-    """The first-parent line of the commit that is checked out; empty where there is no repository."""
+    """The first-parent history of HEAD; empty outside a repository."""
     try:
         listed = git.ask(folder, "rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
     except PeakgateError:
@@ -255,9 +255,9 @@ def first_parents(folder: Path) -> CommitPlaces:
 
 
 def _without_retired(found: History) -> History:
-    """The same without the cases that the newest whole sessions of a tier leave out, though earlier ones had them.
+    """The history without cases that the newest complete sessions of their tier no longer measured.
 
-    A case that some session has timed since has moved to another tier: its older times are left out.
+    A case that other sessions have timed since has changed its tier: only its older times are dropped.
     """
     there = found.times.notna()
     left_at: dict[str, int] = {}
@@ -279,5 +279,5 @@ def _without_retired(found: History) -> History:
 
 
 def commit_name(session: SessionFacts) -> str:
-    """A session's commit."""
+    """The label of a session's commit."""
     return one_line(commit_label(session.commit, session.dirty))

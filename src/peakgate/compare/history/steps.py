@@ -1,8 +1,7 @@
-"""The steps of one case with their places and intervals; pure.
+"""Finds the steps of one case, their positions and intervals; pure.
 
-Columns of the regression (`levels`) are chosen stepwise, by how much likelier the best of them makes the series
-(generalised least squares), tried again when all are in, and moved. The error is shared over all series and columns
-(Bonferroni).
+Columns of the regression (`levels`) are selected stepwise by their gain in likelihood (generalised least squares), then
+tested again together and moved. The error is divided among all series and columns (Bonferroni).
 """
 
 from __future__ import annotations
@@ -21,28 +20,29 @@ from peakgate.compare.history.levels import FARTHEST, LEAST_INFORMATION, SHORTES
 from peakgate.compare.judge import SMALLEST_SHIFT
 from peakgate.compare.noise import Bools, Floats, Positions
 
-ERROR = 0.01  # nominal probability that any unchanged series of a history has a change
+ERROR = 0.01  # nominal probability that a change is found in any unchanged series of a history
 
-# Steps fewer than so many sessions ago, which have had the fewest to show, have this share of it, and slow changes this
-# (weighted Bonferroni: Genovese, Roeder and Wasserman 2006).
+# NEWEST_SHARE of ERROR goes to steps less than NEWEST sessions ago, SLOW_SHARE to slow changes (weighted Bonferroni:
+# Genovese, Roeder and Wasserman 2006).
 NEWEST, NEWEST_SHARE, SLOW_SHARE = 10, 0.5, 0.01
 
-# Places whose misfit, in variances, is this close to the best are not separated: the 97th percentile of chi-square.
+# Positions whose chi-square is within this of the best one are not distinguished: the 97th percentile for one degree of
+# freedom.
 DOUBT = 5.0
 
 MOST_CHANGES = 12
-INTERVAL_ERROR = 0.01  # of the 99 % interval of a change's size
+INTERVAL_ERROR = 0.01  # of the 99 % interval of a change
 
-# Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals).
+# Iterations of the robust fit, which clips residuals to the case's reach (Huber's winsorised residuals).
 ROBUST_STEPS = 4
-ALIKE = 1.5  # of a case that goes to and fro, a step no larger by this factor is of the same kind
-AWAY = 5.0  # SDs off its level that a case was at another one
+ALIKE = 1.5  # in a case that alternates between levels, steps up to this factor larger are attributed to that
+AWAY = 5.0  # SDs from its level beyond which a case was at another level
 
 
 class Change(NamedTuple):
     """A change of the log level by ``shift``, with its 99 % interval from ``low`` to ``high``.
 
-    It is after position ``good`` of the case's sessions and not after ``bad``.
+    It happened after position ``good`` of the case's sessions and no later than ``bad``.
     """
 
     column: StepColumn
@@ -55,10 +55,10 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Levels:
-    """A case's changes, oldest first; ``at`` are the numbers of its sessions.
+    """A case's changes, oldest first; ``at`` holds the numbers of its sessions.
 
-    ``residuals`` are the raw log times less their levels, ``steps`` (n) what the changes add up to; ``offset`` is the
-    level of the pool before all changes. ``detectable`` is the newest sessions' minimum detectable effect, a log shift.
+    ``residuals`` are raw log times less their levels, ``steps`` (n) the sum of the changes so far, ``offset`` the mean
+    level of the GPUs before all changes. ``detectable`` is the smallest log shift detectable in the newest sessions.
     """
 
     case: CaseSeries
@@ -75,11 +75,11 @@ class Levels:
         return self.case.design.at
 
     def level(self, position: int) -> float:
-        """Log level of the pool in this session."""
+        """Mean log level of the GPUs at this position."""
         return self.offset + float(self.steps[position])
 
     def known_shifts(self, count: int) -> list[float]:
-        """The shift at each of so many known changes, whether it is one of the level's changes or not."""
+        """The estimated shift at each of ``count`` known changes, also if it was not selected."""
         shifts = {each.column.known: each.shift for each in self.changes if each.column.known is not None}
         given = self.case.given(self.chosen)
         best = int(self.case.log_likelihood(given.squares).argmax())
@@ -90,10 +90,10 @@ class Levels:
 
     @cached_property
     def turns(self) -> int:
-        """How often the case went to another level, if each time back from the one before.
+        """How often the case alternated between levels.
 
-        Away for three sessions or more counts too, short of a change, and so do sessions at the level on the other side
-        of a step, surely off their own; a single one may be an outlier.
+        Also counts excursions of at least three sessions that are too short for a change, and, if there are several,
+        sessions at the level of the other side of a step.
         """
         cuts = [change for change in self.changes if change.column.is_cut]
         up = [change.shift > 0 for change in cuts]
@@ -113,26 +113,26 @@ class Levels:
 
     @property
     def largest(self) -> float:
-        """The largest step of the case, or the farthest it was away."""
+        """The largest step of the case, or its largest residual."""
         steps = [abs(each.shift) for each in self.changes if each.column.is_cut]
         return max(steps or [float(np.abs(self.residuals).max())])
 
     @cached_property
     def is_correlated(self) -> bool:
-        """Whether the noise of the case's sessions is surely not independent."""
+        """Whether the noise of the case's sessions is not independent."""
         return self.case.is_correlated(self.chosen)
 
     def jump(self, newest: int = 0) -> float:
-        """The largest of a case's other steps from one session to the next, ``newest`` ones apart.
+        """The largest difference between successive residuals, except at steps and in the ``newest`` sessions.
 
-        A step of a correlated case is one of its state if it is no larger.
+        In a correlated case, a step that is no larger is attributed to its changing state.
         """
         jumps = np.abs(np.diff(np.clip(self.residuals, -self.case.reach, self.case.reach)))
         jumps[[each.column.start - 1 for each in self.changes if each.column.is_cut]] = 0.0
         return float(jumps[: len(jumps) - newest].max(initial=0.0))
 
     def wandered(self, newest: int = 0) -> float:
-        """How far a level that wanders is from its mean in the last few sessions, before so many newest ones."""
+        """A correlated case's median residual in its last SHORTEST sessions before the ``newest``; else 0."""
         if not self.is_correlated:
             return 0.0
         end = len(self.residuals) - newest
@@ -140,7 +140,7 @@ class Levels:
 
 
 def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
-    """Search one case; the error is shared by so many series. ``chosen`` are its changes where they are known."""
+    """Find the steps of one of ``series`` cases, which share the error; ``chosen``: columns already selected."""
     chosen = _search(case, series) if chosen is None else chosen
     columns = case.design.columns[list(chosen)]
     values = fitted = case.values
@@ -184,14 +184,14 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
 
 
 def _search(case: CaseSeries, series: int) -> tuple[int, ...]:
-    """The columns of a case that are changes, in the order of their places; the error is shared by so many series.
+    """Select the columns of a case's changes, in order of position.
 
-    Where one is slow, steps alone are preferred if they explain as much for what they need (Schwarz's criterion).
+    If a ramp is among them, the best selection without ramps is preferred if Schwarz's criterion says so.
     """
     columns = case.design.steps
 
     def criterion(chosen: Sequence[int]) -> float:
-        # a step has a place and a size, a ramp two places
+        # parameters: a step has a position and a size, a ramp two positions and a size
         numbers = sum(2 + columns[index].is_slow for index in chosen)
         likely = np.logaddexp.reduce(case.log_likelihood(case.given(chosen).squares))
         return float(likely) - numbers / 2 * math.log(len(case.raw))
@@ -204,7 +204,7 @@ def _search(case: CaseSeries, series: int) -> tuple[int, ...]:
 
 
 def _stepwise(case: CaseSeries, series: int, allowed: Bools) -> list[int]:
-    """The columns among the allowed that are chosen one after the other, the best first, and stay."""
+    """Forward selection among the allowed columns, followed by pruning."""
     columns = case.design.steps
     chosen: list[int] = []
     least = _least(case, series)
@@ -215,7 +215,7 @@ def _stepwise(case: CaseSeries, series: int, allowed: Bools) -> list[int]:
         scores = np.where(fine, case.scores(given), -np.inf)
         best = int((scores - least).argmax())
         if scores[best] > least[best]:
-            # a known change explains a step as well as a cut that is no better than the place of one
+            # prefer a known change if a cut is not distinguishable from it
             close = np.flatnonzero(fine & (scores > scores[best] - DOUBT / 2)).tolist()
             near = [index for index in close if columns[index].known is not None]
             added = [max(near, key=lambda index: scores[index]) if near and columns[best].is_cut else best]
@@ -228,7 +228,7 @@ def _stepwise(case: CaseSeries, series: int, allowed: Bools) -> list[int]:
 
 
 def _usable(case: CaseSeries, chosen: Sequence[int]) -> Bools:
-    """Which columns may be added to the chosen ones: cuts far enough from the others, nothing twice."""
+    """Which columns may be added: not chosen yet, and cuts at least SHORTEST from the others."""
     found = case.design.usable.copy()
     found[list(chosen)] = False
     cuts = len(case.raw) - 1
@@ -240,7 +240,7 @@ def _usable(case: CaseSeries, chosen: Sequence[int]) -> Bools:
 
 
 def _least(case: CaseSeries, series: int) -> Floats:
-    """The gain in log likelihood that each column must exceed."""
+    """The threshold of each column's gain in log likelihood."""
     n, columns = len(case.raw), case.design.steps
     slow = np.array([each.is_slow for each in columns])
     newest = np.array([each.is_cut and n - each.start < NEWEST for each in columns])
@@ -252,7 +252,7 @@ def _least(case: CaseSeries, series: int) -> Floats:
 
 
 def _refined(case: CaseSeries, chosen: list[int]) -> list[int]:
-    """The same with each cut moved to where the series is likeliest, the others staying."""
+    """Move each cut in turn to its most likely position given the others."""
     for _ in range(3 if len(chosen) > 1 else 0):
         moved = False
         for place, index in enumerate(chosen):
@@ -271,7 +271,7 @@ def _refined(case: CaseSeries, chosen: list[int]) -> list[int]:
 
 
 def _pruned(case: CaseSeries, chosen: list[int], least: Floats) -> list[int]:
-    """The same without those that the others make superfluous, the faintest first."""
+    """Backward elimination of columns that are not significant given the others, the weakest first."""
     while chosen:
         own = [case.scores(case.given([each for each in chosen if each != index]))[index] for index in chosen]
         over = np.array(own) - least[chosen]
@@ -285,11 +285,10 @@ def _pruned(case: CaseSeries, chosen: list[int], least: Floats) -> list[int]:
 def _place(
     case: CaseSeries, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, *, place: int
 ) -> tuple[int, int, int]:
-    """The column that fits best in the place of a chosen one, and the positions between which the change happened.
+    """The best-fitting column in place of a chosen one, and the positions between which its change happened.
 
-    A cut is moved to where the sessions are least off their levels, none by more than `FARTHEST` SDs; an outlier
-    beside it does not draw it. Places that are worse by less than `DOUBT` are not separated from it. What is no cut has
-    its own place.
+    A cut is moved to minimize the squared residuals, clipped to `FARTHEST` SDs so that an outlier does not attract it.
+    Positions within `DOUBT` of the minimum are not distinguished. Other columns keep their position.
     """
     index, n = chosen[place], len(residuals)
     column = case.design.steps[index]

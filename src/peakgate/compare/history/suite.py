@@ -1,8 +1,8 @@
-"""The change points of a history: each case's own steps, their causes and places; pure.
+"""Finds the change points of a history: each case's steps, their causes and positions; pure.
 
-The sessions of all GPUs of a history are one series for each case, with a level for each GPU. What moves many cases at
-once is taken out first (`common`). Known changes of the environment (driver, NVRTC, libraries, firmware, power limit)
-are tried like any place, and a shift there is theirs. docs/explanation/change-points.md says how often they are wrong.
+Each case is one series over the sessions of all GPUs, with a level per GPU. Shifts that many cases share are removed
+first (`common`). Known changes of the environment (driver, NVRTC, libraries, firmware, power limit) are candidate
+positions, and shifts there are attributed to them. docs/explanation/change-points.md gives the error rates.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from peakgate.compare.noise import Bools, Floats, Positions
 from peakgate.runfile.frame import GPU_NAMES
 from peakgate.runfile.schema import ENVIRONMENT
 
-NOW = 3  # sessions by which it is known where all cases together are
-SETTLING = 5  # so many sessions after a change of the environment that moved cases, a step is put down to it
-MOST_CASES_SHARE = 0.5  # a step that more of the cases make at one place is no single commit's
+NOW = 3  # newest sessions whose median gives the current common shift
+SETTLING = 5  # a step this many sessions after a change of the environment that moved cases is attributed to it
+MOST_CASES_SHARE = 0.5  # a step that a larger share of the cases makes at one position is not attributed to a commit
 
-# A case that went to and fro so often has two levels. Where another did at all, steps of its size may be such too.
+# A case that alternated so often has two levels. If one alternated at all, steps of its size may be due to that in
+# other cases too.
 FEWEST_TURNS = 3
-CLOCK_SHIFT = 0.01  # SM clocks that differ by more than this share are named
+CLOCK_SHIFT = 0.01  # larger relative differences of the SM clock are reported
 CODE_CHANGED = "its code changed"
 ONE_COMMIT = "within one commit: environment"
 
@@ -54,11 +55,11 @@ class Cause(StrEnum):
 
 
 class Place(NamedTuple):
-    """A step after the session number ``good`` and not after ``bad``.
+    """The position of a step: after session number ``good`` and no later than ``bad``.
 
-    ``between`` counts the sessions of which it is not known on which side they are, ``where`` has all three in words.
-    ``facts`` are what changed besides, or that the code did not. ``command`` settles it by measuring the two commits
-    alternately; None where two clean commits to measure are not known, or the code is the same, as ``facts`` then say.
+    ``between`` is the number of sessions that may be on either side; ``where`` is a text with all three. ``facts``
+    lists what else changed, or that the code did not. ``command`` measures the two commits alternately; None without
+    two different clean commits, or if the code is the same, as ``facts`` then say.
     """
 
     good: int
@@ -73,9 +74,9 @@ class Place(NamedTuple):
 class ChangePoint:
     """A change of one case.
 
-    ``log_ratio`` is its size with a 99 % interval, ``older_us`` the level before it; ``number`` counts the first
-    session after it in the history, ``uuid`` is the GPU of that one, ``first_day`` the day of the first one known to be
-    after it, and ``since`` counts the case's sessions since then. One that no commit made has no command.
+    ``log_ratio`` is its size with a 99 % interval, ``older_us`` the level before it; ``number`` is the first session
+    after it, ``uuid`` that session's GPU; ``first_day`` is the date of the first session known to be after it, and
+    ``since`` the number of the case's sessions after it. Only changes caused by commits have a command.
     """
 
     case: str
@@ -101,9 +102,9 @@ class ChangePoint:
 
 
 class Unconfirmed(NamedTuple):
-    """A step of the newest sessions, too few to be a change point; ``older_us`` is the level before it.
+    """A step of the newest sessions, which are too few for a change point; ``older_us`` is the level before it.
 
-    It may be the GPUs', if the sessions are the ``first`` of them.
+    If the sessions are the ``first`` of their GPUs, the GPUs may be the cause.
     """
 
     sessions: int
@@ -115,11 +116,11 @@ class Unconfirmed(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What was found of one series: its changes, newest first, its level at the end, and what may have left that.
+    """The result of one series: its changes, newest first, its current level, and an unconfirmed step.
 
-    ``detectable`` is the minimum detectable effect of its newest five sessions, a log shift: infinite where they are
-    too few, or of GPUs that have hardly measured it before. Where the newest ``first`` sessions are the first of their
-    GPUs, which may differ by more, only a shift ``of_first`` would have shown in them.
+    ``detectable`` is the smallest log shift detectable in the newest five sessions; infinite if they are too few, or on
+    GPUs that have hardly measured it before. If the newest ``first`` sessions are the first of their GPUs, which may
+    differ, only a shift of ``of_first`` is detectable in them.
     """
 
     points: tuple[ChangePoint, ...]
@@ -131,10 +132,10 @@ class Judged(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Every change point of a history, newest first, and what was found of each case that was searched.
+    """All change points of a history, newest first, and the result of each case that was searched.
 
-    ``suite`` is what all cases have in common, ``share`` by session, as a series of its own; None of too few.
-    ``launch`` are the changes of the time that every launch takes longer, in microseconds.
+    ``suite`` is the result of the common shift ``share`` (by session); None with too few cases. ``launch`` holds the
+    changes of the common time per launch, in microseconds.
     """
 
     points: tuple[ChangePoint, ...]
@@ -145,7 +146,7 @@ class Changes(NamedTuple):
 
 
 def find_changes(history: History) -> Changes:
-    """Search every case, and all of them together."""
+    """Search every case, and their common shifts."""
     gpus = np.zeros(len(history.facts), dtype=np.intp)
     for number, own in enumerate(history.by_gpu.values()):
         gpus[own] = number
@@ -153,7 +154,7 @@ def find_changes(history: History) -> Changes:
     common = shared(history.log_time, gpus, known)
     columns = np.vstack([known, common.events])
     searched = case_series(Series(history.log_time - common.removed, gpus, columns))
-    count = sum(each is not None for each in searched)  # the error is shared by so many
+    count = sum(each is not None for each in searched)  # they share the error
     found = {row: find_steps(case, count) for row, case in enumerate(searched) if case}
     hosts_moved = common.launch and newest_step(common.launch, [common.launch])
     every = list(found.values())
@@ -163,7 +164,7 @@ def find_changes(history: History) -> Changes:
         arrived = arrivals(each, count, math.exp(each.offset))
         young = newest_step(each, every, arrived)
         if young and hosts_moved and abs(young.log_ratio) * math.exp(each.offset) <= noise.PROCESS_OFFSET_US:
-            young = None  # what another host adds to every launch
+            young = None  # explained by what another host adds to every launch
         removed = float(np.median(common.removed[row, each.at[-NOW:]]))
         cases[history.cases[row]] = causes.judged(row, each, young, arrived, removed)
     suite: Judged | None = None
@@ -181,7 +182,7 @@ def find_changes(history: History) -> Changes:
 
 
 def _environment_changes(history: History) -> Iterator[Bools]:
-    """For each change of the environment the sessions after it, on whichever GPU, each since its own change."""
+    """For each change of the environment, a mask of the sessions after it, each GPU since its own change."""
     found: dict[tuple[object, ...], Bools] = {}
     for numbers in history.by_gpu.values():
         facts = history.facts.loc[numbers, list(ENVIRONMENT)]
@@ -197,7 +198,7 @@ def _environment_changes(history: History) -> Iterator[Bools]:
 
 
 class _Causes:
-    """To what each change is put down, which needs the changes of the others too."""
+    """Attributes changes to causes, considering the changes of all cases."""
 
     def __init__(self, history: History, events: Bools, known: int, there: Sequence[Levels], launch: Floats) -> None:
         self.history, self.events, self.known, self.launch = history, events, known, launch
@@ -219,7 +220,7 @@ class _Causes:
     def judged(
         self, row: int | None, found: Levels, young: Newest | None, arrived: Sequence[Arrival], removed: float = 0.0
     ) -> Judged:
-        """Changes, level and newest step of one case; None for all of them together."""
+        """Changes, level and newest step of one case, or of the common shift (``row`` is None)."""
         points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
         level_us = math.exp(found.level(-1) + found.wandered() + removed)
         judged = Judged(tuple(points[::-1]), level_us, found.detectable)
@@ -239,7 +240,7 @@ class _Causes:
         column, at, sessions = change.column, found.at, self.history.sessions
         good, bad = change.good, change.bad
         if column.known is not None and column.known < self.known:
-            # the case's sessions beside a change of the environment, of the GPU that made it first
+            # the case's sessions before and after a change of the environment, on the GPU that changed first
             after, gpus = self.events[column.known][at], found.case.design.gpus
             bad = int(after.argmax())
             same = np.flatnonzero((gpus[:bad] == gpus[bad]) & ~after[:bad])
@@ -269,7 +270,7 @@ class _Causes:
         )
 
     def _cause(self, row: int | None, place: Place, good: int, bad: int) -> Cause:
-        """Of a step after the session ``good`` and not after ``bad``."""
+        """The cause of a step after session ``good`` and no later than ``bad``."""
         first, last = self.history.sessions[place.good], self.history.sessions[place.bad]
         one_commit = not first.dirty and not last.dirty and first.commit == last.commit
         if row is None or one_commit or SAME_CODE in place.facts:
@@ -282,7 +283,7 @@ class _Causes:
         return Cause.COMMITS
 
     def _of_a_state(self, found: Levels, change: Change) -> bool:
-        """Whether a step is one of those by which cases go to and fro without a commit."""
+        """Whether a step is one of those by which a case alternates between levels without a commit."""
         turns = found.turns
         if turns >= FEWEST_TURNS or (turns > 1 and found.is_correlated):
             return True
@@ -291,10 +292,10 @@ class _Causes:
         return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.is_correlated else 0.0)
 
     def _of_a_host(self, found: Levels, change: Change, place: Place) -> bool:
-        """Whether a step may be what another host adds to every launch: what every launch takes moved with it.
+        """Whether a step may be what another host adds to every launch, since the common time per launch moved too.
 
-        A step of every launch is likelier than none where the estimate is nearer to it. Too few cases have no such
-        estimate; there only machine code that changed speaks for a commit.
+        It is if the common step is closer to this step than to 0. With too few cases for that estimate, only a step
+        with changed machine code is not attributed to the host.
         """
         size = change.shift * math.exp(found.offset)
         if abs(size) > noise.PROCESS_OFFSET_US:
@@ -308,7 +309,7 @@ class _Causes:
 
 
 def _moved_newest(number: int, event: Bools, found: Sequence[Levels]) -> bool:
-    """Whether an event of the newest few sessions moved a case, as its newest sessions alone show."""
+    """Whether a change of the environment in the newest few sessions moved a case."""
     for each in found if event.sum() <= YOUNGEST else ():
         case, new = each.case, event[each.at]
         if not new.any():
@@ -323,7 +324,7 @@ def _moved_newest(number: int, event: Bools, found: Sequence[Levels]) -> bool:
 
 
 def locate(history: History, row: int | None, numbers: Positions, first: int, last: int) -> Place:
-    """The step of one case between two positions of its sessions' numbers; of no case (None) that of the suite."""
+    """The place of a step between positions ``first`` and ``last`` of ``numbers``; ``row`` is None for the suite."""
     sessions = [history.sessions[number] for number in numbers]
     clean = [not each.dirty and each.commit not in NO_COMMIT for each in sessions]
     first = next((at for at in range(first, -1, -1) if clean[at]), first)
@@ -342,7 +343,7 @@ def locate(history: History, row: int | None, numbers: Positions, first: int, la
         ]
     if of_case is not None:
         old_mhz, new_mhz = of_case["sm_clock_mhz"].to_numpy()
-        if abs(new_mhz / old_mhz - 1) > CLOCK_SHIFT:  # never where one is unknown: NaN
+        if abs(new_mhz / old_mhz - 1) > CLOCK_SHIFT:  # False for NaN, which is unknown
             facts.append(f"SM clock {old_mhz:.0f} to {new_mhz:.0f} MHz")
     command = None
     if not (clean[first] and clean[last]):

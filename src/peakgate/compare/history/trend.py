@@ -1,10 +1,10 @@
-"""Verdicts of a history: regressions that are open, a finding per case, worst first, the exit code; pure.
+"""Verdicts of a history: open regressions, one finding per case, worst first, and the exit code; pure.
 
-Change points alone decide: SLOWER while one of a case's last RECENT sessions began a regression that is open and not
-accepted, or a slow one goes on, FASTER where the steps among them add up to less time. Other cases are SAME within the
-smallest step that their newest sessions would have shown, INCONCLUSIVE where that is over 15 %. UNCONFIRMED is a case
-whose newest sessions are slower by more than noise, and too few to be a change point. What moved all cases at once is
-taken out of them: it is a series of its own, judged by the same rule.
+Only change points decide. A case is SLOWER if an open regression that is not accepted began in its last RECENT sessions
+or is a drift, FASTER if the steps in these sessions add up to less time, UNCONFIRMED if its newest sessions are slower
+than noise explains but too few for a change point, INCONCLUSIVE if the smallest step detectable in its newest sessions
+exceeds 15 %, and otherwise SAME. Shifts that all cases share are removed from them and judged by the same rule as one
+more series.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from peakgate.compare.result import WORST_FIRST, change_text
 from peakgate.judge.acknowledged import Accepted
 from peakgate.runfile.frame import tidy
 
-FEWEST_TO_JUDGE = 2 * SHORTEST  # so many sessions a case needs, five on either side of a step
+FEWEST_TO_JUDGE = 2 * SHORTEST  # sessions that a case needs, five on either side of a step
 MOST_COMMANDS = 3
 
 # The columns of a history's frame, in order, with their dtypes; docs/reference/reports.md explains them.
@@ -47,7 +47,7 @@ TREND_COLUMNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class OpenRegression:
-    """A slower step that no later one mended; ``remaining`` is the log ratio that is left of it."""
+    """A slower step that later steps have not undone; ``remaining`` is what is left of its log ratio."""
 
     change: ChangePoint
     remaining: float
@@ -59,12 +59,12 @@ class OpenRegression:
 
 
 class CaseFinding(NamedTuple):
-    """One case at the end of its history: a row of ``TREND_COLUMNS``.
+    """The current state of one case: a row of ``TREND_COLUMNS``.
 
-    Times are levels: now, and before the step; equal where there is none, None where there are too few sessions.
-    ``change_percent`` is what is left of the step, positive when slower. The smallest detectable change is what the
-    newest five sessions would have shown. ``good`` and ``bad`` are the numbers of the sessions before and after the
-    step, ``recent_us`` its last ``RECENT`` times, oldest first.
+    Times are levels, now and before the step: equal without a step, None with too few sessions. ``change_percent`` is
+    what is left of the step, positive if slower. The smallest detectable change is that of the newest five sessions.
+    ``good`` and ``bad`` are the numbers of the sessions before and after the step; ``recent_us`` holds the last
+    ``RECENT`` times, oldest first.
     """
 
     case: str
@@ -83,11 +83,11 @@ class CaseFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class Trend:
-    """A history and what was found in it, worst first; ``together`` is None where too few cases could be judged.
+    """A history and its findings, worst first; ``together``, that of the whole suite, is None with too few cases.
 
-    ``untimed`` are the cases of the newest session without a time, by verdict, ``changes`` every change point, newest
-    first, ``regressions`` those that are still open, the accepted ones last, ``launch`` the changes of the time that
-    every launch takes longer, in microseconds.
+    ``untimed`` lists the newest session's cases without a time by verdict; ``changes`` all change points, newest first;
+    ``regressions`` the open ones, accepted ones last; ``launch`` the changes of the common time per launch, in
+    microseconds.
     """
 
     history: History
@@ -126,7 +126,7 @@ class Trend:
 
     @property
     def verdict(self) -> Verdict:
-        """The history in one word: its worst finding, PASS when none is a regression or undecided."""
+        """The worst verdict; PASS if none is a regression or undecided."""
         counted = self._verdicts() & (FAILING | {Verdict.UNCONFIRMED})
         return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
 
@@ -136,7 +136,7 @@ class Trend:
 
     @property
     def commands(self) -> list[str]:
-        """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
+        """Commands that would confirm or refute the worst slowdowns, at most ``MOST_COMMANDS``."""
         settled = (Verdict.SLOWER, Verdict.UNCONFIRMED)
         findings = [*self.findings, *([self.together] if self.together else [])]
         slower = [each.command for each in findings if each.command and each.verdict in settled]
@@ -151,7 +151,7 @@ def find_trend(
     *,
     fail_on_open: bool = False,
 ) -> Trend:
-    """Judge every case of the history, and all of them together; ``accepted`` are regressions that may stay."""
+    """Judge every case of the history, and the whole suite; ``accepted`` lists regressions that may stay."""
     found = find_changes(history.complete)
     points = tuple(replace(each, case=each.case.removesuffix(LEFT)) for each in found.points)
     regressions = open_regressions(points, accepted)
@@ -171,7 +171,7 @@ def find_trend(
         findings.append(finding._replace(recent_us=tuple(own[-RECENT:].tolist())))
     findings.sort(key=badness)
     together = None
-    if found.suite:  # times are relative: 1 µs is what a case usually takes
+    if found.suite:  # times are relative: 1 is a case's usual time
         together = find_verdict("", found.suite, open_regressions(found.suite.points))
         recent = np.exp(found.share[np.isfinite(found.share)][-RECENT:])
         together = together._replace(recent_us=tuple(recent.tolist()))
@@ -181,16 +181,16 @@ def find_trend(
 
 
 def badness(finding: CaseFinding) -> tuple[float, float, str]:
-    """Orders findings by verdict, then the largest slowdown, then name."""
+    """Sort key of findings: verdict, then the largest slowdown, then name."""
     return WORST_FIRST.index(finding.verdict), -(finding.change_percent or 0.0), finding.case
 
 
 def open_regressions(points: Sequence[ChangePoint], accepted: Sequence[Accepted] = ()) -> tuple[OpenRegression, ...]:
-    """The slower steps that later ones of the same case have not mended, largest first.
+    """The slower steps that later ones of the same case have not undone, largest first.
 
-    A step caused by commits is mended by such steps alone: a faster driver hides it and does not undo it. Accepted is
-    one that a person named with at least its size, no earlier than the day it was first measured; several steps of one
-    case are accepted as long as they are no larger together.
+    Only steps caused by commits undo a step caused by commits: a faster driver hides it. A step is accepted if an entry
+    of ``accepted`` names its case, at least its size, and a day no earlier than its first measurement; an entry covers
+    several steps as long as their sum is no larger.
     """
     series: dict[str, list[ChangePoint]] = {}
     for change in sorted(points, key=lambda each: each.number):
@@ -216,7 +216,7 @@ def open_regressions(points: Sequence[ChangePoint], accepted: Sequence[Accepted]
 
 
 def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression]) -> CaseFinding:
-    """The finding of one case of enough sessions."""
+    """The finding of one case with enough sessions."""
     shown = judged.of_first if judged.first else judged.detectable
     least = 100 * math.expm1(max(SMALLEST_SHIFT, shown)) if math.isfinite(shown) else None
     recent = [each for each in judged.points if each.since <= RECENT or each.cause is Cause.DRIFT]
@@ -228,10 +228,9 @@ def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression
         change_percent = 100 * math.expm1(young.log_ratio)
         more = "a session of an earlier GPU" if young.first else counted(SHORTEST - young.sessions, "more session")
         settled = f"{more} will settle it" + (f", or {young.place.command}" if young.place.command else "")
-        why = f"more than its noise explains; attributed to {young.cause} if it stays"
+        why = f"more than its noise explains; attributed to {young.cause} if it persists"
         if young.first:
-            why = "more than GPUs of one model differ by; it may be the GPU, which measured none before, "
-            why += f"or {young.cause}"
+            why = f"more than GPUs of one model differ by; the cause may be the GPU, which is new, or {young.cause}"
         text = f"{change_text(change_percent)} in {_newest_sessions(young.sessions)}, {why}; {settled}"
         times_us = young.older_us, young.older_us * math.exp(young.log_ratio)
         finding = CaseFinding(case, Verdict.UNCONFIRMED, text, (), *times_us, change_percent, least)
@@ -240,12 +239,12 @@ def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression
         change = min(recent, key=lambda each: each.log_ratio)
         verdict, change_percent = Verdict.FASTER, change.change_percent
     else:
-        text = "too few sessions of one GPU to show a step"
+        text = "too few sessions on one GPU to detect a step"
         if least is not None and judged.first:
-            text = f"{_newest_sessions(judged.first)}, on a GPU that measured none before, would show {percent(least)}"
+            text = f"{percent(least)} would have been detected in {_newest_sessions(judged.first)}, on a new GPU"
         elif least is not None:
-            text = f"one of {percent(least)} in the newest {SHORTEST} sessions would show"
-        reasons = ["no open step", text]
+            text = f"{percent(least)} would have been detected in the newest {SHORTEST} sessions"
+        reasons = ["no regression", text]
         noisy = judged.detectable > WIDEST_RESOLVABLE
         if noisy and least:
             reasons.append(f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}")
@@ -265,6 +264,6 @@ def _newest_sessions(count: int) -> str:
 
 
 def _at(place: Place, finding: CaseFinding) -> CaseFinding:
-    """The same at the place of its step; what changed with it ends its reason."""
+    """The finding with the place of its step; its reason gets what else changed there."""
     reason = "; ".join([finding.reason, *place.facts])
     return finding._replace(reason=reason, where=place.where, good=place.good, bad=place.bad, command=place.command)
