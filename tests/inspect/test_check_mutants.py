@@ -160,7 +160,7 @@ def test_a_survivor_with_a_reason_is_no_complaint():
 @pytest.mark.parametrize(
     ("survived", "caught", "listed", "complaint"),
     [
-        ([BARRIER], [], {}, "k.cu:1: without __syncthreads(): survives, and no reason is listed"),
+        ([BARRIER], [], {}, "k.cu:1: without __syncthreads(): survives without a listed reason"),
         ([], [BARRIER], LISTED, "k.cu:1: without __syncthreads(): listed as a survivor, but it is caught"),
         (
             [],

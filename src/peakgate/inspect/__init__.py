@@ -1,1 +1,1 @@
-"""What needs no timing: ``check`` in the emulator, and ``inspect``: mutants, resources and compute-sanitizer."""
+"""Checks that need no timing: ``check`` in the emulator, and ``inspect``: mutants, resources, sanitize."""

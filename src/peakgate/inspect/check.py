@@ -1,9 +1,9 @@
-"""``peakgate check``: every kernel in the checked emulator, on a machine without a GPU.
+"""``peakgate check``: run every kernel in the checked emulator, without a GPU.
 
-It takes the project's families and the Triton kernels of its benchmark tests, or the family file that is named.
+Checks the project's families and the Triton kernels of its benchmark tests, or one family file.
 
-Exits 0 when nothing was found, 1 on a defect or a wrong result, 2 on bad input, 3 where the check could not be made.
-What was found is left in ``check.json``.
+Exits 0 if nothing was found, 1 on a defect or a wrong result, 2 on bad input, 3 if something could not be checked. The
+findings are written to ``check.json``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from peakgate.render import terminal
 from peakgate.spec.importer import FAMILY_FILE
 
 CHECK_FILE = "check.json"
-BUILD_LIMIT_S = 300.0  # of processor time beside its launches, after which the check of a build is ended
+BUILD_LIMIT_S = 300.0  # processor time for the check of a build, in addition to its launches
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -86,7 +86,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
 
     def looked_at(key: DefectKey) -> bool:
-        """Whether this run would have found a waiver's defect: all problems of its kernel ran, or it has none."""
+        """Whether this run would have found a waiver's defect: its kernel was fully checked, or no longer exists."""
         return key.command == report.COMMAND and not chosen.text and checked.get(key.kernel, chosen.family is None)
 
     waivers_file = project.baselines / waivers.WAIVERS_FILE
@@ -152,7 +152,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     if chosen.html:
         if chosen.isolate:
             parser.error("--html goes with a plain `check`")
-        importlib.import_module("jinja2")  # before the check, where it is not installed
+        importlib.import_module("jinja2")  # fails before the check if it is not installed
     if chosen.family is not None and chosen.family.suffix == ".cu":
         parser.error(f"{chosen.family}: expected a family.py, which says how to launch it; `peakgate help kernels`")
     if chosen.family is not None and chosen.family.is_dir():
@@ -164,12 +164,12 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | PeakgateError | None]:
-    """A report of every build, and why none was compiled for a GPU; an error where no kernel is chosen."""
+    """A report per build, and why none was compiled for a GPU: a text, or an error if no kernel is selected."""
     try:
         builds = list(emulate.builds(chosen.text, chosen.family).items())
     except PeakgateError as error:
         return [], error
-    # The most work first, so that no process is left with a long build at the end.
+    # The largest builds first, so that none is left for the end.
     builds.sort(key=lambda build: sum(case.work.bytes + case.work.flops for case in build[1]), reverse=True)
     check = partial(emulate.check_build, nonfinite=config.current().fail_nonfinite, search_s=chosen.search)
     tasks = [partial(check, chosen.text, chosen.family, key, chosen.orders) for key, _ in builds]
@@ -180,7 +180,7 @@ def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | 
     every = (case for _, cases in builds for case in cases)
     launches_s = (sum(processor_limit_s(each.launch, timeout_s) for each in case.launches) for case in every)
     limit_s = BUILD_LIMIT_S + len(chosen.orders) * max(launches_s, default=0.0)
-    answers = workers.run(tasks, chosen.jobs, limit_s=limit_s)  # forked before threads compile
+    answers = workers.run(tasks, chosen.jobs, limit_s=limit_s)  # forks before other threads start
     with gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building:
         for number, answer in answers:
             if not isinstance(answer, workers.Died):
@@ -199,7 +199,7 @@ def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | 
 
 
 def _draw_races(chosen: argparse.Namespace, found: Sequence[Defect]) -> list[picture.Drawing]:
-    """Each race for shared memory once, of the first problem that showed it; a worker that dies draws none."""
+    """A drawing of each shared-memory race, from the first problem that showed it."""
     races: dict[tuple[str, int], str] = {
         (each.facts["case"], each.facts["schedule"]): each.key.kernel
         for each in found

@@ -1,7 +1,6 @@
-"""One build of a kernel through the checked emulator: each of its problems, in several orders of threads.
+"""Runs one build of a kernel in the checked emulator: each of its problems, in several orders of threads.
 
-Where a family leaves the sizes of its edge-size problems open, more are chosen (``peakgate.spec.edges``) and run in the
-first order alone.
+If a family gives no edge sizes, sizes are chosen (``peakgate.spec.edges``) and run in the first order only.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ WRONG_RESULT = "wrong result"
 DIED = "died"
 NOT_ENDED = "not ended"
 
-CHOSEN_LIMIT_S = 10.0  # of processor time, for the chosen sizes of one build; what is left out is reported
+CHOSEN_LIMIT_S = 10.0  # processor time for the chosen sizes of one build; skipped ones are reported
 
-_ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descending, from 2 on seeds of a shuffle
+_ASCENDING, _FIRST_SEED = 0, 2  # the emulator's orders: 0 ascending, 1 descending, from 2 seeds of a shuffle
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFinding:
-    """Finding of one launch: the defect in one line with file, line, thread and block, or the first wrong element.
+    """A finding of one launch: a defect with file, line, thread and block, or a wrong result.
 
-    ``where`` is ``file.cu:12``, None where a result is wrong; ``schedule`` the order of threads it was seen in.
-    ``order`` are the fewest steps of threads that show it, ``values`` the worst element of a wrong result.
+    ``where`` is ``file.cu:12``, None for a wrong result; ``schedule`` is the order of threads that showed it, ``order``
+    the shortest sequence of steps that shows it, ``values`` the worst element of a wrong result.
     """
 
     case: str
@@ -64,7 +63,7 @@ class LaunchFinding:
 
 @dataclass(frozen=True, slots=True)
 class BuildKey:
-    """A build of a stage, so that any process finds it: the records themselves need not be picklable."""
+    """Identifies a build of a stage across processes, since the records themselves may not be picklable."""
 
     family: str
     stage: str
@@ -79,10 +78,10 @@ class BuildKey:
 class BuildReport:
     """Result of checking one build.
 
-    ``skipped`` says why the emulator is not for it, ``broken`` what could not be run, and why. ``sizes`` has the size
-    of each problem that ran, by case id; ``numbers`` is what the family calls a size's numbers. ``refused`` has the
-    chosen sizes that the family does not take, with its reason, ``not_reached`` how many there was no time for.
-    ``unended``: a launch came to its limit of time, and none was begun after it.
+    ``skipped`` says why the emulator cannot run it, ``broken`` what could not be run and why. ``sizes`` holds the size
+    of each problem that ran, by case id; ``numbers`` names the numbers of a size. ``refused`` holds chosen sizes that
+    the family does not take, with its reason; ``not_reached`` is the number of chosen sizes for which time ran out.
+    ``unended``: a launch reached its time limit, and no further launches were started.
     """
 
     kernel: str
@@ -100,7 +99,7 @@ class BuildReport:
 
 @dataclass(frozen=True, slots=True)
 class _Problems:
-    """The problems that a family gives, how to make others, and those that were chosen."""
+    """The problems that a family gives, the function that makes others, and the chosen ones."""
 
     given: tuple[Case, ...]
     sized: Sized | None = None
@@ -108,22 +107,22 @@ class _Problems:
 
 
 def schedules(count: int) -> tuple[int, ...]:
-    """The first ``count`` orders of threads: ascending, then shuffles with seeds that never change."""
+    """The first ``count`` orders of threads: ascending, then shuffles with fixed seeds."""
     return (_ASCENDING, *range(_FIRST_SEED, _FIRST_SEED + count))[:count]
 
 
 def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
-    """The problems of every build of which ``-k text`` selects a small case: of one family file, or of the project.
+    """The problems of every build with a small case that ``-k text`` selects, in one family file or the project.
 
-    Those that a family gives come first, then those that were chosen, whose references may raise RefusedSize. What is
-    not described is left to ``refused``.
+    Problems that the family gives come first, then chosen ones, whose references may raise RefusedSize. Cases that are
+    not described are returned by ``refused``.
     """
     every, _, _ = _builds(text, family_file, config.current().root)
     return {key: (*build.given, *build.chosen.cases.values()) for key, build in every.items()}
 
 
 def refused(text: str = "", family_file: Path | None = None) -> Sequence[RefusedCase]:
-    """Small problems selected by ``builds`` that the families do not describe."""
+    """The small problems selected as in ``builds`` that their families fail to describe."""
     return _builds(text, family_file, config.current().root)[1]
 
 
@@ -146,14 +145,14 @@ def _builds(
                 made[key] = _with_chosen(tuple(cases), catalogue.sized(cases[0], found.families))
         except NOT_OF_A_PROJECT:
             raise
-        except BaseException as error:  # the family's own functions, at sizes that it did not choose
+        except BaseException as error:  # from the family's functions, at sizes that it did not give
             reason = f"no sizes can be chosen: {_of_family(cases[0], error)}; give it edges"
             not_described.append(catalogue.refused_as(cases[0], reason))
     return made, not_described, found.families
 
 
 def _of_family(case: Case, error: BaseException) -> str:
-    """An error of a family's function in one line, with its place."""
+    """An error of a family's function as one line, with file and line."""
     if isinstance(error, PeakgateError):
         return error.message
     where = raised_at(error, case.stage.source.parent if case.stage.source else None)
@@ -169,9 +168,9 @@ def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Problems:
 
 
 def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport]:
-    """A report of each case that is not described, at either scale, and of each kernel that has nothing small to run.
+    """A report for each case that is not described, at either scale, and for each kernel without a small problem.
 
-    None of the latter where ``text`` selects among those that have.
+    The latter only without ``text``, which selects among small problems.
     """
     selects, measured = selector(text), catalogue.described(Scale.BENCH, file=family_file)
     missing = [*refused(text, family_file), *(each for each in measured.refused if selects(each.id))]
@@ -183,12 +182,12 @@ def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport
 
 
 def unnamed(family_file: Path | None) -> list[str]:
-    """A note for each .cu file beside this family, or among the project's kernels, that no family compiles."""
+    """A note for each .cu file, in this family's folder or among the project's kernels, that no family compiles."""
     kernels, sources = config.current().kernels if family_file is None else family_file.parent, set[Path]()
     _, _, families = _builds("", family_file, config.current().root)
     for family in families:
         for stage in family.stages:
-            with suppress(PeakgateError):  # a file that is not there is reported where it is checked
+            with suppress(PeakgateError):  # a missing file is reported when it is checked
                 if stage.source is not None:
                     sources |= {file.path.resolve() for file in read_sources(stage.source, stage.include)}
     left = sorted(path for path in kernels.rglob("*.cu") if path.resolve() not in sources)
@@ -196,7 +195,7 @@ def unnamed(family_file: Path | None) -> list[str]:
 
 
 def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:
-    """The text of ``file.cu:12`` among a kernel's sources, or its reference kernel's; empty where it has no such."""
+    """The text of line ``file.cu:12`` in the sources of a kernel or of its reference kernel; empty if not found."""
     name, _, number = place.rpartition(":")
     for key, cases in builds(text, family_file).items():
         if key.kernel != kernel:
@@ -220,7 +219,7 @@ def check_build(
     nonfinite: bool = False,
     search_s: float = 0.0,
 ) -> BuildReport:
-    """Check a build that ``builds`` lists; a task for a worker. ``search_s``: how long other sizes are tried."""
+    """Check a build of ``builds``, as a task for a worker. ``search_s``: seconds for trying more sizes."""
     build = _builds(text, family_file, config.current().root)[0][key]
     found = check_cases(build.given, orders, report, nonfinite=nonfinite)
     further = partial(_continued, orders=orders[:1], report=report, nonfinite=nonfinite)
@@ -238,7 +237,7 @@ def check_build(
             whole = further(whole, takewhile(lambda _: time.monotonic() < ends, others), inf)
     except NOT_OF_A_PROJECT:
         raise
-    except BaseException as error:  # as for the sizes that are chosen
+    except BaseException as error:  # as in _builds
         return replace(found, broken=f"no sizes can be chosen: {_of_family(build.given[0], error)}")
     return whole
 
@@ -252,7 +251,7 @@ def _continued(
     *,
     nonfinite: bool,
 ) -> BuildReport:
-    """The report with more problems, as many as the time allows; a size that a reference refuses is no problem."""
+    """Run more problems within the time limit and add them to the report; refused sizes are not failures."""
     ends = time.process_time() + limit_s
     for case in cases:
         if before.unended:
@@ -280,7 +279,7 @@ def _continued(
 def check_cases(
     cases: Sequence[Case], orders: Sequence[int], report: TaskProgress, *, nonfinite: bool = False
 ) -> BuildReport:
-    """Launch the problems of one build in each order; ``nonfinite`` reports NaNs and infinities that are written."""
+    """Launch the problems of one build in each order; ``nonfinite`` reports stored NaNs and infinities."""
     kernel = kernel_name(cases[0])
     if reason := not_emulated(cases[0]):
         return BuildReport(kernel, len(cases), skipped=reason)
@@ -302,11 +301,11 @@ def check_cases(
             )
         except LaunchNotEnded as error:
             broken, unended = broken or f"{case.id}: {error}", True
-            break  # the others would most likely take as long
+            break  # the others would probably take as long
         except PeakgateError as error:
             patterned_data = case.variant.endswith(PATTERNS) and error.code is Code.REFERENCE
             if isinstance(error, NothingCompared) or patterned_data:
-                blank = str(error)  # data that the operation cannot bear; another problem must have others
+                blank = str(error)  # the operation does not support these data; another problem must run
             else:
                 broken = broken or str(error)
             continue
@@ -326,10 +325,10 @@ def check_case(
     nonfinite: bool = False,
     load: Callable[..., emulator.EmulatedKernel] = load,
 ) -> list[list[LaunchFinding]]:
-    """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
+    """The findings of each launch, up to the first launch with any, which may leave data that make later ones fail.
 
-    BuildError when the kernel does not compile, PeakgateError when the case is not described so that it can run,
-    LaunchNotEnded when a launch comes to its limit of time.
+    Raises BuildError if the kernel does not compile, PeakgateError if the case's description is unusable,
+    LaunchNotEnded if a launch reaches its time limit.
     """
     launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite, load=load)
     launched: list[list[LaunchFinding]] = []
@@ -340,7 +339,7 @@ def check_case(
     except ReferenceFault as fault:
         return [_findings(case, orders[0], fault.__cause__, "its reference kernel: ")]
     except PeakgateError as error:
-        undecided = error  # a defect shows without a reference too
+        undecided = error  # a defect can be found without a reference
     for order in orders:
         try:
             launchable.run(order)
@@ -359,7 +358,7 @@ def check_case(
 
 
 def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[LaunchFinding]:
-    """One finding per defect that the emulator saw."""
+    """One finding per defect that the emulator reports."""
     cause = fault.__cause__ if fault else None
     if not isinstance(cause, KernelDefect):
         raise fault or AssertionError("a fault without a cause")

@@ -1,4 +1,4 @@
-"""Options that ``check`` and ``inspect mutants`` share, and the verdict of either where no compiler is installed."""
+"""Options that ``check`` and ``inspect mutants`` share, and their verdict without a compiler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse_emulator_options(parser: VerbParser, arguments: Sequence[str]) -> argp
 
 
 def leave_not_checked(verb: str, error: PeakgateError, path: Path) -> int:
-    """Print that nothing could be checked, write the verdict to ``path``, and return its exit code."""
+    """Print why nothing could be checked, write the verdict to ``path``, and return its exit code."""
     left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {error}",), fields={"reason": str(error)})
     terminal.show(left)
     return leave_verdict(left, path)

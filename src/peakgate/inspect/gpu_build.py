@@ -1,7 +1,7 @@
-"""Each build that is checked, compiled as for a GPU, and its launches held to what CUDA takes; needs no GPU.
+"""Compiles the checked builds for a GPU and compares their launches with CUDA's limits, without a GPU.
 
-The emulator compiles with the host's compiler and runs small sizes: what NVRTC refuses, and what CUDA does not launch
-at the sizes that are measured, show only here.
+The emulator uses the host's compiler and small sizes, so only this finds code that NVRTC rejects, and launches that
+CUDA rejects at the measured sizes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from peakgate.spec.case import Case, Scale, Stage, Tier
 from peakgate.spec.catalogue import kernel_name
 from peakgate.spec.selection import selector
 
-LAUNCH_REFUSED = "launch refused"  # the kind of a finding: a launch that CUDA does not take
-LEAST_CAPABILITY = (9, 0)  # compiled for where a stage requires no newer one
+LAUNCH_REFUSED = "launch refused"  # kind of a finding
+LEAST_CAPABILITY = (9, 0)  # compiled for, unless a stage requires a newer one
 
 Building = Mapping[tuple[Stage, Defines], Future[Cubin]]
 
 
 def missing_nvrtc() -> str | None:
-    """Why nothing can be compiled for a GPU here; None where it can."""
+    """Why nothing can be compiled for a GPU; None if NVRTC is installed."""
     try:
         installed_nvrtc()
     except PeakgateError as error:
@@ -37,7 +37,7 @@ def missing_nvrtc() -> str | None:
 
 
 def measured(keys: Collection[BuildKey], text: str, family_file: Path | None) -> list[Case]:
-    """The measured and the small cases of builds that are checked, and of those that ``-k text`` selects."""
+    """The measured and the small cases that ``-k text`` selects, or whose builds are checked."""
     selects = selector(text)
     found = [case for scale in Scale for case in catalogue.described(scale, file=family_file).cases]
     return [
@@ -50,9 +50,9 @@ def measured(keys: Collection[BuildKey], text: str, family_file: Path | None) ->
 
 @contextmanager
 def compiled(cases: Sequence[Case], keys: Collection[BuildKey], jobs: int) -> Iterator[Building]:
-    """Compile what is checked or in the gate, and its reference kernels, while the caller does something else.
+    """Compile the checked builds, those of the gate, and their reference kernels, in background threads.
 
-    Each build is compiled by the path of the GPU device: the same options, cache, processes and limits.
+    They are compiled as for the GPU device: same options, cache, processes and limits.
     """
     wanted = {
         (each.stage, each.defines): each
@@ -68,7 +68,7 @@ def compiled(cases: Sequence[Case], keys: Collection[BuildKey], jobs: int) -> It
 
 
 def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
-    """Builds that do not compile and launches that CUDA rejects; waits for pending compilations."""
+    """Reports on builds that do not compile and launches that CUDA rejects; waits for pending compilations."""
     found: dict[str, BuildReport] = {}
     for case in cases:
         name, sm = kernel_name(case), case.stage.architecture(capability_of(case))
@@ -91,7 +91,7 @@ def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
 
 
 def refusals(case: Case, built: Cubin | None) -> list[str]:
-    """Why CUDA refuses launches of a case; without machine code by what it takes of any kernel."""
+    """Why CUDA refuses launches of a case; without machine code, by the limits that hold for any kernel."""
     found = []
     for each in case.launches:
         at = case.stage.kernels.index(each.kernel)
@@ -100,12 +100,12 @@ def refusals(case: Case, built: Cubin | None) -> list[str]:
             resources = (built.resources, *built.further)[at]
             compiler = {"registers": resources.registers, "static_shared_bytes": resources.static_shared_bytes}
         bound = None if built is None else built.bounds[at]
-        with suppress(PeakgateError):  # a capability newer than the table: nothing is known of its limits
+        with suppress(PeakgateError):  # a compute capability newer than the table has unknown limits
             if why := launch_refusal(capability_of(case), each.launch, bound=bound, **compiler):
                 found.append(f"{each.kernel}: {why}" if case.stage.more else why)
     return found
 
 
 def capability_of(case: Case) -> tuple[int, int]:
-    """The architecture a case is compiled for."""
+    """The compute capability that a case is compiled for."""
     return max(LEAST_CAPABILITY, case.stage.min_capability)

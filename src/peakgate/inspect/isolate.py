@@ -1,8 +1,7 @@
-"""``peakgate check --isolate``: check a stranger's kernels without network and without the user's files.
+"""``peakgate check --isolate``: check untrusted kernels without access to the network and the user's files.
 
-Everything runs in namespaces (``base/sandbox.py``), never with less. What comes out is text, printed line by line
-without control characters, and the verdict's file. Not covered: what the verdict says, which a program of the
-stranger's may have written.
+Everything runs in Linux namespaces (``base/sandbox.py``). The output is text, printed line by line without control
+characters, and the verdict's file, whose content the untrusted program may have forged.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 
-CHECK_LIMIT_S = 900.0  # of a whole check
-MOST_VERDICT_BYTES = 16 << 20  # a larger one is not read
+CHECK_LIMIT_S = 900.0  # for the whole check
+MOST_VERDICT_BYTES = 16 << 20  # larger verdict files are not read
 
 
 def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) -> int:
-    """Run ``peakgate check`` with these arguments on what is in ``folder``; its exit code.
+    """Run ``peakgate check`` with these arguments on ``folder`` and return its exit code.
 
-    The verdict goes to ``out``. PeakgateError for a folder that holds more than what is checked. CannotDecide where the
-    machine does not permit namespaces, or after CHECK_LIMIT_S seconds.
+    The verdict is written to ``out``. Raises PeakgateError if the folder contains the home or temporary directory,
+    CannotDecide if the machine does not permit namespaces or after CHECK_LIMIT_S.
     """
     if any(place.is_relative_to(folder) for place in (Path.home().resolve(), Path(tempfile.gettempdir()).resolve())):
         raise PeakgateError(

@@ -1,7 +1,7 @@
-"""``peakgate inspect mutants``: whether the check notices each barrier and each guard of the project that is deleted.
+"""``peakgate inspect mutants``: test whether the check detects the deletion of each barrier and each guard.
 
-Exits 0 when every mutant was caught or is listed as a survivor with a reason, 1 on one that is not, or on a reason
-without a survivor, 2 on bad input, 3 where a mutant could not be decided. What was found is left in ``mutants.json``.
+Exits 0 if every mutant was caught or is listed as a survivor with a reason, 1 if one is neither or a listed one does
+not survive, 2 on bad input, 3 if a mutant could not be decided. The results are written to ``mutants.json``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEDULES = 2
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Run every mutant, compare the survivors with their list, and return the exit code."""
+    """Run every mutant, compare the survivors with the list, and return the exit code."""
     parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Delete each barrier, guard and clamp of the project's kernels, one at a time, and see whether "
@@ -54,7 +54,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if not mutants:
         raise PeakgateError(
             f"no barrier, guard or clamp to delete in the files of {config.near(project.kernels)}"
-            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; there is nothing that mutants could show",
+            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; so there are no mutants to run",
             Code.SOURCE,
         )
     if chosen.skip_listed:
@@ -72,11 +72,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     ended = {result.mutant.key for result in results if result.undecided}
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
     complaints = mutation_run.complaints(alive, dead, {key: why for key, why in listed.items() if key not in ended})
-    complaints += [f"{result.mutant}: is not a program: {result.invalid}" for result in results if result.invalid]
+    complaints += [f"{result.mutant}: does not compile: {result.invalid}" for result in results if result.invalid]
     not_decided = [f"{result.mutant}: {result.undecided}" for result in results if result.undecided]
     how = (
         f"to accept a survivor, copy its entry to {config.near(project.baselines / waivers.WAIVERS_FILE)} "
-        "and fill in why:"
+        "and fill in its reason:"
     )
     offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])
     unmutated = [f"{file}: not mutated: no stage includes it" for file in unused]
@@ -84,7 +84,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     files = counted(len({mutant.file for mutant in mutants}), "file")
     caught = sum(result.caught_by is not None for result in results)
     explained = sum(mutant.key in reasons for mutant in alive)
-    survived = f"{caught} caught, {len(alive)} survived, {explained} of them with a reason"
+    survived = f"{caught} caught, {len(alive)} survived" + (f", {explained} of them with a reason" if alive else "")
     survived += f", {len(not_decided)} not decided" if not_decided else ""
     summary = f"{counted(len(mutants), 'mutant')} of {files}: {survived} ({wall_s:.0f} s)"
     found = Report(

@@ -1,4 +1,4 @@
-"""Runs mutants through the check: each must be caught by some problem of some stage that includes its file."""
+"""Runs mutants through the check: some problem of some stage that includes the file must catch each of them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from peakgate.judge.waivers import SurvivorKey
 from peakgate.spec.case import Case, Stage
 from peakgate_emulator.sources import device_texts
 
-# Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of
-# them with g++ and 100 to 200 with clang, which keeps more in memory.
+# Memory accesses of a launch after which a mutant counts as endless: the largest small problem needs 30 to 100 million
+# with g++ and 100 to 200 million with clang, which keeps more values in memory.
 MUTANT_ACCESS_BUDGET = 500_000_000
 
 
@@ -32,7 +32,7 @@ MUTANT_ACCESS_BUDGET = 500_000_000
 class MutantResult:
     """A mutant and what caught it; None when it survived.
 
-    ``invalid`` is why it is no program, ``undecided`` why neither is known: its run was ended from outside.
+    ``invalid`` is why it does not compile, ``undecided`` why its run was killed from outside.
     """
 
     mutant: Mutant
@@ -46,10 +46,10 @@ class MutantResult:
 
 
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
-    """The mutants of all files of the stages that ``-k text`` selects; the kernels' files of no stage.
+    """The mutants of all files of the stages that ``-k text`` selects, and the kernel files that no stage uses.
 
-    Host code, and kernels that no such stage launches, are left alone.
-    PeakgateError where a family does not describe its cases: what they would catch is not known.
+    Host code, and kernels that no such stage launches, are not mutated. Raises PeakgateError if a family fails to
+    describe its cases.
     """
     for each in refused(text):
         raise PeakgateError.repeated(each.reason)
@@ -71,9 +71,9 @@ def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
 
 
 def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> MutantResult:
-    """Run all builds that include the mutated file, small problems first, up to the first finding; a task.
+    """Run all builds that include the mutated file, small problems first, up to the first finding; a worker's task.
 
-    PeakgateError when the file has been changed since it was searched for mutants.
+    Raises PeakgateError if the file was changed since its mutants were listed.
     """
     own = config.current().kernels
     original = own / mutant.file
@@ -95,7 +95,7 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
                     continue
                 except BuildError as error:
                     return MutantResult(mutant, invalid=str(error))
-                except LaunchNotEnded as error:  # a check would not pass it
+                except LaunchNotEnded as error:  # a check would not pass
                     found = LaunchFinding(problem.id, orders[0], NOT_ENDED, None, str(error))
                     return MutantResult(mutant, caught_by=found)
                 for findings in launched:
@@ -105,14 +105,14 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
 
 
 def died(mutant: Mutant, how: Died) -> MutantResult:
-    """A mutant that took its process with it, and is caught, or whose process was ended."""
+    """The result of a mutant whose process died, which counts as caught, or was killed from outside."""
     if how.ended:
         return MutantResult(mutant, undecided=f"{how.at}: {how.how}")
     return MutantResult(mutant, caught_by=LaunchFinding(how.at, 0, DIED, None, how.how))
 
 
 def entry(mutant: Mutant) -> str:
-    """A survivor as an entry of the waivers whose reason is still to be found."""
+    """An entry for the waivers file, with an empty reason."""
     file, line, change, occurrence = mutant.key
     texts = {"file": file, "line": line, "change": change}
     lines = [f"{name} = {waivers.quoted(text)}" for name, text in texts.items()]
@@ -121,22 +121,22 @@ def entry(mutant: Mutant) -> str:
 
 
 def complaints(survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Mapping[SurvivorKey, str]) -> list[str]:
-    """Mismatches between the listed survivors and all mutants that were run.
+    """Mismatches between the listed survivors and the mutants that ran.
 
-    Strict both ways: a survivor that is not listed is wrong, and so is an entry whose mutant is caught or gone.
+    These are survivors that are not listed, and entries whose mutant was caught or does not exist.
     """
     alive, dead = {mutant.key: mutant for mutant in survived}, {mutant.key: mutant for mutant in caught}
-    said = [f"{mutant}: survives, and no reason is listed" for key, mutant in alive.items() if key not in reasons]
+    said = [f"{mutant}: survives without a listed reason" for key, mutant in alive.items() if key not in reasons]
     for key in reasons:
         if key in dead:
-            said.append(f"{dead[key]}: listed as a survivor, but it is caught; take it off the list")
+            said.append(f"{dead[key]}: listed as a survivor, but it is caught; remove the entry")
         elif key not in alive:
             said.append(f"{key[0]}: {key[2]} in `{key[1]}`: listed as a survivor, but there is no such mutant")
     return said
 
 
 def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
-    """The results as they go into the verdict file."""
+    """The results for the verdict file."""
     in_order = sorted(results, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
     return {
         "wall_s": round(wall_s, 1),
@@ -155,7 +155,7 @@ def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str
 
 @lru_cache(maxsize=1)
 def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozenset[Path]]]:  # noqa: ARG001  (a key)
-    """The problems of each build that the emulator can run, those with small arguments first, and its files."""
+    """The problems of each build that the emulator can run, the smallest buffers first, and its source files."""
     found = []
     for cases in builds(text).values():
         if not_emulated(cases[0]) is None:
@@ -166,7 +166,7 @@ def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozens
 
 
 def _device_texts(stage: Stage) -> dict[Path, str]:
-    """Each file of a stage, with blanks for host code and the kernels that it does not launch."""
+    """Each file of a stage, with host code and kernels that it does not launch replaced by blanks."""
     if stage.source is None:
         return {}
     files = read_sources(stage.source, stage.include)
@@ -174,7 +174,7 @@ def _device_texts(stage: Stage) -> dict[Path, str]:
 
 
 def _within(kernels: Path, problem: Case) -> Case:
-    """The problem with its stage's source taken from a copy of kernels/."""
+    """The problem with the source of its stage in a copy of kernels/."""
     stage = problem.stage
     assert stage.source is not None
     return replace(problem, stage=replace(stage, source=kernels / stage.source.relative_to(config.current().kernels)))

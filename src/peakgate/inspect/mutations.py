@@ -1,15 +1,13 @@
-"""Mutants of a kernel: its text with one synchronisation or one guard taken away, to see whether the check notices.
+"""Makes mutants of a kernel, each with one synchronisation or guard removed, which the check should detect.
 
-- A barrier, a fence, an arrival, a commit or a wait is deleted: CUDA's own, a call whose name has such a word and whose
-  value nobody takes, and the inline PTX of one; a barrier that votes keeps its value.
-- A toggle of a phase or of a buffer, ``^ 1``, is left out.
-- A comparison that guards is decided: true between ``&&`` and alone, false between ``||`` and where it alone decides
-  to leave.
-- A clamp, ``min`` or ``max``, gives way to either of its arguments.
+- A barrier, fence, arrival, commit or wait is deleted: a CUDA function, another call whose name has such a word and
+  whose value is unused, or inline PTX; a barrier with a vote is replaced by its predicate.
+- A toggle of a phase or buffer, ``^ 1``, is deleted.
+- A guarding comparison becomes true, or false if it is an operand of ``||`` or the whole condition of an early exit.
+- A clamp, ``min`` or ``max``, is replaced by either of its arguments.
 
-Text only, no parser: comments, strings, directives, assertions, constants, loop headers and the code that is different
-under the emulator (``PEAKGATE_EMULATED``) are left alone. It relies on the spaces that the kernels' style puts around
-operators.
+This works on text, without a parser. Comments, strings, directives, assertions, constants, loop headers and code under
+``PEAKGATE_EMULATED`` are not mutated. Operators must be surrounded by spaces.
 """
 
 from __future__ import annotations
@@ -26,9 +24,9 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|[^\n])*)",
 _HEADER = re.compile(r"\b(?:for|while|static_assert)\s*\(")
 _CONSTANT = re.compile(r"\bconstexpr\b[^;{]*;")
 _BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp|__threadfence(?:_block|_system)?)\s*\(")
-# A statement that is nothing but a call.
+# A statement that consists of a call only.
 _CALL = re.compile(r"(?:\A|(?<=[;{})])|(?<=\belse))\s*(?P<call>(?:\w+(?:\.|->|::))*(?P<name>\w+)(?:<[^<>;]*>)?\s*\()")
-# Words in the names of functions that order threads or copies.
+# Words in names of functions that synchronise threads or copies.
 _ORDERING = {
     *("acquire", "arrive", "barrier", "commit", "expect", "fence", "release", "sync", "syncthreads"),
     *("threadfence", "wait"),
@@ -50,10 +48,10 @@ _OPENING, _CLOSING = "([", ")]"
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change to a file: ``start`` to ``stop`` of its text become ``replacement``.
+    """One change to a file: ``replacement`` for the characters from ``start`` to ``stop``.
 
-    ``line`` is the number of the line it begins in, ``source`` that line without its indentation; ``occurrence``
-    counts, from 1, the changes of the file that read the same. ``change`` is for people.
+    ``line`` is the number of its first line, ``source`` that line without indentation; ``occurrence`` counts equal
+    changes to equal lines in the file, from 1. ``change`` describes it.
     """
 
     file: str
@@ -79,7 +77,7 @@ class Mutant:
 
 
 def mutants(file: str, text: str) -> list[Mutant]:
-    """Every mutant of a file, in the order of its text."""
+    """Every mutant of a file, in order of position."""
     code = _code(text)
     every = dict.fromkeys(
         (
@@ -139,7 +137,7 @@ def _without_guards(code: str) -> Iterator[_Change]:
     for match in _COMPARISON.finditer(code):
         start, before = _left_end(code, match.start())
         stop, after = _right_end(code, match.end())
-        # False where it is one side of an `||`, or all of an `if` that leaves the function or the loop.
+        # False if it is an operand of `||`, or the whole condition of an `if` that leaves the function or loop.
         whole = before == "(" and after == ")" and re.search(r"\bif\s*\(\s*$", code[:start])
         leaves = whole and _LEAVES.match(code[stop:].lstrip()[1:])
         decided = "false" if leaves or "||" in (before, after) else "true"
@@ -158,7 +156,7 @@ def _without_clamps(code: str) -> Iterator[_Change]:
 
 
 def _code(text: str) -> str:
-    """The text, of the same length, with blanks for all that is not to be mutated."""
+    """The text with everything that is not mutated replaced by blanks."""
     code = _without_directives(masked(text, literals=True))
     code = _CONSTANT.sub(lambda match: blanks(match[0]), code)
     for match in _HEADER.finditer(code):
@@ -168,8 +166,8 @@ def _code(text: str) -> str:
 
 
 def _without_directives(code: str) -> str:
-    """Blanks for directives, and for all between an ``#if`` that asks for the emulator and its ``#endif``."""
-    depth, begun = 0, 0  # conditions open since the one on the emulator, and where that began
+    """Replace directives, and code from an ``#if`` on the emulator to its ``#endif``, by blanks."""
+    depth, begun = 0, 0  # nesting depth since the condition on the emulator, and where that began
     spans: list[tuple[int, int]] = []
     for match in _DIRECTIVE.finditer(code):
         spans.append(match.span())
@@ -199,7 +197,7 @@ def _right_end(code: str, begin: int) -> tuple[int, str]:
 
 
 def _left_end(code: str, end: int) -> tuple[int, str]:
-    """Where the operand that ends in ``end`` begins, and what is before it."""
+    """Start of the operand that ends at ``end``, and its delimiter."""
     statement = max(code.rfind(mark, 0, end) for mark in ";{}") + 1
     ends = {match.end(): match[0] for match in _OPERAND_ENDS.finditer(code, statement, end)}
     depth = 0

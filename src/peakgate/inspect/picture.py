@@ -1,4 +1,4 @@
-"""A race as a picture: the elements of the shared array over time, and which threads read and wrote each.
+"""Draws a race: the elements of the shared array over time, and the threads that read and wrote each of them.
 
 ``peakgate check --html FILE`` writes a page of them.
 """
@@ -21,27 +21,27 @@ from peakgate.spec.case import Case
 from peakgate_emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate_emulator.defects import SharedAccess, Trace, Triple
 
-PICTURE_COLUMNS = 32  # elements, around the one that is raced for
+PICTURE_COLUMNS = 32  # elements around the race
 PHASES_BESIDE = 1
 MOST_PICTURE_ROWS = 24
 _SHARED_RACES = (DefectKind.SHARED_RACE, DefectKind.SAME_VALUE_RACE)
-KINDS = tuple(kind.words for kind in _SHARED_RACES)  # of the findings that there may be a picture of
+KINDS = tuple(kind.words for kind in _SHARED_RACES)  # kinds of findings that can be drawn
 
 Drawing = dict[str, Any]  # the input of templates/check.html
 
 
 @dataclass(slots=True)
 class Cell:
-    """Accesses of one row of threads to one element."""
+    """Accesses of one row to one element."""
 
     threads: list[int] = field(default_factory=list)
     marked: list[int] = field(default_factory=list)
-    """The threads whose accesses race."""
+    """Threads whose accesses race."""
 
 
 @dataclass(slots=True)
 class PictureRow:
-    """Accesses of one line of source between two barriers: ``how`` is read, write, atomic or asynchronous copy."""
+    """Accesses of one source line between two barriers: ``how`` is read, write, atomic or copy."""
 
     phase: int
     line: str
@@ -53,8 +53,8 @@ class PictureRow:
 class RacePicture:
     """One race: ``columns`` are the elements shown, of ``element_bytes`` each, of the shared array ``array``.
 
-    ``rows`` are in the order of the program. The barrier is missing in front of row ``missing_before``, None where both
-    accesses are in one row; ``left_out`` counts rows that there was no room for.
+    ``rows`` are in program order. The barrier is missing before row ``missing_before``, None if both accesses are in
+    one row; ``left_out`` is the number of omitted rows.
     """
 
     case: str
@@ -71,7 +71,7 @@ class RacePicture:
 
 
 def tasks(text: str, family_file: Path | None, found: Sequence[tuple[str, int]]) -> list[Task[list[RacePicture]]]:
-    """For workers: the pictures of these cases' races, each with the order of threads in which it was seen."""
+    """Worker tasks that draw the races of these cases, each with the order of threads that showed it."""
     return [partial(_pictures, text, family_file, case, order) for case, order in found]
 
 
@@ -82,7 +82,7 @@ def _pictures(text: str, family_file: Path | None, case_id: str, order: int, rep
 
 
 def pictures(case: Case, order: int) -> Iterator[RacePicture]:
-    """A picture of each race for shared memory that a launch of the case shows in this order of threads."""
+    """A picture of each shared-memory race in a launch of the case with this order of threads."""
     launchable = CpuLaunchable(case)
     drawn = set()
     for defect in _defects(launchable, order):
@@ -112,7 +112,7 @@ def _defects(launchable: CpuLaunchable, order: int) -> tuple[EmulatorDefect, ...
 def picture_of(
     case_id: str, defect: EmulatorDefect, accesses: Sequence[SharedAccess], threads: Triple
 ) -> RacePicture | None:
-    """The picture of a race; None where the two accesses are not among those that were kept."""
+    """The picture of a race; None if the two accesses are not in the trace."""
     pair = _pair(defect, accesses, threads)
     if pair is None:
         return None
@@ -155,7 +155,7 @@ def picture_of(
 def _pair(
     defect: EmulatorDefect, accesses: Sequence[SharedAccess], threads: Triple
 ) -> tuple[SharedAccess, SharedAccess] | None:
-    """The two accesses that the defect names: the first such pair on one word between two barriers, in either order."""
+    """The two accesses of the defect: the first such pair to one word between two barriers, in either order."""
     assert defect.other_thread is not None
     sides = (
         (_linear(defect.thread, threads), defect.location),
@@ -184,8 +184,8 @@ def _key(access: SharedAccess) -> tuple[int, str, str]:
 
 
 def _shown(rows: Sequence[PictureRow], pair: Sequence[SharedAccess]) -> tuple[list[PictureRow], int]:
-    """The rows in order of time, as many as there is room for: those between and around the two accesses."""
-    ordered = sorted(rows, key=lambda row: row.phase)  # stable: in a phase as they came first
+    """The rows in order of time, cut to those around the two accesses, and the number of omitted rows."""
+    ordered = sorted(rows, key=lambda row: row.phase)  # stable: program order within a phase
     if len(ordered) <= MOST_PICTURE_ROWS:
         return ordered, 0
     at = [[(row.phase, row.line, row.how) for row in ordered].index(_key(each)) for each in pair]
@@ -195,7 +195,7 @@ def _shown(rows: Sequence[PictureRow], pair: Sequence[SharedAccess]) -> tuple[li
 
 
 def write_page(path: Path, verdict: str, when: str, drawings: Sequence[Drawing], lines: Sequence[str]) -> None:
-    """Write the page, whole or not at all."""
+    """Write the page atomically."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415  (of the extra `reports`)
 
     templates = Environment(
@@ -209,7 +209,7 @@ def write_page(path: Path, verdict: str, when: str, drawings: Sequence[Drawing],
 
 
 def drawing(kernel: str, picture: RacePicture, text_at: Callable[[str, str], str]) -> Drawing:
-    """A row of cells for each row of the picture; ``text_at(kernel, "file.cu:12")`` is the text of a line."""
+    """The input of the template; ``text_at(kernel, "file.cu:12")`` returns the text of a line."""
     marked = (row.line for row in picture.rows if any(cell.marked for cell in row.cells.values()))
     missing = f"a barrier is missing here, between {' and '.join(dict.fromkeys(marked))}"
     rows, phase = [], picture.rows[0].phase
@@ -225,7 +225,7 @@ def drawing(kernel: str, picture: RacePicture, text_at: Callable[[str, str], str
 
 
 def _described(cell: Cell | None, row: PictureRow, at: int) -> dict[str, str]:
-    """Kind of the cell, the thread or how many they are, and all of them in words."""
+    """Kind of the cell, the thread or the number of threads, and a title that lists them."""
     if cell is None:
         return {"kind": "empty", "text": "", "title": ""}
     shown = [*cell.marked, *(thread for thread in cell.threads if thread not in cell.marked)]

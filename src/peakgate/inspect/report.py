@@ -1,4 +1,4 @@
-"""The report of a check: one line a defect, however many launches show it, and a record of it all."""
+"""The report of a check: one line per defect, however many launches show it, and the JSON fields."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from peakgate.judge.correctness import WrongElement
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
 COMMAND = "check"
-MOST_SIZES = 6  # that a line names
+MOST_SIZES = 6  # listed in a line
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """All builds of a kernel together."""
+    """The combined result of all builds of a kernel."""
 
     kernel: str
     problems: int
@@ -36,9 +36,9 @@ class KernelReport:
 def by_kernel(
     reports: Iterable[BuildReport], text_at: Callable[[str, str], str], family_file: str = ""
 ) -> list[KernelReport]:
-    """One report a kernel, in order of name; ``text_at(kernel, place)`` is the text of a line, as waivers name it.
+    """One report per kernel, sorted by name; ``text_at(kernel, place)`` returns the text of a line, for waivers.
 
-    ``family_file`` is what the command was given, as it takes to repeat a defect.
+    ``family_file`` is the command's argument, needed to repeat a defect.
     """
     builds: dict[str, list[BuildReport]] = {}
     for report in reports:
@@ -49,16 +49,18 @@ def by_kernel(
 def report(
     kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float, offer: str = ""
 ) -> Report:
-    """A line for each defect and for each kernel that was not checked, then one for all.
+    """One row per defect and per kernel that was not checked, and a summary.
 
-    A defect, or a waiver of none, outranks a kernel that the emulator could not compile, that outranks a pass.
+    The exit code is 1 for a defect or a waiver that matches none, else 3 if a kernel was not checked.
     """
     rows = ruling.rows()
     rows += _not_checked(kernels)
     rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
     rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
     rows += [
-        Row(each.kernel, reason=f"no time for {counted(each.not_reached, 'chosen size')}; give it edges, smaller ones")
+        Row(
+            each.kernel, reason=f"no time for {counted(each.not_reached, 'chosen size')}; give it smaller ones as edges"
+        )
         for each in kernels
         if each.not_reached
     ]
@@ -80,7 +82,7 @@ def report(
 
 
 def _not_checked(kernels: Sequence[KernelReport]) -> list[Row]:
-    """A row for each reason, with the number of cases where several of a family share it."""
+    """One row per reason, with the number of cases if several of a family share it."""
     alike: dict[tuple[str, str], list[KernelReport]] = {}
     for each in kernels:
         if each.broken:
@@ -123,7 +125,7 @@ def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
 
 
 def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: str, family_file: str) -> Defect:
-    """The same complaint at the same line of a kernel; ``line`` is its text, ``sizes`` with which ones it shows."""
+    """A defect from the findings of one kind at one line; ``line`` is its text, ``sizes`` says which sizes show it."""
     first = findings[0]
     file, number = _place(first.where)
     repeat = [
@@ -161,7 +163,7 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: st
 
 
 def _values(worst: WrongElement | None) -> dict[str, Any] | None:
-    """The worst element as JSON has it, in which NaN and infinities are words."""
+    """The worst element for JSON, with NaN and infinities as strings."""
     if worst is None:
         return None
     numbers = {"found": worst.found, "expected": worst.expected}
@@ -203,7 +205,7 @@ def _together(
 
 
 def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
-    """Which sizes show a defect and which do not, of builds that it shows in."""
+    """The sizes that show a defect and those that do not, over the builds that show it."""
     ran = {case: size for build in builds if shown_by & build.sizes.keys() for case, size in build.sizes.items()}
     bad = dict.fromkeys(size for case, size in ran.items() if case in shown_by)
     good = dict.fromkeys(size for case, size in ran.items() if case not in shown_by and size not in bad)
@@ -214,7 +216,7 @@ def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
 
 
 def _some(sizes: Iterable[str]) -> str:
-    """The smallest few."""
+    """The first MOST_SIZES sizes in order."""
     ordered = sorted(sizes, key=_numbers)
     return ", ".join(ordered[:MOST_SIZES]) + (
         f" and {len(ordered) - MOST_SIZES} more" if len(ordered) > MOST_SIZES else ""

@@ -1,9 +1,9 @@
-"""``python -m peakgate.inspect.triton_process FILE``: run a project's benchmark tests with every Triton kernel watched.
+"""``python -m peakgate.inspect.triton_process FILE``: run benchmark tests and check every Triton kernel.
 
-Each launch of a ``triton.jit`` function goes through triton-viz: first its sanitizer, which looks for accesses out of
-bounds without touching memory; where it finds none, the interpreter runs the launch and what its programs load and
-store is recorded. ``torch.empty`` gives floats that are NaNs of one pattern, by which an element that nobody wrote is
-known when it is read, or when it is left in a wrong result. What was found goes to FILE as JSON.
+Each launch of a ``triton.jit`` function goes through triton-viz: first its sanitizer, which finds accesses out of
+bounds without accessing memory; if there are none, the interpreter runs the launch, and the loads and stores of its
+programs are recorded. ``torch.empty`` fills floats with a special NaN, which reveals uninitialised elements when they
+are read or left in a wrong result. The findings are written to FILE as JSON.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from peakgate.inspect.triton_tests import ProgramAccess, ProgramStep, TritonFind
 from peakgate.run.collection import prepend, pytest_arguments
 from peakgate.spec.selection import selector
 
-MOST_ACCESSES = 1 << 22  # of a launch; a larger one is checked for bounds alone
+MOST_ACCESSES = 1 << 22  # launches with more are checked for bounds only
 
 
 class OutOfBounds(Exception):
-    """A launch that was not run, because it would access memory out of bounds."""
+    """A launch was not run, because it would access memory out of bounds."""
 
 
 class Watched(WatchedTest):
-    """A test that runs; ``paths`` has the file behind each place."""
+    """A running test; ``paths`` maps places to files."""
 
     last_store: str = ""
     paths: dict[str, str] = field(default_factory=dict)
 
     def found(self, kernel: str, kind: str, place: str, what: str, order: Sequence[tuple[str, Any]] = ()) -> None:
-        """Note a finding once per kind and line."""
+        """Add a finding, once per kind and line."""
         if all((each.kind, each.where) != (kind, place) for each in self.findings):
             steps = tuple(ProgramStep(location, program) for location, program in order)
             text = linecache.getline(self.paths.get(place, ""), int(place.rpartition(":")[2] or 0)).strip()
             self.findings.append(TritonFinding(kernel, kind, place, what, steps, text))
 
     def limit(self, reason: str) -> None:
-        """Note once what was not looked at."""
+        """Note something that was not checked, once per reason."""
         if reason not in self.limits:
             self.limits.append(reason)
 
@@ -65,14 +65,14 @@ current = Watched()
 
 
 def place_of(filename: str, line: int) -> str:
-    """``file.py:12``, whose path is remembered."""
+    """``file.py:12``; its path is stored in the current test."""
     place = f"{Path(filename).name}:{line}"
     current.paths[place] = filename
     return place
 
 
 class Recorder(Client):  # type: ignore[misc]  # triton-viz has no types
-    """Records loads and stores of every program, and whether atomics may order them."""
+    """Records the loads and stores of every program, and whether there are atomics, which may order them."""
 
     NAME = "peakgate"
 
@@ -97,10 +97,10 @@ class Recorder(Client):  # type: ignore[misc]  # triton-viz has no types
         """Nothing is compiled."""
 
     def arg_callback(self, name: str, arg: Any, arg_cvt: Any) -> None:
-        """Addresses are absolute: arguments need not be known."""
+        """Not needed: addresses are absolute."""
 
     def grid_callback(self, grid: tuple[int, ...]) -> None:
-        """Nothing depends on the whole grid."""
+        """Not needed: nothing depends on the grid."""
 
     def grid_idx_callback(self, grid_idx: tuple[int, ...]) -> None:
         self._program = tuple(map(int, grid_idx))
@@ -130,7 +130,7 @@ class Recorder(Client):  # type: ignore[misc]  # triton-viz has no types
         place = self._note(ptr, mask, stores=False)
         unwritten = _unwritten(np.asarray(ret.data)) & np.broadcast_to(_mask(mask, ptr), np.shape(ret.data))
         if unwritten.any():
-            text = f"{int(unwritten.sum())} elements are read that nobody wrote, by program {self._program}"
+            text = f"{int(unwritten.sum())} uninitialised elements are read, by program {self._program}"
             current.found(self.kernel, "uninitialised read", place, text, [(place, self._program)])
 
     def _note(self, ptr: Any, mask: Any, *, stores: bool) -> str:
@@ -149,7 +149,7 @@ def _mask(mask: Any, ptr: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _unwritten(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which floats have the pattern that ``torch.empty`` leaves: all bits are ones."""
+    """Mask of floats with the pattern of ``torch.empty``: all bits are ones."""
     if values.dtype.kind != "f":
         return np.zeros(values.shape, bool)
     bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
@@ -157,7 +157,7 @@ def _unwritten(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool
 
 
 class WatchedKernel:
-    """A ``triton.jit`` function whose launches are looked at."""
+    """A ``triton.jit`` function whose launches are checked."""
 
     def __init__(self, jitted: Any) -> None:
         self._jitted, self.fn = jitted, jitted.fn
@@ -175,13 +175,13 @@ class WatchedKernel:
         return self._traced(Recorder(self.fn.__name__, self.fn))(*arguments, **named)
 
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:  # noqa: ARG002  (Triton's)
-        """Look for accesses out of bounds; where there are none, run the launch and look at what it did."""
+        """Check for accesses out of bounds; if there are none, run the launch and check for races."""
         kernel = self.fn.__name__
         current.launches[kernel] = current.launches.get(kernel, 0) + 1
         sanitizer = Sanitizer(abort_on_error=False)
         try:
             self._traced(sanitizer)[grid](*arguments, **named)
-        except Exception as error:  # an operation that it does not know; what it knows was looked at
+        except Exception as error:  # an operation that the sanitizer does not support; earlier ones were checked
             current.limit(f"{kernel}: the sanitizer ends with {type(error).__name__}: {str(error)[:100]}")
         for record in sanitizer.records:
             frame = record.user_code_tracebacks[-1]
@@ -196,10 +196,10 @@ class WatchedKernel:
         answer = self._traced(recorder)[grid](*arguments, **named)
         if recorder.elements > MOST_ACCESSES:
             current.limit(
-                f"{kernel}: {recorder.elements} accesses in a launch, more than {MOST_ACCESSES}: no races looked for"
+                f"{kernel}: {recorder.elements} accesses in a launch, more than {MOST_ACCESSES}: not checked for races"
             )
         elif recorder.atomics:
-            current.limit(f"{kernel}: atomics may order its programs: no races looked for")
+            current.limit(f"{kernel}: atomics may order its programs: not checked for races")
         else:
             _note_races(kernel, recorder.accesses)
         return answer
@@ -212,15 +212,15 @@ def _note_races(kernel: str, accesses: Sequence[ProgramAccess]) -> None:
     for race in races(accesses):
         kind = "write after write" if race.other.stores else "read and write"
         text = (
-            f"{kind} of the same element by programs {race.stored.program} and {race.other.program}, and nothing "
-            f"orders the two ({race.addresses} elements; the other access at {race.other.place})"
+            f"{kind} of the same element by programs {race.stored.program} and {race.other.program}, which are not "
+            f"ordered ({race.addresses} elements; the other access at {race.other.place})"
         )
         steps = [(race.other.place, race.other.program), (race.stored.place, race.stored.program)]
         current.found(kernel, "race between programs", race.stored.place, text, steps)
 
 
 def watch() -> None:
-    """Have kernels that are defined from now on watched, tuned ones with their first configuration alone."""
+    """Patch Triton so that kernels defined later are checked, tuned ones only with their first configuration."""
     jit, autotune = triton.jit, triton.autotune
 
     def watched_jit(fn: Any = None, **options: Any) -> Any:
@@ -257,7 +257,7 @@ def _noisy(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Plugin:  # its methods are pytest's hooks
-    """Notes what became of each test."""
+    """Records the outcome of each test."""
 
     def __init__(self, text: str) -> None:
         self.tests: dict[str, Watched] = {}
@@ -280,7 +280,7 @@ class Plugin:  # its methods are pytest's hooks
             return
         kernel, wrong = list(watched.launches)[-1], said.partition("WRONG, ")[2].splitlines()[0]
         if watched.last_store and " is nan" in wrong:
-            text = f"a result keeps elements that nobody wrote ({wrong}); this is the last store"
+            text = f"a result has uninitialised elements ({wrong}); this is the last store"
             watched.found(kernel, "uninitialised result", watched.last_store, text)
         elif not watched.findings:
             watched.found(kernel, "wrong result", f"{kernel}:0", wrong)

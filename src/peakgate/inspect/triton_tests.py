@@ -1,10 +1,10 @@
-"""Triton kernels of benchmark tests, checked without a GPU by triton-viz: ``triton_process`` runs, this reports.
+"""Checks Triton kernels of benchmark tests without a GPU: ``triton_process`` runs triton-viz, this module reports.
 
-A kernel that a test launches is a kernel of the report. What was not looked at is said: tests that were skipped,
-launches with atomics or too many accesses, further configurations of a tuned kernel.
+Each kernel that a test launches is reported. Notes list what was not checked: skipped tests, launches with atomics or
+too many accesses, further configurations of a tuned kernel.
 
-Programs of one launch run in any order and side by side, and nothing but atomics orders them: an address that one of
-them stores to, and another loads from or stores to, is a race, found from the addresses that each reads and writes.
+Programs of one launch run concurrently in any order, and only atomics can order them: it is a race if one program
+stores to an address that another one accesses.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from peakgate_emulator.defects import RaceStep
 TESTS_LIMIT_S = 600.0
 MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
 MOST_NOTES = 6
-MOST_LOOKED_AT = 10_000  # lowest addresses at which programs clash; at the others the same lines clash
+MOST_LOOKED_AT = 10_000  # racing addresses to examine, the lowest first; the others repeat the same lines
 
 Addresses = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class ProgramStep(Struct):
-    """What one program does."""
+    """An access of one program."""
 
     location: str
     program: tuple[int, ...]
@@ -53,9 +53,9 @@ class TritonFinding(Struct):
 
 
 class WatchedTest(Struct):
-    """What became of one test: its findings, its launches by kernel, what was not looked at.
+    """The result of one test: its findings, its launches by kernel, and what was not checked.
 
-    ``outcome`` is empty where it passed.
+    ``outcome`` is empty if it passed.
     """
 
     findings: list[TritonFinding] = []
@@ -66,7 +66,7 @@ class WatchedTest(Struct):
 
 @dataclass
 class TritonCheck:
-    """Kernels of a project's benchmark tests: their reports, what was not looked at, and the texts of lines named."""
+    """The Triton kernels of a project: their reports, notes on what was not checked, and the texts of source lines."""
 
     reports: list[BuildReport] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class TritonCheck:
 
 @contextmanager
 def begun(text: str) -> Iterator[TritonCheck]:
-    """Run the tests that ``-k text`` selects beside the block; the check is filled when it ends."""
+    """Run the tests that ``-k text`` selects in the background; the check is filled at the end of the block."""
     found = TritonCheck()
     folders = config.current().benchmarks
     files = [path for each in folders for path in (each.rglob("*.py") if each.is_dir() else [each])]
@@ -100,8 +100,8 @@ def begun(text: str) -> Iterator[TritonCheck]:
 
 
 def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
-    """Report each kernel of the tests, and what was not looked at; pure but for ``found``."""
-    from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest takes long to import)
+    """Add each kernel of the tests, and what was not checked, to ``found``."""
+    from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest is slow to import)
 
     skipped: list[str] = []
     for nodeid, test in tests.items():
@@ -132,12 +132,12 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
             f"not covered: {counted(len(found.notes) - MOST_NOTES, 'more limit')} in check.json"
         ]
     if skipped:
-        found.notes.append(f"{counted(len(skipped), 'benchmark test')} not looked at, first {skipped[0]}")
+        found.notes.append(f"{counted(len(skipped), 'benchmark test')} not checked, first {skipped[0]}")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramAccess:
-    """What one line of one program does: ``place`` is ``file.py:12``, ``program`` its index in the grid."""
+    """The accesses of one line in one program: ``place`` is ``file.py:12``, ``program`` the index in the grid."""
 
     program: tuple[int, ...]
     place: str
@@ -147,9 +147,9 @@ class ProgramAccess:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRace:
-    """Two programs at one address: ``stored`` is the store, ``other`` the access that clashes with it.
+    """Two programs race at an address: ``stored`` is the store, ``other`` the conflicting access.
 
-    ``addresses`` counts those at which the two lines clash, ``first`` is the lowest.
+    ``addresses`` is the number of addresses at which the two lines race, ``first`` the lowest.
     """
 
     stored: ProgramAccess
@@ -159,7 +159,7 @@ class ProgramRace:
 
 
 def races(accesses: Sequence[ProgramAccess]) -> list[ProgramRace]:
-    """One race for each pair of lines that clash, at their lowest address, in order of address."""
+    """One race per pair of lines, at its lowest address, sorted by address."""
     if not accesses:
         return []
     where = np.concatenate([each.addresses for each in accesses])

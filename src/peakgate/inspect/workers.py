@@ -1,9 +1,9 @@
-"""Spreads tasks over processes of which any may die: a kernel that takes its process along is a finding, not the end.
+"""Runs tasks in processes that may die: a kernel that crashes its process is a finding and does not end the command.
 
-A worker that died is replaced, and the task it was at is answered with how it died. So is one that was ended, at a
-limit of processor time: wall time says how busy the machine is. The executors of the standard library give up every
-task that is left in that event. While this process has a single thread, workers are forked, which costs them no
-imports; later, as threads may hold locks, they are spawned.
+A worker that dies is replaced, and its task gets a ``Died`` as result; so does a task that exceeds its limit of
+processor time, which, unlike wall time, does not depend on the load of the machine. (The executors of the standard
+library abandon all remaining tasks.) Workers are forked while this process has a single thread, which saves their
+imports, and spawned later, since threads may hold locks.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ Answer = TypeVar("Answer")
 
 # Limits of what is copied from a worker's output, in total and per line.
 MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
-_LAST_OUTPUT_S = 1.0  # for what a worker printed before its end: another process may have its output open
+_LAST_OUTPUT_S = 1.0  # wait for a dead worker's output; another process may keep the pipe open
 
 _CHECK_LIMITS_EVERY_S = 1.0
-_SAY_EVERY_S = 30.0  # of processor time, what a task is at
+_SAY_EVERY_S = 30.0  # processor time between messages on a long task
 
-_AT, _RETURNED, _RAISED = "at", "returned", "raised"  # messages of a worker, with the text, result or error
+_AT, _RETURNED, _RAISED = "at", "returned", "raised"  # kinds of a worker's messages
 
-TaskProgress = Callable[[str], None]  # by which a task says what it is at, for the case that it does not come back
-Task = Callable[[TaskProgress], Answer]  # picklable, as is its result: a functools.partial of a module's function
+TaskProgress = Callable[[str], None]  # a task calls it with what it does next, in case it dies
+Task = Callable[[TaskProgress], Answer]  # picklable, like its result: a functools.partial of a module's function
 
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A task whose process ended under it: ``at`` is what it said last, ``how`` the signal, exit code or limit.
+    """A task whose process died: ``at`` is its last progress, ``how`` the signal, exit code or limit.
 
-    ``ended`` where we did that, at a limit, or another program, as the system does where memory is short: that tells
-    nothing about what the process ran.
+    ``ended``: killed by us at a limit, or by another program, for example for lack of memory; that says nothing about
+    the task.
     """
 
     at: str
@@ -63,7 +63,7 @@ class Died:
 
 @dataclass
 class _Worker(Generic[Answer]):
-    """A process and what it is at: the number of its task, what that said last, and when, by both clocks."""
+    """A process with the number of its task, the task's last progress, and when that came, by both clocks."""
 
     process: BaseProcess
     connection: Connection
@@ -84,7 +84,7 @@ class _Worker(Generic[Answer]):
         self.heard_s, self.heard_processor_s = time.monotonic(), processor_s(self.process.pid or 0)
 
     def overdue(self, limit_s: float) -> Died | None:
-        """Why the task is ended: for too long it has said nothing."""
+        """Why the task is killed: no progress for too long; None if it may continue."""
         spent_s = processor_s(self.process.pid or 0) - self.heard_processor_s
         if spent_s > limit_s:
             return Died(self.at, f"no end in {limit_s:g} s of processor time", ended=True)
@@ -96,7 +96,7 @@ class _Worker(Generic[Answer]):
         return None
 
     def answer(self) -> Answer | Died | None:
-        """The result of the task; None while there is none yet."""
+        """The result of the task; None if it has not finished."""
         try:
             message: tuple[str, Any] = self.connection.recv()
         except (EOFError, ConnectionResetError):
@@ -117,11 +117,11 @@ class _Worker(Generic[Answer]):
 
 
 def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> Iterator[tuple[int, Answer | Died]]:
-    """Run tasks in up to ``jobs`` processes; each task's number with its result, in the order in which they end.
+    """Run tasks in up to ``jobs`` processes; yield each task's number and result, in order of completion.
 
-    A task that takes ``limit_s`` of processor time without saying what it is at is ended and answered like one whose
-    process died, and so is one that sleeps for WALL_PER_PROCESSOR_S times that. What a task raises is raised here.
-    Processes that can be forked start at the call, tasks with the first answer that is asked for.
+    A task without progress for ``limit_s`` of processor time, or for WALL_PER_PROCESSOR_S times that in wall time, is
+    killed and gives Died. Exceptions of tasks are raised here. Forked processes start at the call, tasks at the first
+    iteration.
     """
     forked: list[_Worker[Answer]] = _started(min(jobs, len(tasks)), get_context("fork")) if single_threaded() else []
     return _answers(tasks, jobs, limit_s, forked)
@@ -177,7 +177,7 @@ def _started(count: int, context: ForkContext | SpawnContext) -> list[_Worker[An
 
 
 def _copy(printed: Connection) -> None:
-    """Print what a worker, and the kernels in it, print: as harmless lines, and not without end."""
+    """Print the output of a worker and its kernels, without control characters and up to a limit."""
     with printed, open(printed.fileno(), "rb", closefd=False) as lines:
         left_bytes = MOST_PRINTED_BYTES
         while line := lines.readline(_LONGEST_LINE_BYTES):
@@ -190,27 +190,28 @@ def _copy(printed: Connection) -> None:
 
 
 def _serve(connection: Connection, output: Connection, inherited: Sequence[Connection]) -> None:
-    for end in inherited:  # the parent's: an open copy here would hide its end
+    for end in inherited:  # the parent's ends: an open copy would keep the pipe open
         end.close()
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
     output.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too and kills this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     room = room if most == resource.RLIM_INFINITY else min(room, most)
-    resource.setrlimit(resource.RLIMIT_AS, (room, most))  # a MemoryError for the task, not the end of the machine
+    # The task gets a MemoryError before the machine runs out of memory.
+    resource.setrlimit(resource.RLIMIT_AS, (room, most))
 
     def report(at: str) -> None:
         connection.send((_AT, at))
 
-    with suppress(EOFError):  # the parent is gone
+    with suppress(EOFError):  # the parent has ended
         while True:
             task = connection.recv()
             try:
                 message: tuple[str, object] = _RETURNED, task(report)
-            except Exception as error:  # the parent raises it again
+            except Exception as error:  # raised again by the parent
                 message = _RAISED, error
             connection.send(message)
 

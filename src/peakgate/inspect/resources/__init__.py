@@ -1,1 +1,1 @@
-"""``inspect resources``: registers, spills and occupancy of every kernel against their baseline."""
+"""``inspect resources``: compares registers, spills and occupancy of every kernel with a baseline."""

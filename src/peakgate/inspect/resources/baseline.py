@@ -1,6 +1,6 @@
-"""Resource usage of kernels: its records, the baseline file, and the differences between a baseline and a survey.
+"""Resource usage of kernels: records, the baseline file, and the differences between a baseline and a survey.
 
-The file is JSON in a fixed order, for diffs. Judging what differs is pure.
+The file is JSON in a fixed order, for readable diffs. The comparison is pure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from peakgate.compile.cubin import Resources
 
 
 def read(path: Path) -> Survey:
-    """Read a baseline; PeakgateError names a file that is missing, broken or of another schema."""
+    """Read a baseline; PeakgateError if the file is missing, invalid or of another schema."""
     found = records.read(path, Baseline, "write it again with `peakgate inspect resources --update`")
     usage = {
         BuildTarget(kernel, int(name.removeprefix("sm_"))): line.usage
@@ -35,7 +35,7 @@ def read(path: Path) -> Survey:
 
 
 def render(survey: Survey) -> str:
-    """A survey as the text of a baseline; equal surveys give equal texts. Builds that do not compile are left out."""
+    """The text of a baseline file; equal surveys give equal texts. Builds that do not compile are left out."""
     kernels = []
     for kernel, targets in groupby(sorted(survey.usage), key=lambda target: target.kernel):
         rows = [f'   "sm_{target.sm}": {json.dumps(_line(survey.usage[target]))}' for target in targets]
@@ -48,7 +48,7 @@ def render(survey: Survey) -> str:
 
 
 def write(path: Path, survey: Survey) -> None:
-    """Write a baseline whole or not at all."""
+    """Write a baseline atomically."""
     write_whole(path, render(survey))
 
 
@@ -69,7 +69,7 @@ class BuildTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TheoreticalOccupancy:
-    """Theoretical occupancy, 0 to 1, to four digits, and the limits that allow no further block, ``warps+shared``."""
+    """Theoretical occupancy from 0 to 1, rounded to four digits, and the resources that limit it (``warps+shared``)."""
 
     fraction: float
     limiter: str
@@ -84,7 +84,7 @@ class Usage:
 
 
 class BaselineLine(Struct):
-    """One build on one architecture as the file has it."""
+    """One build on one architecture in the file."""
 
     registers: Whole
     stack_bytes: Whole
@@ -99,7 +99,7 @@ class BaselineLine(Struct):
 
 
 class Baseline(Struct, kw_only=True):
-    """The file."""
+    """The baseline file."""
 
     schema: Literal[1]
     nvrtc: str
@@ -112,8 +112,8 @@ class Baseline(Struct, kw_only=True):
 class Survey:
     """Resource usage of every build under one NVRTC version and one set of options.
 
-    ``broken`` holds the compiler's message for builds that do not compile; a baseline has none. ``architectures`` are
-    those that a baseline covers where they are not all.
+    ``broken`` holds the compiler's messages of builds that do not compile; empty in a baseline. ``architectures`` lists
+    those of a baseline, None for all.
     """
 
     nvrtc: str
@@ -123,7 +123,7 @@ class Survey:
     architectures: tuple[int, ...] | None = None
 
     def without(self, kernels: Collection[str], architectures: Collection[int] = ()) -> Survey:
-        """The survey less these kernel builds and these architectures."""
+        """A copy without these kernel builds and architectures."""
 
         def stays(target: BuildTarget) -> bool:
             return target.kernel not in kernels and target.sm not in architectures
@@ -160,7 +160,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceFinding:
-    """One thing to say of one kernel build, on every architecture it is equally true of."""
+    """One finding on a kernel build, with all architectures that share it."""
 
     kind: ResourceChange
     kernel: str
@@ -169,17 +169,16 @@ class ResourceFinding:
 
     @property
     def row(self) -> Row:
-        """The finding as reports have it."""
+        """The finding as a report's row."""
         where = ", ".join(f"sm_{sm}" for sm in self.architectures)
         return Row(f"{self.kernel} on {where}", reason=f"{self.kind.value}, {self.text}")
 
 
 def compare(baseline: Survey, current: Survey) -> list[ResourceFinding]:
-    """Every difference, the gravest first.
+    """All differences, the most severe first.
 
-    A build that does not compile is a regression whether or not the baseline knows it; so are spilled bytes above the
-    baseline's (a new build's are 0) and occupancy below it at any block. Other differences
-    are reported and never fail.
+    Regressions are a build that does not compile, more spilled bytes than in the baseline (0 for a new build), and a
+    lower occupancy at any block. Other differences are reported and never fail.
     """
     found = [(ResourceChange.NOT_COMPILING, target, message) for target, message in current.broken.items()]
     for target, usage in current.usage.items():
@@ -198,18 +197,18 @@ def differing(baseline: Survey, current: Survey) -> list[BuildTarget]:
 
 
 def varying(seen: Mapping[BuildTarget, tuple[Usage, Usage]]) -> list[ResourceFinding]:
-    """Usage that the compiler varies from call to call, (the baseline's, the other): reported and never failed."""
+    """Findings on usage that varies between compilations (the baseline's, the other): reported, never failed."""
     found = []
     for target, (before, other) in seen.items():
         moved = _moved(before, other)
         if moved is not None:
-            text = f"the compiler gives the same source what the baseline has in one build, in another {moved[1]}"
+            text = f"varies between compilations of the same source: once as in the baseline, once {moved[1]}"
             found.append((ResourceChange.VARIES, target, text))
     return _merged(found)
 
 
 def incomparable(baseline: Survey, current: Survey) -> str | None:
-    """Why the kernels cannot be blamed for differences: another compiler or other options; None where they can."""
+    """Why differences cannot be attributed to the kernels: another compiler or other options; None if they can."""
     if baseline.nvrtc != current.nvrtc:
         return (
             f"the baseline was made with NVRTC {baseline.nvrtc}, this is NVRTC {current.nvrtc}: "
@@ -224,7 +223,7 @@ def incomparable(baseline: Survey, current: Survey) -> str | None:
 
 
 def exit_code(baseline: Survey, current: Survey, findings: Iterable[ResourceFinding]) -> ExitCode:
-    """UNDECIDED when the two cannot be compared, else REGRESSION when a finding is one."""
+    """UNDECIDED if the two cannot be compared, else REGRESSION if a finding is one."""
     if incomparable(baseline, current):
         return ExitCode.UNDECIDED
     return ExitCode.REGRESSION if any(finding.kind in RESOURCE_REGRESSIONS for finding in findings) else ExitCode.OK
@@ -240,7 +239,7 @@ def _new(usage: Usage) -> tuple[ResourceChange, str]:
 
 
 def _moved(before: Usage, after: Usage) -> tuple[ResourceChange, str] | None:
-    """The most severe kind of difference and a text of all; None if there is none."""
+    """The most severe kind of difference and a text on all; None without a difference."""
     kinds, parts = [ResourceChange.CHANGED], []
     for field in fields(Resources):
         old, new = getattr(before.resources, field.name), getattr(after.resources, field.name)
@@ -258,7 +257,7 @@ def _moved(before: Usage, after: Usage) -> tuple[ResourceChange, str] | None:
 def _occupancy_moved(
     before: Mapping[str, TheoreticalOccupancy], after: Mapping[str, TheoreticalOccupancy]
 ) -> tuple[list[str], bool]:
-    """Differences by block, and whether occupancy fell at any; new and dropped blocks do not count as a loss."""
+    """Differences by block, and whether occupancy fell at any; new and removed blocks do not count."""
     parts, lost = [], False
     for block in sorted(before.keys() | after.keys()):
         old, new = before.get(block), after.get(block)
@@ -278,7 +277,7 @@ def _occupancy_moved(
 
 
 def _merged(found: Sequence[tuple[ResourceChange, BuildTarget, str]]) -> list[ResourceFinding]:
-    """One finding for architectures that share kind, kernel and text, ordered by gravity, then name."""
+    """Merge findings that differ only in architecture; sort by severity, then name."""
     together: dict[tuple[ResourceChange, str, str], list[int]] = {}
     for kind, target, text in found:
         together.setdefault((kind, target.kernel, text), []).append(target.sm)

@@ -1,10 +1,9 @@
-"""``peakgate inspect resources``: what the compiler gives every kernel on every architecture, against a baseline.
+"""``peakgate inspect resources``: compare the compiled resources of each kernel and architecture with a baseline.
 
-Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
-spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
-nothing can be blamed on the kernels. ``--update`` rewrites the baseline of all builds, with ``-k`` or
-``--architectures`` only the entries of the chosen ones; of a new baseline these are all. The findings are left in
-``resources.json`` as well.
+Covers the builds of the gate tier, with ``--tier full`` all of them. Exits 0 if nothing got worse, 1 on new spills,
+lost occupancy or a kernel that does not compile, 2 on bad input, 3 if the baseline was made with another compiler or
+other options. ``--update`` rewrites the baseline of all builds, with ``-k`` or ``--architectures`` only the selected
+entries. The findings are also written to ``resources.json``.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ from peakgate.spec.selection import add_selection, selector
 
 BASELINE = "resources.json"
 RESOURCES_FILE = "resources.json"
-COMPILATIONS = 5  # at most, of a build that differs from the baseline
-MOST_BY_LUCK = 12  # builds that differ; of more, the compiler's luck is no explanation
+COMPILATIONS = 5  # attempts to reproduce the baseline of a build that differs
+MOST_BY_LUCK = 12  # if more builds differ, nondeterminism of the compiler is no explanation
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -70,7 +69,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             Code.SELECTION,
         )
     compared = {kernel for case in selected for kernel in build_keys(case)}
-    wanted = [made for made in every if made.kernel in compared]  # with all of their launches
+    wanted = [made for made in every if made.kernel in compared]  # with all their launches
     part = bool(chosen.text or chosen.architectures)
     known = _baseline(chosen.baseline, update=chosen.update, part=part)
     covered = (known and known.architectures) or ARCHITECTURES
@@ -93,9 +92,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         code = exit_code(before, current, findings)
         advice = {
             ExitCode.OK: f"nothing got worse than {chosen.baseline}",
-            ExitCode.UNDECIDED: "could not decide: compare under the baseline's compiler and options, or rewrite "
+            ExitCode.UNDECIDED: "could not decide: compare with the baseline's compiler and options, or rewrite "
             f"{chosen.baseline}: --update",
-            ExitCode.REGRESSION: f"worse than {chosen.baseline}: mend the kernels, or accept it with --update and have "
+            ExitCode.REGRESSION: f"worse than {chosen.baseline}: fix the kernels, or accept it with --update and have "
             "the diff reviewed",
         }[code]
     found = Report(
@@ -122,10 +121,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def as_before(
     before: Survey, current: Survey, wanted: Sequence[SurveyedBuild]
 ) -> dict[BuildTarget, tuple[Usage, Usage]]:
-    """Differences from the baseline that are compiler nondeterminism: the baseline's usage, and the other one.
+    """Differences from the baseline due to compiler nondeterminism: the baseline's usage, and the other one.
 
-    What differs is compiled again until it comes out as the baseline has it, COMPILATIONS times at most. Where more
-    than MOST_BY_LUCK builds differ it is no luck, and nothing is compiled again.
+    A build that differs is compiled again until it matches the baseline, at most COMPILATIONS times; none is if more
+    than MOST_BY_LUCK builds differ.
     """
     differ = differing(before, current)
     if len(differ) > MOST_BY_LUCK:
@@ -139,7 +138,7 @@ def as_before(
 
 
 def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float) -> str:
-    """One line: how much was compiled and what came of it."""
+    """One line on the number of builds and of findings."""
     kernels = {target.kernel for target in (*current.usage, *current.broken)}
     regressions = sum(finding.kind in RESOURCE_REGRESSIONS for finding in findings)
     builds, count = counted(len(kernels), "kernel build"), len(current.usage) + len(current.broken)
@@ -174,7 +173,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
-    """The baseline to compare with; None when a new one is asked for, and the old one is missing or of no use."""
+    """The baseline to compare with; None for ``update`` if it is missing or unreadable."""
     if not path.exists():
         if update:
             return None
@@ -188,14 +187,14 @@ def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
     except PeakgateError as error:
         if part:
             raise
-        say(f"replacing a baseline that cannot be compared with: {error}")
+        say(f"replacing an unreadable baseline: {error}")
         return None
 
 
 def _update(path: Path, known: Survey, current: Survey, reason: str | None, *, part: bool) -> tuple[ExitCode, str]:
-    """Write the baseline: what compiles now, what it had of builds that do not, and, of a ``part``, all others.
+    """Write the baseline: builds that compile, old entries of those that do not, and, for a ``part``, of all others.
 
-    Not where it would be of two compilers, for which ``reason`` stands.
+    It is not written if it would mix two compilers (``reason``).
     """
     made = current.usage.keys() | current.broken.keys()
     kernels, architectures = {target.kernel for target in made}, {target.sm for target in made}
@@ -213,5 +212,5 @@ def _update(path: Path, known: Survey, current: Survey, reason: str | None, *, p
     limited = tuple(covered) if covered != sorted(ARCHITECTURES) else None
     baseline.write(path, replace(current, usage=written, architectures=limited))
     if current.broken:
-        return ExitCode.REGRESSION, f"wrote {path} without the builds that do not compile; what it had of them stays"
+        return ExitCode.REGRESSION, f"wrote {path} without the builds that do not compile, whose old entries are kept"
     return ExitCode.OK, f"wrote {path}"

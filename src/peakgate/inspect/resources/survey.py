@@ -1,4 +1,4 @@
-"""Compile kernels for architectures, and what the compiler gives them: registers, spills, occupancy."""
+"""Compiles kernels for architectures and collects registers, spills and occupancy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
 @dataclass(frozen=True, slots=True)
 class SurveyedBuild:
-    """One compilation: a stage with its defines, and the launches its occupancy is worked out for."""
+    """One compilation: a stage with its defines, and the launches whose occupancy is computed."""
 
     kernel: str
     stage: Stage
@@ -27,10 +27,10 @@ class SurveyedBuild:
 
 
 def builds(cases: Iterable[Case]) -> list[SurveyedBuild]:
-    """The distinct builds behind the cases, in order of name; operations of the device have none.
+    """The distinct builds of the cases, sorted by name; library calls have none.
 
-    Of several launches with the same block, the one with the least dynamic shared memory represents all.
-    Each kernel of a stage that launches several is a build of its own.
+    Of several launches with the same block, the one with the least dynamic shared memory counts. Each kernel of a stage
+    with several is a separate build.
     """
     stages: dict[str, tuple[Stage, Defines]] = {}
     launches: dict[str, dict[str, Launch]] = {}
@@ -51,7 +51,7 @@ def builds(cases: Iterable[Case]) -> list[SurveyedBuild]:
 
 
 def build_keys(case: Case) -> list[str]:
-    """Of each launch: ``family.stage``, ``:kernel`` where the stage has several, then ``+NAME=VALUE`` per define."""
+    """A key per launch: ``family.stage``, ``:kernel`` if the stage has several, then ``+NAME=VALUE`` per define."""
     defines = "".join(f"+{name}={value}" for name, value in case.defines)
     return [
         f"{case.family}.{case.stage.name}{f':{each.kernel}' if case.stage.more else ''}{defines}"
@@ -60,7 +60,7 @@ def build_keys(case: Case) -> list[str]:
 
 
 def block_label(launch: Launch) -> str:
-    """A block's extents, trailing ones left out: ``256``, ``32x8``."""
+    """A block's extents without trailing ones: ``256``, ``32x8``."""
     extents = list(launch.block)
     while len(extents) > 1 and extents[-1] == 1:
         extents.pop()
@@ -68,17 +68,17 @@ def block_label(launch: Launch) -> str:
 
 
 def capability(sm: int) -> tuple[int, int]:
-    """90 is compute capability (9, 0), 120 is (12, 0)."""
+    """The compute capability: (9, 0) for 90, (12, 0) for 120."""
     return sm // 10, sm % 10
 
 
 def survey(
     wanted: Sequence[SurveyedBuild], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None
 ) -> Survey:
-    """Compile each build for each architecture that has its instructions, ``jobs`` at a time (default: every core).
+    """Compile each build for each architecture that supports it, ``jobs`` at a time (default: one per core).
 
-    NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
-    the survey; PeakgateError where NVRTC is not installed.
+    NVRTC releases the interpreter's lock, so threads use all cores. Builds that do not compile are in ``broken``;
+    PeakgateError if NVRTC is not installed.
     """
     nvrtc = cubin.installed_nvrtc()
 
@@ -101,7 +101,7 @@ def survey(
 
 
 def usage_anew(made: SurveyedBuild, sm: int) -> Usage:
-    """Resource usage of the build when recompiled, bypassing the cache. BuildError when it does not compile."""
+    """Resource usage after recompiling without the cache; BuildError if it does not compile."""
     return _usage(made, sm, cubin.compiled_anew(made.stage, made.defines, capability(sm)))
 
 

@@ -1,1 +1,1 @@
-"""``inspect sanitize``: every kernel under compute-sanitizer."""
+"""``inspect sanitize``: runs every kernel under compute-sanitizer."""

@@ -1,7 +1,7 @@
-"""``peakgate inspect sanitize``: every kernel, on small and edge-size problems, under the tools of compute-sanitizer.
+"""``peakgate inspect sanitize``: run every kernel, on small and edge-size problems, under compute-sanitizer.
 
-Exits 0 when no tool found an error, 1 when one did, 2 on bad arguments, 3 when the check could not be made or did not
-reach its end. The findings are left in ``sanitize.json``, the tools' own records beside it.
+Exits 0 if no tool found an error, 1 if one did, 2 on bad arguments, 3 if the check could not run or finish. The
+findings are written to ``sanitize.json``, the tools' own records to the folder ``sanitize``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Run the chosen tools, one process each; the exit code is the worst of theirs."""
+    """Run the chosen tools, one process each, and return the exit code of the report."""
     chosen = _parser(verb).parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
     functions = {name for case in problems(chosen.text) for name in case.stage.functions}
@@ -106,17 +106,17 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 def command_line(program: str, tool: str, xml: Path, functions: Sequence[str], target: Sequence[str]) -> list[str]:
     """The command line that runs ``target`` under one tool; ``functions`` are the kernels to check.
 
-    They match as a word of a mangled or a plain name: ``scale``, ``_Z7softmaxIfEvPT_``, ``softmax<float>(float*)``.
+    Each matches as a word of a mangled or a plain name: ``scale``, ``_Z7softmaxIfEvPT_``, ``softmax<float>(float*)``.
 
-    Initcheck must see every kernel: what fills the inputs is a kernel too, and unseen its writes would not count.
+    Initcheck must instrument every kernel, because inputs are also written by kernels.
     """
     line = [program, "--tool", tool, "--xml", "--save", str(xml)]
     line += ["--target-processes", "application-only", "--show-backtrace", "no"]
     line += ["--print-limit", "10000"]
-    # A kernel that is caught ends alone, so that one run checks them all; faults of calls are in the journal.
+    # An error ends only its kernel, so that one run checks all of them; failed API calls are in the journal.
     line += ["--destroy-on-device-error", "kernel", "--report-api-errors", "no"]
     if tool == "memcheck":
-        # Bytes kept free behind every allocation, so that an overrun cannot land in a neighbour and look legal.
+        # Padding after every allocation, so that an overrun cannot hit a neighbouring allocation and look valid.
         line += ["--padding", "64"]
     if tool != "initcheck":
         line += ["--kernel-name", f"regex=(^|[^A-Za-z_])({'|'.join(sorted(set(functions)))})"]

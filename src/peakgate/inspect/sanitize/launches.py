@@ -1,8 +1,8 @@
-"""What runs under the sanitizer: ``python -m peakgate.inspect.sanitize.launches JOURNAL``.
+"""The program that runs under the sanitizer: ``python -m peakgate.inspect.sanitize.launches JOURNAL``.
 
-Each small problem is launched once, nothing is timed and nothing compared: the sanitizer watches. The journal, a JSON
-object a line, records what was launched even when a kernel takes the process with it: first the machine, then each
-problem before its launch, each fault after it, at last ``{"done": true}``.
+Launches each small problem once, without timing or comparison. The journal has one JSON object per line and is complete
+up to a crash: first the machine, then each problem before its launch and each fault after it, and at the end ``{"done":
+true}``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Note = Callable[[dict[str, Any]], None]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Launch what was asked for, under the sanitizer; 0 when the journal is complete, whatever it says."""
+    """Launch the selected problems; return 0 if the journal is complete, whatever it says."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.inspect.sanitize.launches")
     parser.add_argument("journal", type=Path)
     add_selection(parser, default="")
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
             journal.write(json.dumps(entry) + "\n")
             journal.flush()
 
-        # Without a pool every buffer is an allocation of its own, and memory past its end is unallocated.
+        # Without a memory pool every buffer is a separate allocation, and memory after its end is not allocated.
         cupy.cuda.set_allocator(None)
         device = GpuDevice(*driver.named_gpus(chosen.device), guarded=False)
         note({"machine": device.describe()})
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
-    """Launch each problem the device takes; a fault is noted, and ends the walk when the device is lost to it."""
+    """Launch each problem that the device supports and note faults; stop if a fault corrupts the CUDA context."""
     for case in wanted:
         if device.refusal(case) is not None:
             continue
@@ -64,7 +64,7 @@ def _launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
             launchable = device.prepare(case)
             if any(buffer.role is Role.INOUT for buffer in case.buffers):
                 launchable.run()
-            else:  # outputs stay unwritten, so that a kernel that reads what it should write is seen
+            else:  # outputs stay uninitialised, so that reads of them are detected
                 launchable.launch()
                 cupy.cuda.get_current_stream().synchronize()
         except (BuildError, KernelFault) as error:

@@ -1,4 +1,4 @@
-"""Outputs of a sanitizer run (XML records, text log, journal of launches) and their report."""
+"""Reads the outputs of a sanitizer run (XML records, text log, journal of launches) and reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from peakgate.base.report import Report
 from peakgate.base.verdict import ExitCode
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
-NO_KERNEL = "no kernel"  # where a record names none: an error of a copy or another call of the host
+NO_KERNEL = "no kernel"  # for a record of a copy or another call of the host
 MACHINE_FIELDS = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
 
 _UNPRINTED = re.compile(r"(\d+) (?:errors?|hazards?) (?:was|were) not (?:printed|displayed)")
@@ -28,7 +28,7 @@ _PREFIX = re.compile(r"^=+ ?")
 
 @dataclass(frozen=True, slots=True)
 class SanitizerDefect:
-    """One thing a tool holds against a kernel; ``count`` is how often it saw the same at the same instruction."""
+    """One defect that a tool reports; ``count`` is the number of its records at the same instruction."""
 
     kernel: str
     what: str
@@ -50,9 +50,9 @@ class LaunchLogEntry(Struct):
 
 @dataclass(frozen=True, slots=True)
 class LaunchLog:
-    """The launches: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault.
+    """The journal: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault.
 
-    ``functions`` are the kernels, ``family.stage``, that launch a function of this name.
+    ``functions`` maps a function's name to the kernels, ``family.stage``, that launch it.
     """
 
     machine: dict[str, Any]
@@ -64,10 +64,10 @@ class LaunchLog:
 
 @dataclass(frozen=True, slots=True)
 class ToolReport:
-    """One tool over all problems, as far as the journal goes.
+    """The result of one tool over the problems in the journal.
 
-    ``unlisted`` errors were seen but not recorded, because the tool stops recording at a limit. ``unfinished`` is
-    the reason why not everything was checked; None when it was.
+    ``unlisted`` counts errors beyond the tool's limit of recorded ones. ``unfinished`` says why not everything was
+    checked, None if it was.
     """
 
     tool: str
@@ -78,17 +78,17 @@ class ToolReport:
 
     @property
     def kernels(self) -> int:
-        """How many kernels were launched."""
+        """Number of kernels that were launched."""
         return len({kernel for _, kernel in self.journal.launched})
 
     @property
     def found(self) -> list[Defect]:
-        """The defects as commands report them."""
+        """The defects in the form that commands report."""
         return [_found(self.tool, defect) for defect in self.defects]
 
 
 def _found(tool: str, defect: SanitizerDefect) -> Defect:
-    """The place of its waiver is the instruction."""
+    """A defect in that form; its waiver is bound to the instruction."""
     severity = "warning, " if defect.warning else ""
     where = f" at {defect.where}" if defect.where else ""
     times = f", {defect.count} times" if defect.count > 1 else ""
@@ -103,14 +103,14 @@ def _found(tool: str, defect: SanitizerDefect) -> Defect:
 
 
 def errors(tool: ToolReport, left: Iterable[Defect]) -> int:
-    """How many errors a tool saw that nothing accepts; warnings do not count."""
+    """Number of a tool's errors that no waiver accepts; warnings do not count."""
     return sum(each.count for each in left if each.key.command == tool.tool and not each.warning) + tool.unlisted
 
 
 def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -> Report:
-    """A line for each defect, then one for each tool.
+    """One row per defect, and a summary per tool.
 
-    An error of any tool, or a waiver of none, outranks a check that did not finish, that outranks a pass.
+    The exit code is 1 for an error of any tool or a waiver that matches none, else 3 if a tool did not finish.
     """
     failed = ruling.failing or any(tool.unlisted for tool in tools)
     unfinished = [f"{tool.tool}: not finished: {tool.unfinished}" for tool in tools if tool.unfinished]
@@ -152,7 +152,7 @@ def _described(tool: ToolReport, ruling: DefectRuling) -> dict[str, Any]:
 
 
 def read_report(tool: str, xml: Path, log: Path, journal: Path) -> ToolReport:
-    """Put together what one tool's run left; missing or broken files make the report unfinished, never clean."""
+    """Combine the files of one tool's run; missing or invalid files make the report unfinished, never clean."""
     reported = read_journal(journal)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     unfinished = None if reported.done else _why_stopped(reported, text)
@@ -174,7 +174,7 @@ def read_report(tool: str, xml: Path, log: Path, journal: Path) -> ToolReport:
 
 
 def read_journal(path: Path) -> LaunchLog:
-    """Read a journal as far as it goes; a line cut short by a crash is the last one and says nothing."""
+    """Read a journal up to its end or to a line that a crash truncated."""
     machine: dict[str, Any] = {}
     launched: list[tuple[str, str]] = []
     faults: list[tuple[str, str, str]] = []
@@ -198,10 +198,10 @@ def read_journal(path: Path) -> LaunchLog:
 
 
 def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[SanitizerDefect]:
-    """The defects in a tool's XML; ``functions`` are the kernels, ``family.stage``, by the function they launch.
+    """The defects in a tool's XML; ``functions`` maps functions to the kernels, ``family.stage``, that launch them.
 
-    Records of the same instruction and the same complaint become one defect with their count, placed where the first
-    one was. Raises xml.etree.ElementTree.ParseError on what is no XML.
+    Records with equal instruction and message become one defect with their count, at the first record's thread and
+    block. Raises xml.etree.ElementTree.ParseError for invalid XML.
     """
     first: dict[Any, SanitizerDefect] = {}
     counts: Counter[Any] = Counter()
@@ -228,7 +228,7 @@ def _defect(record: ET.Element, functions: Mapping[str, Collection[str]]) -> tup
 
 
 def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Collection[str]:
-    """The kernels that launch a function, whose name may be plain, mangled or with template arguments."""
+    """The kernels that launch a function; its name may be plain, mangled or have template arguments."""
     plain = re.split(r"[<(]", function, maxsplit=1)[0].split()
     name = plain[-1].rpartition("::")[2] if plain else ""
     mangled = (known for known in functions if function.startswith("_Z") and f"{len(known)}{known}" in function)
@@ -236,13 +236,13 @@ def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Colle
 
 
 def _accesses(record: ET.Element) -> Iterator[str]:
-    """Both ends of a race, ``write at tiled+0xe0``."""
+    """Both accesses of a race, such as ``write at tiled+0xe0``."""
     for end in (*record.findall("what/source"), *record.findall("what/destination")):
         yield f"{(end.findtext('direction') or 'access').lower()} at {_instruction(end.find('where'))}"
 
 
 def _instruction(where: ET.Element | None) -> str:
-    """``file:line`` where the code has line information, else ``kernel+0xb0``."""
+    """``file:line`` if the code has line information, else ``kernel+0xb0``."""
     if where is None:
         return ""
     path, line = where.findtext("path"), where.findtext("line")
@@ -261,7 +261,7 @@ def _why_stopped(journal: LaunchLog, log: str) -> str:
 
 
 def _last_words(log: str) -> str:
-    """The last line that says something about an error, else the last line."""
+    """The last line that mentions an error, else the last line."""
     lines = [line for line in (_PREFIX.sub("", line).strip() for line in log.splitlines()) if line]
     errors = [line for line in lines if "error" in line.lower() and "SUMMARY" not in line]
     return next(iter((errors or lines)[-1:]), "it left no message")
