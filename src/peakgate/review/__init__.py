@@ -1,4 +1,4 @@
-"""Judges a change that is not trusted: what it weakens, and the gate, with a tool that it cannot edit.
+"""Judges untrusted changes: ``protect`` lists what they weaken, ``gate`` judges them with a tool they cannot edit.
 
-Imported by nothing.
+No other room imports this one.
 """

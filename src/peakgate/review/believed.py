@@ -1,9 +1,10 @@
-"""Which verdict files of a gate's run are believed, and what is posted of them.
+"""Decides which verdict files of a gate's run are trusted, and prepares what is posted.
 
-``python3 -m peakgate.review.believed HOST FOLDER ...`` stands between the calls of ``gh`` and ``glab`` in the jobs that
-post: FOLDER has what they fetched, and gets what they send. The change could have written every artifact of its run:
-none is unpacked, and it passes only where the host says that the judge's own job succeeded. This module imports the
-standard library alone: GitHub's job runs it from a checkout without installing anything.
+``python3 -m peakgate.review.believed HOST FOLDER ...`` runs between the calls of ``gh`` or ``glab`` in the jobs that
+post: it reads what they fetched into FOLDER and writes there what they send. The change could have written any artifact
+of its run, so none is unpacked, and a pass counts only if the host reports that the judge's own job succeeded. This
+module imports only the standard library and Peakgate's modules that do the same: GitHub's job runs it from a checkout
+without installing anything.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from peakgate.base.verdict import ExitCode
 from peakgate.review.comment import FILES, GATE, MEANINGS, Verdicts, check_run, overall, render
 
 JOB = re.compile(r".+ / judge \(([^()]+)\)")
-"""Name of the judge's job in judge.yml, which other workflows call."""
+"""Name of the judge's job in judge.yml, a reusable workflow."""
 LABELS = {"self-hosted", "gpu"}
-"""Of that job, beside its runner's own."""
+"""Labels of that job, in addition to its runner's own."""
 DIGEST_TITLE = "Peakgate: SHA-256 of gate.json"
-"""Of the annotation in which the last step of the judge's job, verdict.py, states it."""
+"""Title of the annotation with the digest, from verdict.py, the last step of the judge's job."""
 LONGEST_FILE = 20 << 20
-"""Of an artifact, and of one file in it."""
+"""Size limit in bytes of a file in an artifact."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write body.json, the comment, check.json, GitHub's check, and verdict.json, for a webhook; 2 on bad input."""
+    """Write body.json (the comment), check.json (GitHub's check) and verdict.json (for a webhook); 2 on bad input."""
     parser = argparse.ArgumentParser(prog="python3 -m peakgate.review.believed", description=__doc__.split("\n")[0])
     parser.add_argument("host", choices=("github", "gitlab"))
     parser.add_argument("folder", type=Path, help="what was fetched: jobs.json, ID.zip of each artifact, ...")
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             verdicts = on_gitlab(folder, commit, options.inside)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return refused(PeakgateError(f"{folder}: what was fetched is not a run's: {described(error)}", Code.UPSTREAM))
+        return refused(PeakgateError(f"{folder}: not the files of a run: {described(error)}", Code.UPSTREAM))
     code = overall(verdicts)
     for name, document in {
         "body": {"body": render(verdicts, commit, url).rstrip()},
@@ -66,11 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def on_github(folder: Path, commit: str, judge: str, runners: Sequence[str]) -> Verdicts:
-    """By runner the verdict files on this commit that the judge's job left; none unless the run called ``judge``.
+    """The verdict files on this commit from the judge's jobs, by runner; empty unless the run called ``judge``.
 
-    The change's own workflow can upload what it likes, also under the name of the judge's artifact, and have jobs of
-    any name. The judge's job asks for exactly the labels that judge.yml asks for, and a pass is one where it, and all
-    that have its name, succeeded, and the artifact is the one whose gate.json that job states by its digest.
+    The change's own workflow can upload any artifact, also under the name of the judge's, and have jobs of any name. So
+    the judge's job must have exactly the labels of judge.yml, its annotation must hold the digest of the artifact's
+    gate.json, and a pass counts only if all jobs of its name succeeded.
     """
     if not isinstance(runners, list) or not all(isinstance(each, str) and each for each in runners):
         raise ValueError('--runners: expected a JSON list of labels, like ["nvidia-h200"]')
@@ -78,7 +79,7 @@ def on_github(folder: Path, commit: str, judge: str, runners: Sequence[str]) -> 
         return {}
     jobs = [job for page in _read(folder / "jobs.json") for job in page["jobs"]]
     artifacts = [each for page in _read(folder / "artifacts.json") for each in page["artifacts"]]
-    # Each attempt of a run leaves its own, listed in no order that is promised: the newest is the latest attempt's.
+    # Each attempt of a run uploads its own, and their order is not specified: take the newest.
     newest = {each["name"]: each for each in sorted(artifacts, key=lambda each: (each["created_at"], each["id"]))}
     found: dict[str, Mapping[str, Any]] = {}
     for runner in runners:
@@ -90,7 +91,7 @@ def on_github(folder: Path, commit: str, judge: str, runners: Sequence[str]) -> 
             continue
         annotations = _read(folder / f"check-{own[0]['check_run_url'].rpartition('/')[2]}.json")
         stated = {each["message"] for each in annotations if each["title"] == DIGEST_TITLE}
-        if len(stated) == 1:  # of two, another step of the job wrote one
+        if len(stated) == 1:  # if there are two, another step wrote one
             files = from_artifact(folder / f"{artifact['id']}.zip", "", commit, *stated)
             succeeded = all(job["conclusion"] == "success" for job in same_name)
             found[runner] = confirmed(files, succeeded=succeeded)
@@ -98,7 +99,7 @@ def on_github(folder: Path, commit: str, judge: str, runners: Sequence[str]) -> 
 
 
 def on_gitlab(folder: Path, commit: str, inside: str) -> Verdicts:
-    """By job the verdict files on this commit that it left; none of one that left no artifact that was fetched."""
+    """The verdict files on this commit by job; empty for a job without an artifact."""
     return {
         job["name"]: confirmed(
             from_artifact(folder / f"{job['id']}.zip", inside, commit), succeeded=job["status"] == "success"
@@ -108,18 +109,17 @@ def on_gitlab(folder: Path, commit: str, inside: str) -> Verdicts:
 
 
 def from_artifact(artifact: Path | BinaryIO, inside: str, commit: str, stated: str | None = None) -> dict[str, Any]:
-    """The verdict files that a gate's artifact, a zip, has in a folder; what is no JSON, or too large, is left out.
+    """The verdict files in a folder of a gate's artifact, a zip file, without those that are too large or not JSON.
 
-    None at all where the gate's verdict is of another commit, or the others are not the ones that it names by their
-    digests; nor where its own SHA-256 is not the ``stated`` one, where another job could have left the artifact.
-    Nothing is unpacked.
+    Empty if the gate's verdict is of another commit, if the digests in it do not match the other files, or if its own
+    SHA-256 is not ``stated``. Nothing is unpacked.
     """
     found: dict[str, Any] = {}
     digests: dict[str, str] = {}
     wanted = {f"{folder}{name}.json": name for folder in ("", f"{inside}/") for name in FILES}
     try:
         archive = zipfile.ZipFile(artifact)
-    except Exception:  # none was fetched, or whatever a parser of damaged bytes raises: zlib.error, struct.error, ...
+    except Exception:  # missing, or damaged: zipfile may raise zlib.error, struct.error, ...
         return found
     with archive:
         for entry in archive.infolist():
@@ -139,7 +139,7 @@ def from_artifact(artifact: Path | BinaryIO, inside: str, commit: str, stated: s
 
 
 def confirmed(files: Mapping[str, Any], *, succeeded: bool) -> Mapping[str, Any]:
-    """The verdict files of a job, none where they say pass and the job did not: another job can write its artifact."""
+    """The verdict files of a job; empty if they say pass but the job failed: another job could have written them."""
     return files if succeeded or overall({"": files}) != 0 else {}
 
 

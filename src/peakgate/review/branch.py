@@ -1,7 +1,7 @@
-"""Which commit judges a change: the newest of the protected branch's own that it has, whatever its caller says.
+"""Finds the commit that judges a change: the newest one of the protected branch that the change contains.
 
-A merged branch's commits are no commits of the protected branch: what one of them weakened the next may have undone, so
-that nobody merged it. The branch's own are what its newest commit leads to by first parents.
+Only the first-parent history of the protected branch counts. Commits of a merged branch do not: one of them may weaken
+something that a later one restores, so that it was never merged as such.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from peakgate.base.errors import Code, PeakgateError
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """The commits of a gate: ``base`` is where ``head`` leaves the protected branch, whose newest is ``tip``."""
+    """The commits of a gate: ``head`` branches off the protected branch at ``base``; ``tip`` is its newest commit."""
 
     base: str
     head: str
@@ -23,15 +23,15 @@ class Refs:
 
 
 def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
-    """The commits; PeakgateError for a base that is not on the protected branch, and a head that is."""
+    """Find the commits; PeakgateError if ``base`` is not on the protected branch, or ``head`` is."""
     branch = _remotes_own(repository, branch) if branch else _default_branch(repository)
     tip = git.commit_of(branch, repository, "--branch")
     given, judged = git.commit_of(base, repository, "BASE"), git.commit_of(head, repository, "HEAD")
     of_branch = git.ask(repository, "rev-list", "--first-parent", tip).decode().split()
     if given not in of_branch:
         raise PeakgateError(
-            f"BASE {base}: {given[:12]} never was the newest commit of the protected branch {branch}; "
-            "only one that was judges a change",
+            f"BASE {base}: {given[:12]} was never the newest commit of the protected branch {branch}; "
+            "name one that was",
             Code.PROTECTED,
         )
     if _is_ancestor(repository, judged, tip):
@@ -42,14 +42,14 @@ def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
     common = next((commit for commit in of_branch if commit in of_change), None)
     if common is None:
         raise PeakgateError(
-            f"HEAD {head}: has no commit that was the newest of {branch}; fetch the whole history, or rebase it on one",
+            f"HEAD {head}: contains no commit that was the newest of {branch}; fetch the whole history, or rebase",
             Code.PROTECTED,
         )
     return Refs(common, judged, tip)
 
 
 def _remotes_own(repository: Path, branch: str) -> str:
-    """The whole name of a remote's branch, ``origin/main`` say: who may push could give a tag that short name."""
+    """The full name of a remote's branch, such as ``origin/main``: a pushed tag could have the same short name."""
     whole = f"refs/remotes/{branch}"
     try:
         git.ask(repository, "show-ref", "--verify", whole)
@@ -59,14 +59,14 @@ def _remotes_own(repository: Path, branch: str) -> str:
 
 
 def _default_branch(repository: Path) -> str:
-    """The default branch of the remote origin, as the clone or else the remote itself says."""
+    """The default branch of the remote origin, according to the clone or else to the remote."""
     try:
         return git.ask(repository, "symbolic-ref", "refs/remotes/origin/HEAD").decode().strip()
     except PeakgateError:
         pass
     try:
         answer = git.ask(repository, "ls-remote", "origin", "HEAD").decode().split()
-        return answer[0]  # its commit, not a branch of that name here
+        return answer[0]  # its commit, since a local branch could have the same name
     except (PeakgateError, IndexError):
         raise PeakgateError(
             "the protected branch is unknown, origin does not name it; give it, such as --branch origin/main",

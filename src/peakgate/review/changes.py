@@ -1,7 +1,7 @@
-"""Edits of a change that could cause an undeserved pass, and which of them are acknowledged; pure.
+"""Finds edits of a change that could cause an undeserved pass, and which of them are acknowledged; pure.
 
-Some changes fail unless an acknowledgement names them with their exact old and new value. Others are only listed, for
-an owner to review: the files that decide how a change is judged.
+Some fail unless an acknowledgement names their exact old and new value. Others, in files that decide how a change is
+judged, are only listed for an owner to review.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class ChangeKind(StrEnum):
 class ProtectedChange:
     """One change to one case's floor, one saved run, one term of a case's contract, or one file.
 
-    ``gpu`` is the folder in baselines it belongs to, empty where it concerns every GPU; ``term`` is floor, run or the
-    contract's term; ``what`` the case id, the run's path below ``runs/`` or the file.
+    ``gpu`` is its folder in the baselines, empty if it concerns every GPU; ``term`` is floor, run or the contract's
+    term; ``what`` is the case id, the run's path below ``runs/``, or the file.
     """
 
     gpu: str
@@ -57,20 +57,20 @@ class ProtectedChange:
     after: str
 
     def row(self, more: str = "") -> Row:
-        """The change as reports have it, with ``more`` behind it."""
+        """The change as a report's row, with ``more`` appended."""
         where = f"{self.gpu}: " if self.gpu else ""
         term = "" if self.term in (FLOOR, RUN, FILE, CASE) else f"{self.term} of "
         return Row(f"{where}{self.kind}: {term}{self.what}", reason=f"{self.before} to {self.after}{more}")
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Key that an acknowledgement has to match."""
+        """The key that an acknowledgement must match."""
         return self.gpu, self.term, self.what, self.before, self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The changes that fail, those acknowledged, those for review, and acknowledgements that nothing needs."""
+    """The changes that fail, are acknowledged, or are for review, and unused acknowledgements."""
 
     failing: tuple[ProtectedChange, ...]
     acknowledged: tuple[tuple[ProtectedChange, Acknowledgement], ...]
@@ -80,10 +80,9 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that differs between two trees: git's status letter, path, whether it is a link, both contents' ids.
+    """A file that differs between two trees: git's status letter, its path, whether it is a link, both blob ids.
 
-    ``repository``: it is, or was, a submodule, or an untracked folder that is a repository of its own. Its files are in
-    neither tree.
+    ``repository``: a present or former submodule, or an untracked nested repository, whose files are in neither tree.
     """
 
     state: str
@@ -126,17 +125,17 @@ REVIEWED = (
     "src/peakgate/*",
     "src/peakgate_emulator/*",
 )
-"""Files that decide how a change is judged. Of a project that is not this tool's own, the last two do not exist."""
+"""Patterns of files that decide how a change is judged. The last two exist only in Peakgate's own repository."""
 
 NAME_WORD = re.compile(r"[\w.+-]+")
-"""In Python: a name of a file or folder, a part of one, or the ending of one that is put together."""
+"""A word in Python source that may be a file's or folder's name, a part of it, or a suffix."""
 
 COMPILED = (".pyc", ".so", ".pyd")
-"""Endings of what Python imports, in place of a source beside it, and a reviewer cannot read."""
+"""Suffixes of files that Python imports instead of source, and that a reviewer cannot read."""
 
 
 def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, float]) -> list[ProtectedChange]:
-    """Floors that are lower than before, or gone; new and raised ones are no change that needs a word."""
+    """Floors that were lowered or removed; new and raised ones need no acknowledgement."""
     found = []
     for case, floor in sorted(before.items()):
         if case not in after:
@@ -147,9 +146,10 @@ def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, flo
 
 
 def run_changes(files: Iterable[FileChange]) -> list[ProtectedChange]:
-    """Saved runs that were edited or deleted, links and nested repositories among the baselines; paths below these.
+    """Saved runs that were edited or deleted, and links and nested repositories among the baselines.
 
-    A run is a file below ``<gpu>/runs/``. A renamed one is deleted and added; added ones need no word.
+    Paths are relative to the baselines. A run is a file below ``<gpu>/runs/``; a renamed one counts as deleted and
+    added, and added ones need no acknowledgement.
     """
     found = []
     for file in sorted(files, key=lambda each: each.path):
@@ -165,7 +165,7 @@ def run_changes(files: Iterable[FileChange]) -> list[ProtectedChange]:
 
 
 def repository_changes(files: Iterable[FileChange], places: Collection[str]) -> list[ProtectedChange]:
-    """Nested repositories in, or around, folders from which Python is imported: nothing in them can be compared."""
+    """Nested repositories in, or around, folders that Python is imported from: their files cannot be compared."""
     known = {*places}
     around = {folder for place in known for folder in _ways(place)}
     return [
@@ -176,21 +176,21 @@ def repository_changes(files: Iterable[FileChange], places: Collection[str]) -> 
 
 
 def compiled_changes(files: Iterable[FileChange], pythonpath: Collection[str]) -> list[ProtectedChange]:
-    """Files that Python can import and that are not source, anywhere: a conftest.py makes any folder importable.
+    """Files anywhere that Python can import and that are not source: a conftest.py can make any folder importable.
 
-    A file, not a folder, that ``pythonpath`` names, or a folder in it, is an archive of modules.
+    A file that is an entry of ``pythonpath``, or a parent of one, is an archive of modules.
     """
     return [
         ProtectedChange("", ChangeKind.COMPILED, FILE, file.path, file.before, file.after)
         for file in sorted(files, key=lambda each: each.path)
         if not file.repository
-        and not (file.state == "D" and "__pycache__/" in file.path)  # which no judge reads
+        and not (file.state == "D" and "__pycache__/" in file.path)  # never read
         and (file.path.endswith(COMPILED) or any(file.path in _ways(name) for name in pythonpath if not file.link))
     ]
 
 
 def output_changes(files: Iterable[FileChange], outputs: Collection[str]) -> list[ProtectedChange]:
-    """Changed files among the ``outputs`` that are committed: one would stand for a run or a verdict of the tool."""
+    """Changed files among the committed ``outputs``, which could be taken for the tool's own runs or verdicts."""
     return [
         ProtectedChange("", ChangeKind.OUTPUT, FILE, file.path, file.before, file.after)
         for file in sorted(files, key=lambda each: each.path)
@@ -199,7 +199,7 @@ def output_changes(files: Iterable[FileChange], outputs: Collection[str]) -> lis
 
 
 def contract_changes(before: Mapping[str, Contract], after: Mapping[str, Contract]) -> list[ProtectedChange]:
-    """Terms that a known case promises and that differ, and cases that are gone; by case id."""
+    """Contract terms of known cases that differ, and cases that were removed, by case id."""
     found = []
     for case, old in sorted(before.items()):
         if case not in after:
@@ -215,9 +215,9 @@ SETTINGS = "settings"
 
 
 def setting_changes(before: ProjectSettings | None, after: ProjectSettings | None) -> list[ProtectedChange]:
-    """Settings by which the next change would be judged otherwise.
+    """Changed settings that affect how the next change is judged.
 
-    Other folders of cases or floors fail; what is built, imported or given to compilers then is for review.
+    Other folders of cases or floors fail; changes of what is built, imported or passed to compilers are for review.
     """
     if before is None or after is None:
         return []
@@ -245,13 +245,13 @@ def reviewed_changes(
     mentioned: Collection[str] = (),
     built: bool = False,
 ) -> list[ProtectedChange]:
-    """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it.
+    """Changed files that decide how a change is judged, for review.
 
-    ``benchmarks`` are files or folders of benchmark tests: work, reference and tolerance of a callable stand there.
-    ``imported`` are those of kernels and ``pythonpath``: Python there, and the data that it reads, say what is expected
-    at sizes that are not compared. It may read a file elsewhere whose name, ending or folder is among the words
-    ``mentioned`` in it, and a project that is ``built`` any file. ``sources`` are those of kernels, which a run
-    measures. Of a submodule nothing can be compared.
+    ``baselines`` is the path of their folder. ``benchmarks`` are files or folders of benchmark tests, which contain the
+    work, reference and tolerance of callables. ``imported`` are folders of kernels and of ``pythonpath``, whose Python,
+    and the data that it reads, define what is expected. That Python may read any file whose name, suffix or folder is
+    among the words ``mentioned`` in it; a project that is ``built`` may read any file. ``sources`` are kernel sources,
+    which a run measures. The files of a submodule cannot be compared.
     """
     found, known, tests, python = [], {*mentioned}, {*benchmarks}, {*imported}
     for file in sorted(files, key=lambda each: each.path):
@@ -272,7 +272,7 @@ def reviewed_changes(
 def rule(
     changes: Sequence[ProtectedChange], acknowledgements: Sequence[Acknowledgement], today: date = date.min
 ) -> Ruling:
-    """Which changes fail: those that no acknowledgement, of this day or a later one, names with these very values."""
+    """Split the changes: those fail that no unexpired acknowledgement names with their exact values."""
     words = {each.key: each for each in acknowledgements if each.expires >= today.isoformat()}
     protected = [change for change in changes if change.kind is not ChangeKind.REVIEW]
     used = {change.key for change in protected}
@@ -285,7 +285,7 @@ def rule(
 
 
 def _ways(path: str) -> Iterator[str]:
-    """The path and the folders around it, which it is within."""
+    """The path and its parent folders, including ``.``."""
     yield "."
     while path:
         yield path
@@ -293,6 +293,6 @@ def _ways(path: str) -> Iterator[str]:
 
 
 def _judged_already(inside: str) -> bool:
-    """Whether a path below baselines is one of floors or runs, whose changes are judged one by one."""
+    """Whether a path below the baselines holds floors or runs, whose changes are judged individually."""
     _, _, rest = inside.partition("/")
     return rest == "floors.toml" or rest.startswith("runs/")

@@ -1,9 +1,9 @@
 """``peakgate gate``: judge a change with a tool that it cannot edit; the one command that a workflow calls.
 
-The change's tree is data. What judges it is elsewhere: this tool, and a new folder outside the repository with copies
-of both commits, cache, temporary files and outputs. The base is where the change leaves the protected branch, which
-this command finds out itself; settings are the base's. ``protect``, ``bench`` and ``ab`` run as processes with an
-environment of their own, and ``gate.json`` holds their exit codes, one for all, and the digest of each verdict.
+The change's tree is treated as data. The gate works in a new folder outside the repository with copies of both commits,
+cache, temporary files and outputs. It finds the base itself, the commit where the change branches off the protected
+branch, and uses the base's settings. ``protect``, ``bench`` and ``ab`` run as processes with a minimal environment;
+``gate.json`` holds their exit codes, the overall one, and the digest of each verdict.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ KEPT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
 )
-"""Inherited environment variables: paths of programs and the choice of the GPU."""
+"""Inherited environment variables: search paths of programs and the choice of the GPU."""
 
 OF_TESTS = " of benchmark tests"
-NOTHING_KEPT = "verdicts and reports are not kept; --out NEW_FOLDER keeps them"
+NOTHING_KEPT = "verdicts and reports were deleted; --out NEW_FOLDER keeps them"
 EMULATED = "without a GPU nothing is timed: base and head were not compared"
 
 
 @dataclass(frozen=True, slots=True)
 class GateStep:
-    """One command of a gate: its exit code, why where it has no verdict, and the file of its verdict, if any."""
+    """One command of a gate: its exit code, the reason if it has no valid verdict, and its verdict file."""
 
     exit_code: int
     reason: str = ""
@@ -64,7 +64,7 @@ class GateStep:
 
 
 class LeftVerdict(msgspec.Struct):
-    """The field read from the verdict that a command leaves."""
+    """The field that is read from a command's verdict."""
 
     exit_code: Any
 
@@ -107,7 +107,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _absolute_folders() -> dict[str, str]:
-    """Lists of folders in the environment without what is relative: an empty entry is the working directory."""
+    """PATH and LD_LIBRARY_PATH without relative entries; an empty entry would mean the working directory."""
     found = {}
     for name in ("PATH", "LD_LIBRARY_PATH"):
         if name in os.environ:
@@ -117,7 +117,7 @@ def _absolute_folders() -> dict[str, str]:
 
 
 def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:
-    """A line of output that names a file of the judge's folder by the place where it stays, or without what goes."""
+    """A line of output with the final path of an output file, or without it if the file is deleted."""
     left = str(home / "out")
     if left not in line:
         return line
@@ -165,21 +165,21 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 def _judged(
     options: argparse.Namespace, refs: Refs, home: Path, projects: tuple[Path, Path]
 ) -> tuple[dict[str, GateStep], dict[str, object]]:
-    """Every step's end, and what gate.json says besides."""
+    """The result of every step, and the other fields of gate.json."""
     base, head = projects
     settings = config.settings_in(base)
     if settings is None:
         raise CannotDecide(
-            f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one", Code.PROJECT
+            f"the base {refs.base[:12]} has no project in this folder; an owner must merge the first one", Code.PROJECT
         )
     removed = trees.without_links_out(home / "head")
     if head.resolve() != head or not trees.is_project(head):
         raise PeakgateError(
-            "the change has no project in the folder of the base's; move it in a separate change", Code.PROJECT
+            "the change has no project in the base's folder of it; move the project in a separate change", Code.PROJECT
         )
     ignored = _differing(settings, head)
     way, why = sandbox.isolation()
-    say(f"judged by {refs.base[:12]}, where {refs.head[:12]} leaves the protected branch\n")
+    say(f"judged by {refs.base[:12]}, where {refs.head[:12]} branches off the protected branch\n")
     say(f"the change's Python runs in {way.value}{f': {why}' if why else ''}\n")
     if unfiltered := seccomp.refusal():
         say(f"no system calls are denied to it: {unfiltered}\n")
@@ -206,7 +206,7 @@ def _judged(
 
 
 def _differing(settings: ProjectSettings, head: Path) -> list[str]:
-    """The settings that the change has otherwise than the base, whose settings count."""
+    """The settings in which the change differs from the base, and which have no effect."""
     try:
         own = config.settings_in(head) or ProjectSettings()
     except PeakgateError:
@@ -216,15 +216,15 @@ def _differing(settings: ProjectSettings, head: Path) -> list[str]:
 
 
 def _settings_text(settings: ProjectSettings, **changed: object) -> str:
-    """Settings, some of them changed, as a file."""
+    """The text of a settings file, with some settings changed."""
     known = msgspec.structs.asdict(settings) | changed
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in known.items() if value is not None)
 
 
 def _environment(home: Path, repository: Path) -> dict[str, str]:
-    """Environment of the judge's processes: only the caller's paths of programs and the choice of the GPU.
+    """The environment of the gate's processes, which inherits only KEPT_VARIABLES.
 
-    PYTHONPATH names what this process imports from it, never a folder in or around the change's ``repository``.
+    PYTHONPATH lists the folders that this process imports from, except those in or around the ``repository``.
     """
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     if path := import_path(repository, home):
@@ -259,16 +259,16 @@ class _Gate:
     environment: Mapping[str, str]
 
     def judge_by(self, settings: str) -> None:
-        """Have what runs from now on take these settings, whatever a tree has."""
+        """Set the settings of all later steps, which override those of the trees."""
         write_whole(Path(self.environment[config.SETTINGS_VARIABLE]), settings)
 
     def protect(self) -> GateStep:
-        """Step ``protect``: edits of the change to what judges it."""
+        """Run the step ``protect``."""
         given = ["--base", self.refs.base, "--acknowledged-from-base"]
         return self.run("protect", self.head, self.home / "out", *given)
 
     def build(self, text: str, timeout_s: float) -> GateStep:
-        """Build the project's own code: base's with the judge's rights, head's in the sandbox."""
+        """Run the project's own build: base's with the rights of the gate, head's in the sandbox."""
         command = ["sh", "-c", text]
         base = subprocess.Popen(command, cwd=self.base, env=self.environment, start_new_session=True, **_PIPED)
         if print_output(base, timeout_s):
@@ -284,13 +284,13 @@ class _Gate:
             return GateStep(ExitCode.REGRESSION, "the change does not build")
         if changed := trees.changed(committed):
             name = short(str(changed.relative_to(tree)))
-            return GateStep(ExitCode.REGRESSION, f"its build changes {name}, a file of the commit")
+            return GateStep(ExitCode.REGRESSION, f"its build changes the committed file {name}")
         return GateStep(ExitCode.OK)
 
     def measured(self, settings: ProjectSettings) -> dict[str, GateStep]:
-        """Head against floors, and base and head alternately: kernels, then benchmark tests in processes of their own.
+        """Compare head with floors, and base with head: kernels first, then benchmark tests in separate processes.
 
-        A benchmark test's Python runs in the process that measures it, so that it gets no kernel in its process.
+        A benchmark test's Python runs in the measuring process, so that process must not measure kernels.
         """
         out, runs = self.home / "out", str(self.home / "runs")
         floors = ["--baselines-from", self.refs.base]
@@ -311,7 +311,7 @@ class _Gate:
 
     @property
     def _apart(self) -> _Gate:
-        """The same with bytecode of its own: the Python of a change may write into what its process reads."""
+        """A copy with a bytecode folder of its own, since a change's Python may write to the one it uses."""
         bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")
         return replace(self, environment={**self.environment, BYTECODE: bytecode})
 
@@ -329,7 +329,7 @@ class _Gate:
         return replace(self, environment=asking).run("ab", self.base, out, *sides, *self._chosen, *more)
 
     def run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
-        """Run a verb in a folder; its exit code, which its verdict has to confirm."""
+        """Run a verb in a folder; its verdict file must confirm its exit code."""
         say(f"peakgate {verb}\n")
         command = [sys.executable, "-Ps", "-m", "peakgate", verb, *given, "--out", str(out)]
         process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
@@ -341,9 +341,9 @@ class _Gate:
             confirmed = records.read(verdict, LeftVerdict, "see its output").exit_code
         except PeakgateError:
             undecided = ExitCode.UNDECIDED if code == ExitCode.UNDECIDED else ExitCode.BAD_INPUT
-            return GateStep(undecided, f"it left no verdict and ended with {code}; its output says why")
+            return GateStep(undecided, f"it exited with {code} without a verdict; see its output")
         if confirmed != code or code not in MILDEST_FIRST:
-            return GateStep(ExitCode.BAD_INPUT, f"it ended with {code}, its verdict says {confirmed!r}", verdict)
+            return GateStep(ExitCode.BAD_INPUT, f"it exited with {code}, but its verdict says {confirmed!r}", verdict)
         return GateStep(code, verdict=verdict)
 
 

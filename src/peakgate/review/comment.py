@@ -1,6 +1,6 @@
-"""The comment on a pull or merge request, and the check beside it, from a gate's verdict files.
+"""Renders the comment on a pull or merge request, and GitHub's check, from a gate's verdict files.
 
-The change could have written those files, so everything in them is data to be checked, cut and escaped.
+The change could have written those files, so all their content is checked, truncated and escaped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
 LONGEST_COMMENT = 65_536
-"""Largest comment, and check summary, that GitHub accepts; GitLab accepts more."""
+"""Maximum length of GitHub's comments and check summaries; GitLab's is larger."""
 
 MOST_ROWS, MOST_ANNOTATIONS, MOST_RUNNERS = 30, 50, 8
 LONGEST_CELL = 300
@@ -23,17 +23,18 @@ MEANINGS = {
     2: "bad input, or a command ended before its verdict",
     1: "regression",
 }
-"""By exit code, the mildest first."""
+"""Meanings of exit codes, the mildest first."""
 
 CONCLUSIONS = {0: "success", 3: "failure", 2: "failure", 1: "failure"}
-"""Of the check: GitHub merges what is neutral."""
+"""The check's conclusion by exit code; not "neutral", which GitHub allows to merge."""
 
 FAILING = (
     *("CRASHED", "TIMEOUT", "WRONG", "IMPOSSIBLE", "SLOWER", "BELOW_FLOOR", "MISSING"),
     *("INCOMPARABLE", "INCONCLUSIVE"),
 )
 BEGIN_CUT = (
-    f"\n\nThe rest is left out: a comment takes {LONGEST_COMMENT} characters. The whole report is the run's artifact.\n"
+    f"\n\nThe rest is left out: a comment has at most {LONGEST_COMMENT} characters. "
+    "The full report is the run's artifact.\n"
 )
 
 _REFERENCE = re.compile(r"([@#!$~%^]|&amp;|://|www\.|GH-)(?=\S)|(:)(?=[\w+-]+:)", re.IGNORECASE)
@@ -42,25 +43,25 @@ _REFERENCE = re.compile(r"([@#!$~%^]|&amp;|://|www\.|GH-)(?=\S)|(:)(?=[\w+-]+:)"
 SOURCE_PATH = re.compile(r"(?:[\w.+-]+/)*[\w.+-]+\.(?:cu|cuh|h|hpp|py)")
 
 Verdicts = Mapping[str, Mapping[str, Any]]
-"""By runner its verdict files: name without ending to what the file holds, unchecked."""
+"""Verdict files by runner: file name without suffix to content, unchecked."""
 
 
 def render(verdicts: Verdicts, commit: str, url: str) -> str:
     """The comment, in Markdown, at most LONGEST_COMMENT characters; nothing in ``verdicts`` is trusted."""
     code = overall(verdicts)
-    parts = [f"{COMMENT_MARKER}\n## Peakgate: {MEANINGS[code]}\n\nCommit {commit}, [run and whole report]({url}).\n"]
+    parts = [f"{COMMENT_MARKER}\n## Peakgate: {MEANINGS[code]}\n\nCommit {commit}, [run and full report]({url}).\n"]
     for runner, files in sorted(verdicts.items())[:MOST_RUNNERS]:
         parts.append(f"\n### {escaped(runner)}\n\n")
         parts += [f"- {name}: {_said(files.get(name))}\n" for name in FILES]
         parts += _table(files)
         parts += _reasons(files)
     if not verdicts:
-        parts.append("\nThe run left no verdict: its log says why.\n")
+        parts.append("\nThe run has no verdict; see its log.\n")
     return _cut(parts)
 
 
 def overall(verdicts: Verdicts) -> int:
-    """The exit code of the worst file of any runner; 2 where the gate's own is missing."""
+    """The worst exit code over all runners and files; 2 if a gate's own file is missing."""
     codes = [_code(files.get(name)) for files in verdicts.values() for name in FILES if name in files or name == GATE]
     return max(codes or [2], key=list(MEANINGS).index)
 
@@ -102,12 +103,12 @@ def plain(text: object) -> str:
 
 
 def escaped(text: object) -> str:
-    """A text from a file as Markdown that shows as it is: no markup, HTML, link, mention or reference."""
+    """Text as Markdown that renders literally: no markup, HTML, link, mention or reference."""
     cell = plain(text)
     cell = cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…"
     cell = cell.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     cell = re.sub(r"([\\`*_{}\[\]()|~!$])", r"\\\1", cell)
-    return _REFERENCE.sub("\\g<0>\u200b", cell)  # each ends at a zero-width space
+    return _REFERENCE.sub("\\g<0>\u200b", cell)  # a zero-width space breaks each of them
 
 
 def _code(document: Any) -> int:
@@ -116,9 +117,9 @@ def _code(document: Any) -> int:
 
 
 def _said(document: Any) -> str:
-    """One file in a few words: what it means, and how many cases have which verdict."""
+    """A verdict file in short: its meaning, and the number of cases by verdict."""
     if not isinstance(document, dict):
-        return "no verdict; the run's log says why"
+        return "no verdict; see the run's log"
     counts = document.get("counts") or document.get("verdicts")
     listed = list(counts.items())[:20] if isinstance(counts, dict) else []
     numbers = ", ".join(f"{count} {escaped(verdict)}" for verdict, count in listed if type(count) is int)
@@ -126,7 +127,7 @@ def _said(document: Any) -> str:
 
 
 def _rows(document: Any) -> list[dict[str, Any]]:
-    """Case, verdict and reason of the rows that fail or leave it open, as they stand, worst first."""
+    """Case, verdict and reason of failing and undecided rows, worst first."""
     listed = document.get("rows") or document.get("cases") if isinstance(document, dict) else None
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     found = [
@@ -149,7 +150,7 @@ def _table(files: Mapping[str, Any]) -> list[str]:
 
 
 def _explained(document: Any) -> list[dict[str, Any]]:
-    """The explained cases; file and line are None unless they may name a source of the repository."""
+    """The explained cases; file and line are None unless they look like a source file of the repository."""
     explained = document.get("explained") if isinstance(document, dict) else None
     cases = explained.get("cases") if isinstance(explained, dict) else None
     found = []
@@ -179,7 +180,7 @@ def _reasons(files: Mapping[str, Any]) -> list[str]:
 
 
 def _cut(parts: list[str]) -> str:
-    """The parts that fit, whole; a table or list is cut between its rows."""
+    """Join the parts that fit, and append BEGIN_CUT if some do not."""
     text = ""
     for part in parts:
         if len(text) + len(part) > LONGEST_COMMENT - len(BEGIN_CUT):

@@ -1,4 +1,4 @@
-"""Where the links of a tree lead, hop by hop, as the kernel follows them; in time linear in their number and length."""
+"""Resolves symbolic links hop by hop, as the operating system does, in time linear in their number and length."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from peakgate.base.files import each_below
 
 MOST_HOPS = 40
-"""Links on one way; Linux follows no more."""
+"""Maximum number of links in one path, as in Linux."""
 
 
 @dataclass(slots=True)
 class _Place:
-    """A file or folder by its path without links; ``target`` is where it leads if it is a link itself."""
+    """A file or folder by its resolved path; ``target`` is its content if it is a link."""
 
     path: str
     target: str | None = None
@@ -25,29 +25,29 @@ class _Place:
     inside: dict[str, _Place] = field(default_factory=dict)
 
     def named(self, name: str) -> _Place | None:
-        """What is in this folder under a name, looked up once; None where there is nothing."""
+        """The entry of this folder with this name (cached); None if it does not exist."""
         if (known := self.inside.get(name)) is not None:
             return known
         path = f"{self.path}/{name}"
         try:
-            target = os.readlink(path)  # noqa: PTH115  (as it stands there)
+            target = os.readlink(path)  # noqa: PTH115  (unresolved)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # which says that it is no link
+            if error.errno != errno.EINVAL:  # EINVAL: not a link
                 return None
             target = None
         return self.inside.setdefault(name, _Place(path, target, self))
 
 
 class Links:
-    """What is known of a tree's links, which do not change meanwhile."""
+    """A cache of links, which must not change while it is used."""
 
     def __init__(self) -> None:
         self._root = _Place("")
 
     def hops(self, path: str) -> Iterator[str]:
-        """Each link on the way to an absolute path, as the place where it is without links, and last where they lead.
+        """Yield the resolved path of each link in an absolute path, and last the path that it leads to.
 
-        That last place is left out where there are more than MOST_HOPS links; it need not exist.
+        The last path may not exist; it is not yielded after more than MOST_HOPS links.
         """
         at, missing, left = self._root, list[str](), MOST_HOPS
         rest = path.split("/")[::-1]
@@ -74,13 +74,13 @@ class Links:
         yield "/".join([at.path, *missing]) or "/"
 
     def leads_into(self, path: str, folder: str) -> bool:
-        """Whether a path leads into a folder, given with a slash at its end; a circle, or too many links, does not."""
+        """Whether a path leads into ``folder``, which ends with a slash; False for loops and too many links."""
         *_, last = self.hops(path)
-        return last.startswith(folder) and not os.path.islink(last)  # noqa: PTH114  (nor where its name is too long)
+        return last.startswith(folder) and not os.path.islink(last)  # noqa: PTH114  (False for too long names)
 
 
 def reached(top: Path, places: Iterable[Path]) -> list[str]:
-    """These places and all that links below them lead to, each link on the way by itself; as git names them."""
+    """The places, all links below them, and what these lead to, inside ``top``; paths relative to it."""
     inside = f"{str(top.resolve()).rstrip('/')}/"
     links, found, seen = Links(), dict[str, None](), set[str]()
     waiting = deque(str(place.absolute()) for place in places)
@@ -88,6 +88,6 @@ def reached(top: Path, places: Iterable[Path]) -> list[str]:
         for hop in links.hops(waiting.popleft()):
             if hop not in found and f"{hop}/".startswith(inside):
                 found[hop] = None
-                if not os.path.islink(hop):  # noqa: PTH114  (nor where its name is too long to ask)
+                if not os.path.islink(hop):  # noqa: PTH114  (False for too long names)
                     waiting += (each.path for each in each_below(hop, seen) if each.is_symlink())
     return [hop.removeprefix(inside) if f"{hop}/" != inside else "." for hop in found]

@@ -1,6 +1,6 @@
-"""``peakgate protect``: a tree against a commit, the files that git lists as changed and the contracts of its cases.
+"""``peakgate protect``: compare a tree with a commit: changed files, and the contracts of its cases.
 
-Contracts are read in a process of their own: a project's Python never runs in the judge's.
+Contracts are read in a separate process: a project's Python never runs in this one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ IDENTITY_TIMEOUT_S = 300.0
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """List the changes and return 1 if one of them is not acknowledged."""
+    """List the changes and return 1 if a protected one is not acknowledged."""
     options = _parser(verb).parse_args(arguments)
     folder = options.baselines.absolute()
     if not folder.parent.is_dir():
@@ -120,20 +120,20 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _inside(root: Path, folder: Path) -> str:
-    """The folder's path as git names it; the folder itself may be a link, which the change may have made of it."""
+    """The folder's path in the repository; only the folder itself may be a link, which the change may have created."""
     for above in folder.parents:
         if above.resolve() == root.resolve():
             return folder.relative_to(above).as_posix()
         if above.is_symlink():
             raise PeakgateError(f"--baselines {folder}: {above} is a link; name the folder itself", Code.PROTECTED)
-    raise PeakgateError(f"--baselines {folder}: is outside the repository {root}; name a folder inside", Code.OPTION)
+    raise PeakgateError(f"--baselines {folder}: outside the repository {root}; name a folder inside", Code.OPTION)
 
 
 def changed_files(commit: str, root: Path) -> list[FileChange]:
-    """Files that differ between ``commit`` and the working tree at ``root``, untracked ones included; paths from it.
+    """Files that differ between ``commit`` and the working tree at ``root``, including untracked ones.
 
-    A renamed file is a deleted and an added one. Contents are named by git's hash of them, a
-    submodule by those of its commit, "repository" where that is not committed.
+    Paths are relative to ``root``. A renamed file counts as deleted and added. Contents are identified by git's blob
+    hash, a submodule by its commit or "repository" if that is not committed.
     """
     how = ("--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "--abbrev=40", "-z")
     fields = _text(root, "diff", *how, commit, "--").split("\0")[:-1]
@@ -143,14 +143,14 @@ def changed_files(commit: str, root: Path) -> list[FileChange]:
         repository = REPOSITORY_MODE in (old_mode, mode)
         found.append(FileChange(state[0], path, mode == LINK_MODE, before, after, repository))
     untracked = _text(root, "ls-files", "--others", "--exclude-standard", "-z").split("\0")[:-1]
-    for path in untracked:  # of a nested repository git names the folder alone, with a slash
+    for path in untracked:  # a nested repository is listed as its folder with a slash
         link, repository = (root / path).is_symlink(), path.endswith("/")
         found.append(FileChange("A", path.removesuffix("/"), link, "", "", repository))
     return [_named(root, file) for file in found]
 
 
 def _named(root: Path, file: FileChange) -> FileChange:
-    """The file with its ids as reports have them, from those that git gives: zeros, or nothing, for none."""
+    """The file with its ids in the form of reports, from git's, which are zeros or empty for none."""
     if file.state == "D":
         after = NONE
     elif file.repository and (root / file.path).is_dir():
@@ -161,12 +161,12 @@ def _named(root: Path, file: FileChange) -> FileChange:
 
 
 def _id(name: str) -> str:
-    """The name git gives to an object; empty for the name of none, all zeros."""
+    """Git's object id; empty for the null id of zeros."""
     return name if name.strip("0") else ""
 
 
 def _blob_id(path: Path) -> str:
-    """The name git gives to a file's content."""
+    """Git's blob id of a file's content."""
     with opened(path) as stream:
         header = f"blob {os.fstat(stream.fileno()).st_size}\0".encode()
         digest = hashlib.sha1(header, usedforsecurity=False)
@@ -176,7 +176,7 @@ def _blob_id(path: Path) -> str:
 
 
 def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) -> list[FileChange]:
-    """The files less the saved runs that are packed now, or no longer, with the same content as before."""
+    """The files without saved runs that were only packed or unpacked."""
     added = {file.path for file in files if file.state == "A" and not file.link}
     same: set[str] = set()
     for path in (file.path for file in files if file.state == "D" and "/runs/" in file.path):
@@ -190,7 +190,7 @@ def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) ->
 
 
 def _read_new_floors(folder: Path, files: Sequence[FileChange]) -> None:
-    """PeakgateError where floors that the base does not have are none: the next change would be judged by them."""
+    """PeakgateError if a new floors file is invalid, since the next change would be judged by it."""
     for file in files:
         gpu, _, name = file.path.partition("/")
         if name == FLOORS_FILE and file.state == "A" and not (file.link or file.repository):
@@ -198,7 +198,7 @@ def _read_new_floors(folder: Path, files: Sequence[FileChange]) -> None:
 
 
 def _floor_changes(ref: str, commit: str, folder: Path) -> list[ProtectedChange]:
-    """Changes to the floors that the base has; both sides' are read by the same strict rules."""
+    """Changes to the base's floors; the files of both sides are read by the same strict rules."""
     found = []
     for name in files_then(commit, folder):
         gpu, _, file = name.partition("/")
@@ -216,7 +216,7 @@ def _floor_changes(ref: str, commit: str, folder: Path) -> list[ProtectedChange]
 
 
 def _forged(folder: Path, files: Sequence[FileChange]) -> list[ProtectedChange]:
-    """Added runs that the strict reader refuses: future-dated, of another GPU, contradictory, not a run."""
+    """Added runs that the strict reader refuses, for example future-dated, of another GPU, or contradictory ones."""
     found = []
     for file in files:
         gpu, _, inside = file.path.partition("/")
@@ -232,9 +232,9 @@ def _forged(folder: Path, files: Sequence[FileChange]) -> list[ProtectedChange]:
 
 
 def _contract_changes(ref: str, base: Side, tree: Side) -> list[ProtectedChange]:
-    """Changes to where cases are, and to the contracts of those that the base has at this place.
+    """Changes of the settings' folders, and of the contracts of the base's cases.
 
-    A tree without kernels drops them all.
+    A tree without kernels removes all of them.
     """
     moved = changes.setting_changes(base.settings, tree.settings)
     if base.project is None or not base.project.kernels.is_dir():
@@ -247,7 +247,7 @@ def _contract_changes(ref: str, base: Side, tree: Side) -> list[ProtectedChange]
 
 
 def contracts(tree: Path, name: str) -> dict[str, Contract]:
-    """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
+    """Contracts of the project at ``tree`` by case id (``peakgate.run.identity --terms``); errors call it ``name``."""
     command = own_module("peakgate.run.identity", "--terms")
     with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
         done = asked.finish()
@@ -277,13 +277,13 @@ def _acknowledged_in_tree(folder: Path, today: date) -> list[acknowledged.Acknow
 
 
 def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = False) -> Report:
-    """Report of failing, acknowledged and reviewable changes; ``base`` is the requested name, ``commit`` its hash."""
+    """Report failing, acknowledged and reviewable changes; ``base`` is the requested name, ``commit`` its hash."""
     rows = [change.row() for change in ruling.failing]
     rows += [change.row(f"; acknowledged until {word.expires}: {word.reason}") for change, word in ruling.acknowledged]
     rows += [change.row() for change in ruling.review]
     sentences = [
         f"{word.gpu or 'all GPUs'}: the acknowledgement of {word.what} ({word.before} to {word.after}), until "
-        f"{word.expires}, excuses nothing here; delete it"
+        f"{word.expires}, is not needed; delete it"
         for word in ruling.idle
     ]
     if ruling.failing:
@@ -291,7 +291,7 @@ def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = Fal
             {"/".join(filter(None, ("baselines", each.gpu, acknowledged.ACKNOWLEDGED_FILE))) for each in ruling.failing}
         )
         count = counted(len(ruling.failing), "change")
-        sentences.append(f"{count} against {base} to undo, or to give a reason for in {' and '.join(files)}")
+        sentences.append(f"undo {count} against {base}, or acknowledge with a reason in {' and '.join(files)}")
     else:
         sentences.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
     listed = {
@@ -314,13 +314,13 @@ def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = Fal
 
 
 def files_then(commit: str, folder: Path) -> list[str]:
-    """The files below ``folder`` as of ``commit``, relative to it."""
+    """The files below ``folder`` in ``commit``, relative to the folder."""
     listed = _text(folder.parent, "ls-tree", "-r", "--name-only", "-z", commit, "--", f"{folder.name}/")
     return [name.removeprefix(f"{folder.name}/") for name in listed.split("\0")[:-1]]
 
 
 def bytes_then(commit: str, folder: Path, name: str) -> bytes:
-    """The file ``name``, relative to ``folder``, as of ``commit``."""
+    """The content of file ``name``, relative to ``folder``, in ``commit``."""
     return git.ask(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
 
 

@@ -1,4 +1,4 @@
-"""The project of a tree: what its settings have imported, built, included and written, and what a change does to it."""
+"""Finds changes to files that a project's settings let it import, build, include or write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from peakgate_emulator.sources import kernels
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two trees: its top folder, the project in it and that one's own settings; None without a project."""
+    """One of the two trees: its top folder, its project and that project's settings, None without a project."""
 
     top: Path
     project: Project | None = None
@@ -29,7 +29,7 @@ class Side:
 
 
 def side_at(top: Path, folder: Path) -> Side:
-    """The tree with this top folder, with the project that ``folder``, in it, is a part of."""
+    """The tree at ``top`` with the project that contains ``folder``."""
     found = config.find(folder)
     if found is None or not found.root.resolve().is_relative_to(top.resolve()):
         return Side(top)
@@ -37,7 +37,7 @@ def side_at(top: Path, folder: Path) -> Side:
 
 
 def project_changes(files: Sequence[FileChange], baselines: str, base: Side, tree: Side) -> list[ProtectedChange]:
-    """Changes to what is imported, built, compiled or written where the settings of either side say."""
+    """Changes to files that are imported, built, compiled or written according to the settings of either side."""
     known = [
         (tree.top / side.project.root.resolve().relative_to(side.top.resolve()), side.settings)
         for side in (base, tree)
@@ -68,10 +68,10 @@ def project_changes(files: Sequence[FileChange], baselines: str, base: Side, tre
 
 
 def places(top: Path, known: Iterable[tuple[Path, ProjectSettings]]) -> tuple[list[str], list[str]]:
-    """Where Python is imported from, as git names it: benchmark tests, then all from which it, or a family, imports.
+    """Paths that Python is imported from: those of benchmark tests, and all others.
 
-    ``known`` are the roots of projects and their settings. The others are folders of kernels and of ``pythonpath``, and
-    of each benchmark test the one that pytest puts on the path: the nearest that is no package.
+    ``known`` holds project roots and settings. The others are folders of kernels, of ``pythonpath``, and the folders
+    that pytest adds to ``sys.path`` for benchmark tests: their nearest parent that is not a package.
     """
     tests, imported = list[Path](), list[Path]()
     for root, settings in known:
@@ -86,12 +86,12 @@ def places(top: Path, known: Iterable[tuple[Path, ProjectSettings]]) -> tuple[li
 
 
 def sources(side: Side) -> set[str]:
-    """The files below its kernels that have a kernel, and all that these include; as git names them."""
+    """The .cu files below its kernels folder that contain a kernel, and the files that these include."""
     found: set[str] = set()
     if side.project is None:
         return found
     for source in (Path(each) for each in each_below(side.project.kernels) if each.name.endswith(".cu")):
-        with suppress(PeakgateError):  # a run reports it
+        with suppress(PeakgateError):  # reported by a run
             files = read_sources(source, side.project.include)
             if any(kernels(file.text) for file in files):
                 paths = [file.path.resolve() for file in files]
@@ -101,7 +101,7 @@ def sources(side: Side) -> set[str]:
 
 
 def words(places: Sequence[str], *tops: Path) -> set[str]:
-    """The words in the Python of these files and folders of trees."""
+    """The words (NAME_WORD) in the Python source at these places of the trees."""
     links, found, seen = Links(), set[str](), set[str]()
     for top, place in ((top, place) for top in tops for place in places):
         *_, path = links.hops(str(top / place))
@@ -109,7 +109,7 @@ def words(places: Sequence[str], *tops: Path) -> set[str]:
             continue
         python = (Path(each) for each in each_below(path, seen) if each.name.endswith(".py"))
         for file in [Path(path)] if Path(path).is_file() else python:
-            with suppress(UnreadableFile):  # who imports it reports that
+            with suppress(UnreadableFile):  # reported when it is imported
                 text = read_limited(file, LARGEST_FILE_BYTES).decode(errors="replace")
                 found.update(changes.NAME_WORD.findall(text))
     return found

@@ -1,7 +1,7 @@
-"""The trees of a gate: where the project is in them, the judge's folder with both, and what a build leaves of one.
+"""Manages the trees of a gate: the project's folder, the gate's folder with both trees, cleaning up after a build.
 
-What a change or its build may have made there is data: links are not followed out of a tree, folders are walked however
-deep they are, and git finds the repositories that the judge put there and no others.
+A change or its build may have created anything in them: links are not followed out of a tree, folders may be deep, and
+git must find only the repositories that the gate put there.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from peakgate.review.branch import Refs
 from peakgate.review.links import Links
 
 DEEPEST = 200
-"""Folders around a file of a change: what walks a tree may go no deeper than Python's own calls."""
+"""Maximum nesting of folders, below Python's recursion limit."""
 
 
 def inside_of(project: Path, repository: Path) -> Path:
-    """The project's folder by its path in the repository; PeakgateError where a link there leads to another."""
+    """The project's path in the repository; PeakgateError if a link in the repository leads to another folder."""
     inside = project.resolve().relative_to(repository)
     given = Path(os.path.abspath(project))  # noqa: PTH100  (no link followed)
     tops = (parent for parent in (given, *given.parents) if parent.resolve() == repository)
@@ -42,7 +42,7 @@ def inside_of(project: Path, repository: Path) -> Path:
 
 
 def refuse_deep(head: str, repository: Path) -> None:
-    """PeakgateError where a path of the commit has more than DEEPEST folders."""
+    """PeakgateError if a path of the commit has more than DEEPEST folders."""
     paths = git.ask(repository, "ls-tree", "-r", "-z", "--name-only", "--full-tree", head).split(b"\0")
     deepest = max(paths, key=lambda path: path.count(b"/"))
     if deepest.count(b"/") > DEEPEST:
@@ -55,13 +55,13 @@ def refuse_deep(head: str, repository: Path) -> None:
 
 @contextmanager
 def new_home(repository: Path) -> Iterator[Path]:
-    """The judge's own folder, new, outside the repository, for the length of a ``with`` block."""
+    """A new folder outside the repository for the gate, which is removed at the end."""
     with scratch_folder("gate") as scratch:
         yield laid_out(outside(scratch / "home", repository, "TMPDIR"))
 
 
 def outside(wanted: Path, repository: Path, option: str) -> Path:
-    """The folder to be, which neither is in the repository nor holds it; PeakgateError otherwise, or if it exists."""
+    """The path of a new folder; PeakgateError if it exists, is in the repository or contains it."""
     folder = wanted.parent.resolve() / wanted.name
     if folder.is_relative_to(repository) or repository.is_relative_to(folder):
         raise PeakgateError(
@@ -73,7 +73,7 @@ def outside(wanted: Path, repository: Path, option: str) -> Path:
 
 
 def laid_out(home: Path) -> Path:
-    """The folder, made with those in it that a gate uses."""
+    """Create the folder and its subfolders."""
     home.mkdir(mode=0o700, parents=True)
     for name in ("cache", "tmp", "runs", "out"):
         (home / name).mkdir()
@@ -82,7 +82,7 @@ def laid_out(home: Path) -> Path:
 
 @contextmanager
 def both(refs: Refs, repository: Path, home: Path) -> Iterator[tuple[Path, Path]]:
-    """Copies of both commits in the judge's folder."""
+    """Worktrees of both commits in the gate's folder."""
     with (
         worktree(refs.base, home / "base", repository) as base,
         worktree(refs.head, home / "head", repository) as head,
@@ -91,7 +91,7 @@ def both(refs: Refs, repository: Path, home: Path) -> Iterator[tuple[Path, Path]
 
 
 def without_links_out(tree: Path) -> list[str]:
-    """Remove the links of a tree that lead out of it, or in a circle; their paths."""
+    """Remove links that lead out of the tree, or in a loop, and return their paths."""
     links, inside = Links(), f"{tree.resolve()}/"
     out = [each.path for each in each_below(tree) if each.is_symlink() and not links.leads_into(each.path, inside)]
     for path in out:
@@ -100,7 +100,7 @@ def without_links_out(tree: Path) -> list[str]:
 
 
 def is_project(folder: Path) -> bool:
-    """Whether there are settings, readable or not: otherwise those of a folder above would make that the project."""
+    """Whether the folder has settings, valid or not; without any, a parent folder's settings would apply."""
     try:
         return config.settings_in(folder) is not None
     except PeakgateError:
@@ -108,46 +108,47 @@ def is_project(folder: Path) -> bool:
 
 
 def repositories(tree: Path) -> dict[Path, bytes]:
-    """What makes folders of a tree those of a git repository, of the worktree itself or a submodule: the files."""
+    """The ``.git`` files of a tree, of the worktree itself and its submodules, with their content."""
     found = (Path(each.path) for each in each_below(tree) if each.name == ".git" and each.is_file())
     return {path: path.read_bytes() for path in found}
 
 
 def cleaned(tree: Path, before: Mapping[Path, bytes]) -> str | None:
-    """Take out of a tree what a build may have made that is no file; why it cannot be judged, or None.
+    """Clean a tree after a build; return why it cannot be judged, or None.
 
-    Links out of it go, all can be read, and git finds the repositories ``before`` and no others.
+    Removes links that lead out of it and new repositories, makes files readable, and restores the repositories
+    ``before``.
     """
     subprocess.run(["chmod", "-R", "u+rwX", "--", str(tree)], capture_output=True, check=False)
     deep = ["find", str(tree), "-mindepth", str(DEEPEST + 1), "-print", "-quit"]
     if subprocess.run(deep, capture_output=True, check=False).stdout:
-        return f"its build makes more than {DEEPEST} folders in each other"
+        return f"its build nests more than {DEEPEST} folders"
     without_links_out(tree)
     for path in {*before, *(Path(each.path) for each in each_below(tree) if each.name == ".git")}:
         remove_tree(path)
         if os.path.lexists(path):
-            return f"its build makes {short(str(path.relative_to(tree)))}, which cannot be removed"
+            return f"its build creates {short(str(path.relative_to(tree)))}, which cannot be removed"
     for path, content in before.items():
-        with suppress(FileExistsError, NotADirectoryError):  # a file in place of the folder, which is a change of it
+        with suppress(FileExistsError, NotADirectoryError):  # a file replaced the folder, which counts as a change
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
     return None
 
 
 def committed(folders: Iterable[Path]) -> dict[Path, object]:
-    """The files of these repositories' commits, as they are now; they have just been made from them."""
+    """The tracked files of these repositories with their current content."""
     names = ((folder, git.ask(folder, "ls-files", "-z").split(b"\0")[:-1]) for folder in folders)
     paths = [folder / os.fsdecode(name) for folder, listed in names for name in listed]
     return {path: _content(path) for path in paths}
 
 
 def changed(files: Mapping[Path, object]) -> Path | None:
-    """One of these files that is no more as it was, byte by byte: git would overlook what attributes filter."""
+    """The first of these files whose content changed; git would miss changes that attributes filter."""
     return next((path for path, was in files.items() if _content(path) != was), None)
 
 
 def _content(path: Path) -> object:
-    """What is at a path, links not followed: the same for the same content and right to run it; of a folder nothing."""
+    """A value that identifies a file's content and execute permission, or a link's target; True for a folder."""
     if path.is_symlink():
         return str(path.readlink())
     if not path.is_file():
