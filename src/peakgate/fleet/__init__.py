@@ -1,4 +1,4 @@
-"""The gate on every GPU of a cluster, placed by Dask, and which GPUs are slow.
+"""Runs the gate on every GPU of a cluster by Dask, and finds slow GPUs.
 
-Imported by nothing.
+No other room imports this one.
 """

@@ -1,4 +1,4 @@
-"""Judge the table of a fleet: the status of every GPU (``GpuStatus``), slow nodes and racks, and the exit code."""
+"""Judges the table of a fleet: the status of every GPU (``GpuStatus``), slow nodes and racks, the exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from peakgate.fleet.store import AGAIN, EXCLUSIVE, GATE_ATTEMPTS, TOGETHER
 
 FIRST = (EXCLUSIVE, TOGETHER)
 MOST_WORDS = 3
-"""So many cases are named in a GPU's reason."""
+"""Cases listed in a GPU's reason."""
 
 
 class GpuStatus(StrEnum):
@@ -35,10 +35,10 @@ class GpuStatus(StrEnum):
 
 
 OUT_OF_SERVICE = (GpuStatus.OUTLIER, GpuStatus.CRASHED, GpuStatus.UNFIT)
-"""A fault of the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
+"""Statuses that concern the GPU itself; a gate that FAILED or is UNDECIDED concerns kernels and floors."""
 
 MOST_LOST_NODES = 0.25
-"""Where workers died under gates on more of the nodes, the cluster was at fault and not these nodes."""
+"""If workers died during gates on a larger share of the nodes, the cluster is at fault, not the nodes."""
 
 
 _OUTCOMES = {
@@ -51,15 +51,15 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A fleet judged.
+    """The result of a fleet's analysis.
 
-    ``gpus`` has a row per uuid, worst first: ``node``, ``rack``, ``slug``, ``driver``, ``status``, ``reason``,
+    ``gpus`` has one row per uuid, worst first: ``node``, ``rack``, ``slug``, ``driver``, ``status``, ``reason``,
     ``group``, ``effect_percent``, ``p``, ``threshold_percent``, ``cases``, ``below_floor``, ``faults``, ``wall_s``,
-    ``temperature_after_c``, ``open`` (a suspect that was not measured again), ``out_of_service``.
-    ``nodes`` and ``racks`` are as ``statistics.judge`` gives them, with ``slug`` and ``driver``. ``effects`` has the
-    GPU's effects, ``deviations`` what each case (columns) differs from the fleet's median on each GPU (rows), both in
-    log time. ``failing`` is on how many GPUs the gate failed by each case, most first. ``together`` and ``changes``
-    compare by uuid (``paired``); None where there is nothing to compare with.
+    ``temperature_after_c``, ``open`` (a suspect that was not measured again), ``out_of_service``. ``nodes`` and
+    ``racks`` are results of ``statistics.judge`` with ``slug`` and ``driver``. ``effects`` holds the GPUs' effects,
+    ``deviations`` the deviation of each case (column) on each GPU (row) from the fleet's median, both in log time.
+    ``failing`` is the number of GPUs whose gate failed, by case, largest first. ``together`` and ``changes`` compare by
+    uuid (``paired``); None without earlier measurements.
     """
 
     fleet: str
@@ -91,7 +91,7 @@ class Analysis:
 
 
 def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
-    """Judge the newest pass of a fleet's table (``DATASET_COLUMNS``); ``past`` are tables of earlier fleets."""
+    """Judge the newest pass of a fleet's table (``DATASET_COLUMNS``); ``past`` holds the rows of earlier fleets."""
     mode = next((each for each in reversed(FIRST) if (table["mode"] == each).any()), FIRST[0])
     first, again = table[table["mode"] == mode], table[table["mode"] == AGAIN]
     gates, real = pd.concat([first, again]), dataset.of_gpus(first)
@@ -131,7 +131,7 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
 
 
 def suspects(found: Analysis) -> list[str]:
-    """The GPUs to measure again: suspects by themselves, and every GPU of a suspect node."""
+    """The GPUs to measure again: suspects, and all GPUs of a suspect node."""
     gpus = found.gpus
     nodes = set(found.nodes.index[found.nodes["suspect"].to_numpy(bool)])
     chosen = gpus["suspect"].to_numpy(bool) | gpus["node"].isin(nodes).to_numpy(bool)
@@ -145,7 +145,7 @@ NOTHING: Mapping[str, pd.DataFrame] = {
 
 
 def _of_past_fleets(cell: pd.DataFrame, past: pd.DataFrame | None) -> pd.DataFrame:
-    """The GPUs of earlier fleets that too few GPUs of one model and driver are compared with; else none."""
+    """GPUs of earlier fleets to compare with, if there are too few GPUs of this model and driver; else empty."""
     if past is None or cell["uuid"].nunique() >= statistics.FEWEST_GPUS:
         return cell.iloc[:0]
     same = [past[name].astype(str) == str(cell[name].iloc[0]) for name in ("slug", "driver", "mode")]
@@ -161,12 +161,12 @@ def _compared_with(kind: str, count: int, others: pd.DataFrame) -> list[str]:
     if count + known >= statistics.FEWEST_GPUS:
         return [f"{kind}: {counted(count, 'GPU')}, compared with {counted(known, 'GPU')} of earlier fleets"]
     more = f" and {known} of earlier fleets" if known else ""
-    fewest = f"at least {statistics.FEWEST_GPUS} are compared, earlier fleets' (--past) among them"
-    return [f"{kind}: {counted(count, 'GPU')}{more}, too few to name one; {fewest}"]
+    fewest = f"at least {statistics.FEWEST_GPUS} are needed, including those of earlier fleets (--past)"
+    return [f"{kind}: {counted(count, 'GPU')}{more}, too few to compare; {fewest}"]
 
 
 def _judged(cell: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The GPUs of one model and driver, judged beside ``others``: ``gpus``, and the frames of ``NOTHING``."""
+    """Judge the GPUs of one model and driver together with ``others``: ``gpus``, and the frames of ``NOTHING``."""
     every = pd.concat([cell, others]) if len(others) else cell
     about = every.drop_duplicates("uuid").set_index(every.drop_duplicates("uuid")["uuid"].astype(str))
     kind = {name: str(about[name].iloc[0]) for name in ("slug", "driver")}
@@ -196,7 +196,7 @@ def _judged(cell: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> di
 
 
 def _gpus(first: pd.DataFrame) -> pd.DataFrame:
-    """A row per uuid with what is known without comparing."""
+    """One row per uuid with the facts that need no comparison."""
     once = first.drop_duplicates("uuid")
     names = [
         "node",
@@ -223,7 +223,7 @@ def _gpus(first: pd.DataFrame) -> pd.DataFrame:
 
 
 def _faults(first: pd.DataFrame) -> tuple[pd.Series, tuple[str, ...]]:
-    """By uuid the faulty cases, in words, that most other GPUs run without a fault; and the other faulty cases."""
+    """By uuid, texts on faulty cases that most other GPUs run without a fault; and texts on the other faulty cases."""
     faulty = first[first["verdict"].isin([each.value for each in FAULTY])]
     faulty = faulty.assign(case=faulty["case"].astype(str), verdict=faulty["verdict"].astype(str))
     measured = first.loc[first["outcome"] == "measured", "uuid"].nunique()
@@ -233,22 +233,22 @@ def _faults(first: pd.DataFrame) -> tuple[pd.Series, tuple[str, ...]]:
     verdicts = faulty.groupby("case")["verdict"].unique()
     everywhere = [
         f"{case}: {', '.join(sorted(verdicts[str(case)]))} on {count} of {counted(measured, 'GPU')}: "
-        "the kernel's fault, not a GPU's"
+        "attributed to the kernel, not to a GPU"
         for case, count in counts[counts >= 0.5 * measured].items()
     ]
     return words, tuple(everywhere)
 
 
 def _failing(gates: pd.DataFrame) -> pd.Series:
-    """By case on how many GPUs the gate failed by it, most first."""
+    """The number of GPUs whose gate failed, by case, largest first."""
     failed = gates[gates["verdict"].isin([each.value for each in REGRESSIONS])]
     return failed.groupby(failed["case"].astype(str))["uuid"].nunique().sort_values(ascending=False, kind="stable")
 
 
 def _dead(gpus: pd.DataFrame) -> pd.Series:
-    """The LOST GPUs of nodes whose workers died under their gates, one after the other, while those of others lived.
+    """The LOST GPUs for which GATE_ATTEMPTS workers died, on few of the nodes.
 
-    A GPU that no worker reaches is no reason: its worker may have stopped with the scheduler, or with its job.
+    A GPU without a worker does not count: its worker may have ended with the scheduler or with its job.
     """
     dead = (gpus["status"] == GpuStatus.LOST) & pd.to_numeric(gpus["workers_lost"]).ge(GATE_ATTEMPTS)
     nodes = gpus.loc[dead, "node"].nunique()
@@ -256,7 +256,7 @@ def _dead(gpus: pd.DataFrame) -> pd.Series:
 
 
 def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[GpuStatus, str]]:
-    """By uuid whether a gate of the GPU failed or could not decide, by ``bench``'s own exit code, and why."""
+    """FAILED or UNDECIDED by uuid, from the exit code of ``bench``, with the reason."""
     found = {}
     measured = gates[(gates["outcome"] == "measured") & gates["exit_code"].gt(0)]
     for uuid, rows in measured.groupby(measured["uuid"].astype(str)):
@@ -279,11 +279,11 @@ def _with_status(
 
 
 def in_words(effects: pd.Series, row: Any) -> str:
-    """How much slower a unit is than the fleet's median in every group, and what would have been named."""
+    """How much slower a unit is than the fleet's median by group, and the threshold."""
     parts = ", ".join(
         f"{name} {100 * math.expm1(value):.1f} %" for name, value in effects.items() if not math.isnan(value)
     )
-    return f"slower than the fleet's median: {parts} (named from {row.threshold_percent:.1f} % in {row.group})"
+    return f"slower than the fleet's median: {parts} (threshold {row.threshold_percent:.1f} % in {row.group})"
 
 
 def _status(
@@ -300,5 +300,8 @@ def _status(
     if row.Index in gates:
         return gates[row.Index]
     if row.open:
-        return GpuStatus.OK, f"{in_words(effects.loc[row.Index], row)}: a suspect, not measured again; --resume does"
+        return (
+            GpuStatus.OK,
+            f"{in_words(effects.loc[row.Index], row)}: a suspect, not measured again; --resume does that",
+        )
     return GpuStatus.OK, str(row.reason or "")

@@ -1,4 +1,4 @@
-"""The project as one archive, named by its hash: every GPU of a fleet measures the same files."""
+"""Packs the project into one archive, named by its hash, so that every GPU of a fleet measures the same files."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from peakgate.compare.ab.process import SideBroken, build_side
 from peakgate.run.inputs import ARCHIVE, Tree, tree
 
 LARGEST_ARCHIVE_BYTES = 512_000_000
-"""An archive is sent to every node; what is larger was hardly meant to be in it."""
+"""The archive is sent to every node; a larger one probably contains unintended files."""
 
 NEVER = frozenset({".git", ".cache", ".benchmarks", ".peakgate", ".venv", ".nox", "__pycache__"})
-"""Folders that are left out of a project that is not in git."""
+"""Folders to leave out of a project outside git."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectArchive:
     """A packed project: ``digest`` is the sha256 of ``data``; ``inside`` the project's folder within the archive.
 
-    ``commit`` is None outside git; ``dirty`` is whether there are changes on top of it.
+    ``dirty``: there are changes on top of ``commit``.
     """
 
     digest: str
@@ -47,10 +47,10 @@ class ProjectArchive:
 
 
 def pack(project: Project, out: Path) -> ProjectArchive:
-    """Pack what git tracks or does not ignore (without git: every file); saved runs and the folder ``out`` left out.
+    """Pack files that git tracks or does not ignore (without git: all), except saved runs and the folder ``out``.
 
-    A project in a folder of a repository travels with the whole repository, since it may include files beside it. The
-    same files give the same archive. A PeakgateError names an archive that is too large.
+    Packs the whole repository of the project, which may include files from elsewhere in it. The same files give the
+    same archive. Raises PeakgateError if the archive is too large.
     """
     top = _top(project.root)
     known, files = tree(project, out), list(_files(top, project, out))
@@ -72,7 +72,7 @@ def pack(project: Project, out: Path) -> ProjectArchive:
     data = packed.getvalue()
     if len(data) > LARGEST_ARCHIVE_BYTES:
         raise PeakgateError(
-            f"{top}: packed it has {len(data)} bytes, the most is {LARGEST_ARCHIVE_BYTES}; "
+            f"{top}: the archive has {len(data)} bytes, expected at most {LARGEST_ARCHIVE_BYTES}; "
             "ignore what kernels do not need (.gitignore)",
             Code.UNREADABLE,
         )
@@ -83,9 +83,9 @@ def pack(project: Project, out: Path) -> ProjectArchive:
 
 
 def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | None:
-    """The folder of an archive below ``folder``, unpacked from ``data`` where it is not there yet.
+    """The folder of an unpacked archive below ``folder``; unpacks ``data`` if it does not exist.
 
-    None where it is not there and there is no ``data``. A PeakgateError where ``digest`` is not that of ``data``.
+    None if it does not exist and ``data`` is None. PeakgateError if ``digest`` does not match ``data``.
     """
     place = folder / digest
     if place.is_dir():
@@ -94,9 +94,9 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
         return None
     if hashlib.sha256(data).hexdigest() != digest:
         raise PeakgateError(
-            f"archive {digest[:12]}: damaged on its way here; start the fleet again with --resume", Code.MALFORMED
+            f"archive {digest[:12]}: damaged during the transfer; start the fleet again with --resume", Code.MALFORMED
         )
-    if not hasattr(tarfile, "data_filter"):  # a worker of an older Python would unpack whatever an archive says
+    if not hasattr(tarfile, "data_filter"):  # older versions of Python would extract outside the folder
         version = ".".join(map(str, sys.version_info[:3]))
         raise PeakgateError(f"Python {version}: a fleet's worker needs 3.11.4 or later", Code.INSTALLATION)
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
         ) from None
     try:
         scratch.rename(place)
-    except OSError:  # another worker of this node was faster
+    except OSError:  # another worker of this node was first
         if not place.is_dir():
             raise
     finally:
@@ -120,9 +120,9 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
 
 
 def build(project: Path, log: Path) -> None:
-    """Run the project's own build command, once per node: workers share the unpacked folder.
+    """Run the project's own build once per node, whose workers share the unpacked folder.
 
-    A PeakgateError names the log of a build that failed.
+    Raises PeakgateError, which names the log, if the build fails.
     """
     done = project / ".peakgate" / "built"
     done.parent.mkdir(exist_ok=True)
@@ -139,7 +139,7 @@ def build(project: Path, log: Path) -> None:
 
 
 def _top(root: Path) -> Path:
-    """The repository that a project is in, or its own folder."""
+    """The top folder of the project's repository, or its own folder outside git."""
     try:
         return git.top_of(root)
     except PeakgateError:
@@ -149,7 +149,7 @@ def _top(root: Path) -> Path:
 def _files(top: Path, project: Project, out: Path) -> Iterator[Path]:
     """The regular files and links to pack, in a fixed order."""
     try:
-        # git lists files of submodules and untracked files in two calls only.
+        # git cannot list submodules' files and untracked files in one call.
         listed = git.ask(top, "ls-files", "-z", "--recurse-submodules")
         listed += git.ask(top, "ls-files", "-z", "--others", "--exclude-standard")
         names = {top / os.fsdecode(name) for name in listed.split(b"\0") if name}
@@ -162,7 +162,7 @@ def _files(top: Path, project: Project, out: Path) -> Iterator[Path]:
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without what is no part of the project: owner and time."""
+    """Reset owner and time, which are not part of the project."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0

@@ -1,4 +1,4 @@
-"""``peakgate fleet``: the gate on every GPU of this machine or of a Dask cluster, and which GPUs are slow."""
+"""``peakgate fleet``: run the gate on every GPU of this machine or of a Dask cluster, and find slow GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from peakgate.runfile.options import add_out
 from peakgate.spec.case import Scale, Tier
 
 WORK_VARIABLE, WORK = "PEAKGATE_FLEET_FOLDER", "~/.cache/peakgate/fleet"
-"""Names the folder on the nodes, and its default."""
+"""Environment variable for the folder on the nodes, and its default."""
 
 OURS = (
     "--out",
@@ -37,14 +37,14 @@ OURS = (
     "--strict-gate",
     "--baselines-from",
 )
-"""Options of ``bench`` that a gate of a fleet has already, or that need the repository's history."""
+"""Options of ``bench`` that a fleet sets itself, or that need the repository's history."""
 
 SELECTING = ("-k", "-m", "--peakgate-cases", "--deselect")
-"""Options that select cases, of which a sharded tier takes none."""
+"""Options that select cases, which a sharded tier does not allow."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Measure and report; 0 all passed, 1 an outlier, a crash or a failed gate, 2 bad input, 3 not all were judged."""
+    """Measure and report; return 0 if all passed, 1 for an outlier, crash or failed gate, 3 if not all were judged."""
     phases = FleetPhases()
     options, for_bench = _parser(verb).parse_known_args(arguments)
     root = options.out / "fleet"
@@ -53,7 +53,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         store = _measure(options, for_bench, root, phases)
     else:
         store = Store(options.report) if options.report != Path() else stores.newest(root)
-    from peakgate.fleet import report  # noqa: PLC0415  (pandas is imported while the gates run)
+    from peakgate.fleet import report  # noqa: PLC0415  (imported while the gates run)
 
     if options.report is not None and options.report.is_file():
         return report.of_table(options.report, root, options.past)
@@ -67,7 +67,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
     with ThreadPoolExecutor(3) as ahead:
         packing = ahead.submit(archive.pack, project, options.out)
         asking = ahead.submit(place.inventory) if asks_gpus else None
-        # Dask and pandas take a second to import; meanwhile the project is packed and the driver asked for its GPUs.
+        # Importing Dask and pandas takes a second; meanwhile threads pack the project and list the GPUs.
         from peakgate.fleet import measure, shard  # noqa: PLC0415
 
         spread = options.shard and not options.resume
@@ -82,7 +82,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
     progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
     with measure.engine(cluster, store, packed, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
         places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
-        if listing is not None:  # before the plan is there: a fleet that can be resumed has its shares
+        if listing is not None:  # before the plan is written, so that a fleet that can be resumed has its shares
             cases = shard.expected(listing.result(), project, options.tier, _slug(places))
             spread_cases = shard.split(cases, list(places))
             store.add_shares(spread_cases)
@@ -110,7 +110,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
 def _begun(
     options: argparse.Namespace, for_bench: Sequence[str], root: Path, packed: archive.ProjectArchive
 ) -> tuple[Store, FleetPlan, dict[str, GpuPlace]]:
-    """A new fleet, or with ``--resume`` the newest one: its folder, its plan and the places that it knows."""
+    """A new fleet, or with ``--resume`` the newest one: its folder, its plan and its known places."""
     arguments = (*([f"--tier={options.tier}"] if options.tier else []), *for_bench)
     if not options.resume:
         store = stores.new(root)
@@ -132,18 +132,18 @@ def _begun(
     _refuse_changed(plan, packed, store)
     if arguments:
         raise PeakgateError(
-            f"--resume with {arguments[0]}: the fleet continues with its own options; leave them out", Code.OPTION
+            f"--resume with {arguments[0]}: a fleet continues with its original options; leave them out", Code.OPTION
         )
     return store, plan, places
 
 
 def _slug(places: Mapping[str, GpuPlace]) -> str | None:
-    """The model of GPUs that measure one tier together; CannotDecide where they are not of one model and driver."""
+    """The GPU model that shares a tier; CannotDecide if models or drivers differ."""
     kinds = sorted({(each.facts["slug"], each.facts["driver"]) for each in places.values() if not each.emulated})
     if len(kinds) > 1:
         named = "; ".join(f"{slug}, driver {driver}" for slug, driver in kinds)
         raise CannotDecide(
-            f"--shard: needs GPUs of one model and driver, here are {named}; leave some out", Code.GPU_MODELS
+            f"--shard: needs GPUs of one model and driver, found {named}; leave some out", Code.GPU_MODELS
         )
     return kinds[0][0] if kinds else None
 
@@ -151,17 +151,11 @@ def _slug(places: Mapping[str, GpuPlace]) -> str | None:
 def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
     for option in for_bench:
         if option.partition("=")[0] in OURS:
-            raise PeakgateError(
-                f"{option}: not with `peakgate fleet`, which sets it for every gate; leave it out", Code.OPTION
-            )
+            raise PeakgateError(f"{option}: `peakgate fleet` sets it for every gate; leave it out", Code.OPTION)
         if options.shard and option.startswith(SELECTING):
-            raise PeakgateError(
-                f"{option}: not with --shard, which spreads a whole tier; leave one of them out", Code.OPTION
-            )
+            raise PeakgateError(f"{option}: --shard spreads a whole tier; leave out one of them", Code.OPTION)
     if options.shard and options.together:
-        raise PeakgateError(
-            "--together: not with --shard, which loads all GPUs at once anyway; leave it out", Code.OPTION
-        )
+        raise PeakgateError("--together: --shard loads all GPUs at once anyway; leave it out", Code.OPTION)
     if options.shard and not options.resume:
         options.tier = options.tier or Tier.FULL.value
     if options.workers is not None and options.workers < 1:
@@ -172,7 +166,7 @@ def _refuse_changed(plan: FleetPlan, packed: archive.ProjectArchive, store: Stor
     same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
     for what in [name for name, kept in same.items() if not kept]:
         raise PeakgateError(
-            f"{store.folder}: --resume needs the same {what}, and it changed; measure again without --resume",
+            f"{store.folder}: --resume needs the same {what}, but it changed; measure again without --resume",
             Code.CHANGED,
         )
 

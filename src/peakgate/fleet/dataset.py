@@ -1,8 +1,8 @@
-"""The results of fleets as one table: one row per GPU, pass and case, kept as Parquet.
+"""Stores the results of fleets as a Parquet table with one row per GPU, pass and case.
 
-``DATASET_COLUMNS`` lists every column with its dtype. A fact of the GPU or of its gate repeats in each of its rows; a
-GPU that was not measured has one row without a case. Run files are read once and written batch by batch, so that ten
-thousand of them are never in memory together; reports read back the columns that they need (``REPORT_COLUMNS``).
+``DATASET_COLUMNS`` lists the columns with their dtypes. Facts of a GPU or its gate repeat in each of its rows; a GPU
+that was not measured has one row without a case. Run files are processed in batches, so that ten thousand of them are
+never in memory together; reports read only the columns that they need (``REPORT_COLUMNS``).
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ MeasuredCase = CaseResult | Unmeasured
 
 
 def gather(store: Store) -> pd.DataFrame:
-    """Everything that a fleet has measured so far, as its Parquet file has it afterwards; a GPU without a gate is lost.
+    """Update the Parquet file with all results of a fleet and return it; a GPU without a gate is lost.
 
-    A gate that the store has in that file already (``store.gathered``) is not read again.
+    Gates already in that file (``store.gathered``) are not read again.
     """
     plan, places = store.read()
     path, gates = store.folder / DATASET_FILE, store.gates()
@@ -82,7 +82,7 @@ def gather(store: Store) -> pd.DataFrame:
     lost = [{"uuid": uuid, "mode": plan.mode, **NOT_MEASURED} for uuid in sorted(missing)]
     new = [gate for gate in gates if _name(gate) not in store.gathered]
     _stream(path, _batches(store, places, [*new, *lost]), keep=bool(store.gathered))
-    # A GPU that is lost because it has no gate yet may have one when the store is gathered again.
+    # A GPU without a gate may have one when the store is gathered again.
     store.gathered = set() if lost else {_name(gate) for gate in gates}
     return read(path, REPORT_COLUMNS)
 
@@ -92,14 +92,14 @@ def _name(gate: Mapping[str, Any]) -> str:
 
 
 def _batches(store: Store, places: Mapping[str, GpuPlace], gates: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
-    """The rows of gates, some hundred gates at a time."""
+    """The rows of gates, in batches of GATES_OF_A_BATCH."""
     for start in range(0, len(gates), GATES_OF_A_BATCH):
         some = gates[start : start + GATES_OF_A_BATCH]
         yield _table([_about(store, places, gate) for gate in some], [_cases(store, gate) for gate in some])
 
 
 def _table(abouts: Sequence[Mapping[str, Any]], cases: Sequence[Sequence[MeasuredCase]]) -> pa.Table:
-    """The rows of some gates: facts of each, repeated for each of its cases; one row where it has none."""
+    """The rows of some gates: the facts of each, repeated per case; one row for a gate without cases."""
     repeated = np.repeat(np.arange(len(abouts)), [max(len(found), 1) for found in cases])
     flat = [case for found in cases for case in (found or (None,))]
     columns = [
@@ -114,11 +114,11 @@ def _table(abouts: Sequence[Mapping[str, Any]], cases: Sequence[Sequence[Measure
     return pa.Table.from_arrays(columns, schema=DATASET_SCHEMA)
 
 
-_encodable = cache(encodable)  # names of cases repeat on every GPU
+_encodable = cache(encodable)  # the same names repeat for every GPU
 
 
 def _stream(path: Path, batches: Iterable[pa.Table], *, keep: bool = False) -> None:
-    """Write a table as Parquet, whole or not at all; ``keep`` what the file has, in front of it."""
+    """Write a table as Parquet atomically; ``keep``: append to the existing rows."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with (
@@ -141,7 +141,7 @@ def _stream(path: Path, batches: Iterable[pa.Table], *, keep: bool = False) -> N
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows as the documented table; what a row lacks is missing."""
+    """Rows as a table with DATASET_COLUMNS; absent values are missing."""
     return pd.DataFrame.from_records(list(rows), columns=list(DATASET_COLUMNS)).astype(dict(DATASET_COLUMNS))
 
 
@@ -151,7 +151,7 @@ def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def log_times(table: pd.DataFrame) -> pd.DataFrame:
-    """The log of the times in microseconds, a row per uuid and a column per case; missing where there is no figure."""
+    """Log of the times in microseconds, one row per uuid, one column per case; NaN without a usable time."""
     usable = table[table["time_us"].gt(0) & ~table["verdict"].isin([each.value for each in UNUSABLE])]
     uuids, cases = (usable[name].astype("category").cat.remove_unused_categories() for name in ("uuid", "case"))
     times = np.full((len(uuids.cat.categories), len(cases.cat.categories)), np.nan)
@@ -160,23 +160,23 @@ def log_times(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def groups(table: pd.DataFrame) -> pd.Series:
-    """The group of each case, by its limit: ``memory``, ``compute`` or ``link``; missing where no peak is claimed."""
+    """The group of each case by its limiter: ``memory``, ``compute`` or ``link``; missing without a peak."""
     return facts_by(table, "case", "bound")
 
 
 def facts_by(table: pd.DataFrame, key: str, column: str) -> pd.Series:
-    """The first value of a column of each ``uuid`` or each ``case`` (the key)."""
+    """The first value of a column by ``key``, which is ``uuid`` or ``case``."""
     known = table.dropna(subset=[key]).drop_duplicates(key)
     return pd.Series(known[column].astype(object).to_numpy(), index=known[key].astype(str))
 
 
 def write(table: pd.DataFrame, path: Path) -> None:
-    """Write the table as Parquet, whole or not at all."""
+    """Write the table as Parquet atomically."""
     _stream(path, [pa.Table.from_pandas(table[list(DATASET_COLUMNS)], DATASET_SCHEMA, preserve_index=False)])
 
 
 def read(path: Path, columns: Sequence[str] = tuple(DATASET_COLUMNS)) -> pd.DataFrame:
-    """A table that was written; a PeakgateError if the file is not one."""
+    """Read a table; PeakgateError if the file is not one."""
     kinds = {name: DATASET_COLUMNS[name] for name in columns}
     texts = [name for name, kind in kinds.items() if kind == TEXT]
     try:
@@ -184,14 +184,16 @@ def read(path: Path, columns: Sequence[str] = tuple(DATASET_COLUMNS)) -> pd.Data
         return pd.DataFrame(arrow.to_pandas(split_blocks=True, self_destruct=True)[list(columns)]).astype(kinds)
     except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
-        raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {DATASET_FILE}", Code.NO_RUN) from None
+        raise PeakgateError(
+            f"{path}: not the table of a fleet ({reason}); name a {DATASET_FILE}", Code.NO_RUN
+        ) from None
 
 
 def _about(store: Store, places: Mapping[str, GpuPlace], gate: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of a gate and of its GPU, checked."""
+    """The validated facts of a gate and of its GPU."""
     if gate["uuid"] not in places:
         raise PeakgateError(
-            f"{store.folder}: has a gate of {short(gate['uuid'])}, which its plan has not; delete it", Code.NO_RUN
+            f"{store.folder}: has a gate of {short(gate['uuid'])}, which is not in its plan; delete it", Code.NO_RUN
         )
     where = places[gate["uuid"]]
     before, after = gate.get("before") or {}, gate.get("after") or {}

@@ -1,8 +1,8 @@
-"""Measure a fleet: one gate per GPU as a task of a Dask cluster, pass by pass, each result kept as it comes.
+"""Measures a fleet: one gate per GPU as a task on a Dask cluster, pass by pass, saving each result as it arrives.
 
-Every worker offers Dask a resource per GPU that it sees, named by uuid, and a gate takes the one of its GPU. Where
-several workers of a node see a GPU, Dask moves the gate of a worker that died to another one; this module submits it
-again as soon as a worker offers the GPU, and gives the GPU up (LOST) where that takes too long or happens too often.
+Every worker offers Dask one resource per GPU that it sees, named by uuid, and a gate requires that of its GPU. If a
+worker dies and another one on the node sees the GPU, Dask moves the gate there; otherwise this module submits it again
+when a worker offers the GPU. A GPU is LOST if that takes too long or happens too often.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from peakgate.fleet.store import GATE_ATTEMPTS, SHARD, TOGETHER, FleetPlan, Stor
 from peakgate.run import inputs
 
 AT_ONCE = (TOGETHER, SHARD)
-"""Passes that load all GPUs of a node at the same time."""
+"""Passes that use all GPUs of a node at the same time."""
 
 FINAL = ("measured", "crashed", "refused")
 """Outcomes of gates that are not measured again."""
 
 LOOPBACK = "127.0.0.1:0"
-"""The address of Dask's HTTP servers: any free port, not reachable from outside this machine."""
+"""Address of Dask's HTTP servers: any free port on the loopback interface."""
 
 ENGINE_POLL_S, REFRESH_S = 0.1, 2.0
 RESULT_LIMIT_S = 60.0
@@ -44,9 +44,9 @@ PROGRESS_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The place to measure: the scheduler's address (None: this machine), how many workers to start or to wait for.
+    """Where to measure: the scheduler's address (None: this machine), and the number of workers to start or wait for.
 
-    ``work`` is the folder on the nodes; ``wait_s`` how long to wait for a scheduler, a worker or another run on a GPU.
+    ``work`` is the folder on the nodes, ``wait_s`` the time to wait for a scheduler, a worker or another run on a GPU.
     """
 
     scheduler: str | None
@@ -64,9 +64,9 @@ def engine(
     progress: Progress,
     inventory: Mapping[str, Any] = place.NO_GPUS,
 ) -> Iterator[Engine]:
-    """The workers of a cluster; of this machine, one per GPU of its ``inventory``, where no scheduler is named.
+    """The workers of a cluster; without a scheduler, of this machine, one per GPU in ``inventory``.
 
-    Workers of this machine are threads: what could end a process is in the gates' own.
+    Workers of this machine are threads, since gates run in processes of their own.
     """
 
     def say(text: str) -> None:
@@ -99,7 +99,7 @@ def engine(
 
 
 def places(found: Engine, device: str) -> dict[str, GpuPlace]:
-    """The places of a cluster by uuid: GPUs, or slots of the emulator; CannotDecide where there is none."""
+    """The GPUs, or slots of the emulator, of a cluster by uuid; CannotDecide without any."""
     workers = found.workers()
     seen = place.emulator_places(workers) if device == "cpu" else place.gpu_places(workers)
     if not any(each.resource in offered(workers) for each in seen.values()):
@@ -113,7 +113,7 @@ def places(found: Engine, device: str) -> dict[str, GpuPlace]:
 
 
 def offered(workers: Mapping[str, Worker]) -> Counter[str]:
-    """How much of each resource these workers offer together."""
+    """The sum of the workers' resources."""
     found: Counter[str] = Counter()
     for each in workers.values():
         found.update(each.resources)
@@ -123,7 +123,7 @@ def offered(workers: Mapping[str, Worker]) -> Counter[str]:
 def run_pass(
     *, found: Engine, store: Store, plan: FleetPlan, where: Sequence[GpuPlace], mode: str, progress: Progress
 ) -> None:
-    """Measure one pass at the places that have no result of it yet, and keep each result as it comes."""
+    """Measure one pass at the places that have no result of it yet, and save each result as it arrives."""
     final = {gate["uuid"] for gate in store.gates() if gate["mode"] == mode and gate["outcome"] in FINAL}
     left = [each for each in where if each.uuid not in final]
     shares = store.shares()
@@ -145,9 +145,9 @@ def run_pass(
 
 @dataclass(slots=True, eq=False)
 class _Gate:
-    """The gate of one GPU in a pass: its task where it was submitted, and how many workers died under it.
+    """The gate of one GPU in a pass: its Dask task if submitted, and the number of workers that died running it.
 
-    ``served_s`` is when a worker was last there for it, by ``time.monotonic``.
+    ``served_s`` is when a worker was last available for it, by ``time.monotonic``.
     """
 
     where: GpuPlace
@@ -157,11 +157,11 @@ class _Gate:
 
     @property
     def cancelled(self) -> bool:
-        """Whether Dask has dropped its task: its scheduler was gone."""
+        """Whether Dask dropped its task, because the scheduler was lost."""
         return self.future is not None and self.future.cancelled()
 
     def withdraw(self) -> None:
-        """Take its task back, if it was submitted."""
+        """Cancel its task, if it was submitted."""
         if self.future is not None:
             self.future.cancel()
             self.future = None
@@ -170,8 +170,8 @@ class _Gate:
 class Engine:
     """The workers of one cluster, and the gates that run on them.
 
-    ``inventory`` is that of every worker where it is known. Waits ``cluster.wait_s`` for a scheduler that is gone, and
-    as long for a worker that reaches a GPU.
+    ``inventory`` is that of every worker, if known. Waits ``cluster.wait_s`` for a lost scheduler, and as long for a
+    worker that sees a GPU.
     """
 
     def __init__(
@@ -189,11 +189,11 @@ class Engine:
         self._events: deque[Any] = deque()
 
     def _listen(self) -> None:
-        """Have Dask report what happens to workers."""
+        """Subscribe to Dask's events on workers."""
         self._client.subscribe_topic("all", lambda event: self._events.append(event[1]))
 
     def workers(self) -> dict[str, Worker]:
-        """The workers that are there now, by address; new ones get the project, and offer Dask their GPUs."""
+        """The current workers by address; new ones get the project and offer Dask their GPUs."""
         there = self._client.nthreads()
         new = [address for address in there if address not in self._workers]
         self._workers = {address: each for address, each in self._workers.items() if address in there}
@@ -207,7 +207,7 @@ class Engine:
             self._workers |= {
                 address: _worker(address, answer)
                 for address, answer in answered.items()
-                if not isinstance(answer, OSError)  # it is just going, or is asked again
+                if not isinstance(answer, OSError)  # it is shutting down, or is asked again
             }
         self._refreshed_s = time.monotonic()
         return dict(self._workers)
@@ -215,7 +215,7 @@ class Engine:
     def measure(
         self, where: Sequence[GpuPlace], job: Callable[[GpuPlace], task.Job], *, together: bool
     ) -> Iterator[list[tuple[GpuPlace, dict[str, Any]]]]:
-        """Measure at every place; yields the results of those that finished since, as they finish."""
+        """Measure at every place; yields lists of new results."""
         gates = [_Gate(each) for each in where]
         self._listen()
         try:
@@ -228,7 +228,7 @@ class Engine:
                     self._submit(gates, job, together=together)
                     ended = self._ended(gates)
                 except (OSError, TimeoutError, distributed.CancelledError):
-                    self._refreshed_s = float("-inf")  # a worker or the scheduler is just going: look again
+                    self._refreshed_s = float("-inf")  # a worker or the scheduler is shutting down: look again
                 if ended:
                     gone = {id(each) for each, _ in ended}
                     gates = [each for each in gates if id(each) not in gone]
@@ -241,28 +241,28 @@ class Engine:
                 self._client.unsubscribe_topic("all")
 
     def _wait_for_scheduler(self, gates: Sequence[_Gate]) -> None:
-        """Wait until Dask's client has the scheduler back, which has forgotten every gate; CannotDecide without it."""
-        self._say("the scheduler is gone; waiting for it")
+        """Wait until Dask's client has reconnected; all tasks are lost then. CannotDecide if it fails."""
+        self._say("the scheduler was lost; waiting for it")
         for each in gates:
             each.future = None
         while self._client.status == "connecting":
             time.sleep(ENGINE_POLL_S)
         if self._client.status != "running":
             raise CannotDecide(
-                f"the scheduler is gone for {self.cluster.wait_s:.0f} s; restart it, then `peakgate fleet --resume`",
+                f"no scheduler for {self.cluster.wait_s:.0f} s; restart it, then `peakgate fleet --resume`",
                 Code.UPSTREAM,
             )
         self._listen()
         self._workers.clear()
-        self._events.clear()  # that workers went with their scheduler says nothing about their GPUs
+        self._events.clear()  # workers lost with their scheduler say nothing about their GPUs
         self._refreshed_s = float("-inf")
         for each in gates:
             each.served_s, each.workers_lost = time.monotonic(), 0
 
     def _refresh(self, gates: Sequence[_Gate]) -> None:
-        """Look, now and then, for new workers and for gates that no worker serves.
+        """Every REFRESH_S, look for new workers and for gates without a worker.
 
-        Dask does not reconsider a task when a worker that is there already offers more: such a gate is submitted again.
+        Dask does not reconsider a task when an existing worker offers more resources: such a gate is submitted again.
         """
         now = time.monotonic()
         if now - self._refreshed_s < REFRESH_S:
@@ -277,7 +277,7 @@ class Engine:
                 each.served_s = now
 
     def _submit(self, gates: Sequence[_Gate], job: Callable[[GpuPlace], task.Job], *, together: bool) -> None:
-        """Submit what the nodes have threads for, or one gate per node at a time."""
+        """Submit as many gates as the nodes have threads (``together``), or one gate per node."""
         there = offered(self._workers)
         room = Counter(
             {each.node: there[place.thread_of(each.node)] if together else 1 for each in self._workers.values()}
@@ -292,16 +292,16 @@ class Engine:
                 room[where.node] -= 1
 
     def _ended(self, gates: Sequence[_Gate]) -> list[tuple[_Gate, dict[str, Any]]]:
-        """The results of the gates that ended; one without a result is measured again, up to GATE_ATTEMPTS times."""
+        """The results of finished gates; one without a result is submitted again, up to GATE_ATTEMPTS times."""
         self._count_deaths(gates)
         found = []
         done = [each for each in gates if each.future is not None and each.future.done()]
-        with ThreadPoolExecutor(COLLECTED_AT_ONCE) as pool:  # each result is on another worker
+        with ThreadPoolExecutor(COLLECTED_AT_ONCE) as pool:  # each result is on a different worker
             results = dict(zip(map(id, done), pool.map(_taken, [each.future for each in done]), strict=True))
         for each in gates:
             result = results.get(id(each))
             if result is None and each.workers_lost >= GATE_ATTEMPTS:
-                result = _lost(f"{each.workers_lost} workers died under its gate")
+                result = _lost(f"{each.workers_lost} workers died while running its gate")
             elif each.future is None and time.monotonic() - each.served_s >= self.cluster.wait_s:
                 problems = (one.problem for one in self._workers.values() if one.node == each.where.node)
                 why = next(filter(None, problems), "no worker reaches it")
@@ -314,7 +314,7 @@ class Engine:
         return found
 
     def _count_deaths(self, gates: Sequence[_Gate]) -> None:
-        """Report the workers that Dask has lost since, and count them for the gates that they had."""
+        """Report workers that Dask has lost, and count them for the gates that they were running."""
         while self._events:
             event = self._events.popleft()
             if isinstance(event, Mapping) and event.get("action") == "remove-worker":
@@ -326,7 +326,7 @@ class Engine:
 
 
 def _worker(address: str, answer: Worker | Exception) -> Worker:
-    """A worker by its answer; one that cannot answer offers nothing. A PeakgateError is raised."""
+    """A worker from its answer; one that failed offers no GPU. Raises a PeakgateError that it answered."""
     if isinstance(answer, Worker):
         return answer
     if isinstance(answer, PeakgateError):
@@ -340,7 +340,7 @@ def _lost(reason: str) -> dict[str, Any]:
 
 
 def _taken(future: Any) -> dict[str, Any] | None:
-    """The result of the task of a gate; None where it has to be measured again."""
+    """The result of a gate's task; None if it must be measured again."""
     error = future.exception(timeout=RESULT_LIMIT_S)
     if error is None:
         return dict(future.result(timeout=RESULT_LIMIT_S))

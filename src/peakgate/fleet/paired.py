@@ -1,4 +1,4 @@
-"""Two measurements of the same GPUs, paired by uuid: all GPUs at once, a GPU's own past, a driver or VBIOS roll-out."""
+"""Compares two measurements of the same GPUs by uuid: load of all GPUs, earlier fleets, driver and VBIOS roll-outs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from peakgate.fleet import dataset, statistics
 FEWEST_GPU_PAIRS = 4
 CASE_ALPHA = 0.01
 SMALLEST_LISTED_SHIFT = 0.0025
-"""A case is listed as moved from 0.25 %, in log time."""
+"""Smallest log shift of a listed case (0.25 %)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetShift:
     """The change between two measurements of the same GPUs.
 
-    ``what`` names what differs, ``groups`` has the fleet's shift by group: ``shift_percent`` (median over the GPUs) and
-    the ``low`` and ``high`` bounds of its 95 % interval where there are enough pairs. ``gpus`` has each GPU's own shift
-    by group, in log time. ``cases`` are those that moved, Holm-adjusted. ``named`` is by uuid why a GPU is an outlier.
+    ``what`` names the difference. ``groups`` holds the fleet's shift by group: ``shift_percent`` (median over the GPUs)
+    and its 95 % interval from ``low_percent`` to ``high_percent``, NaN with too few pairs. ``gpus`` holds each GPU's
+    shift by group, in log time. ``cases`` are those that moved (Holm-adjusted). ``named`` says why a GPU is an outlier,
+    by uuid.
     """
 
     what: str
@@ -37,29 +38,29 @@ class FleetShift:
 
 
 def together(now: pd.DataFrame, past: pd.DataFrame) -> FleetShift | None:
-    """All GPUs of a node at once against one at a time, the same machine code on the same GPUs."""
+    """Compare running all GPUs of a node at once with one at a time, for unchanged machine code."""
     exclusive = past[(past["mode"] == "exclusive") & (past["outcome"] == "measured")]
-    return _newest(now, exclusive, "all GPUs of a node at once, against one at a time")
+    return _newest(now, exclusive, "all GPUs of a node at once, compared with one at a time")
 
 
 def against_past(now: pd.DataFrame, past: pd.DataFrame) -> tuple[FleetShift, ...]:
-    """Each GPU against its newest earlier measurement of the same kind; a roll-out is what changed under it."""
+    """Compare each GPU with its newest earlier measurement; GPUs whose driver or VBIOS changed also form a roll-out."""
     mode = now["mode"].astype(str).iloc[0] if len(now) else ""
     before = past[(past["mode"] == mode) & (past["outcome"] == "measured")]
     found = []
     for fact in ("driver", "vbios"):
-        # The newest row of each GPU is the first.
+        # The newest row of each GPU comes first.
         old, new = (dataset.facts_by(each.sort_values("started").iloc[::-1], "uuid", fact) for each in (before, now))
         moved = [uuid for uuid in new.index.intersection(old.index) if pd.notna(old[uuid]) and old[uuid] != new[uuid]]
         change = _newest(now[now["uuid"].isin(moved)], before, f"{fact} roll-out") if moved else None
         found += [change] if change else []
-    if unmoved := _newest(now, before, "the GPUs' own past"):
+    if unmoved := _newest(now, before, "earlier measurements of the same GPUs"):
         found.append(_named(unmoved, dataset.groups(now), dataset.facts_by(now, "uuid", "node")))
     return tuple(found)
 
 
 def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> FleetShift | None:
-    """Now against each GPU's newest earlier measurement, in the cases of unchanged machine code."""
+    """Compare with each GPU's newest earlier measurement, in cases with unchanged machine code."""
     before = before[before["uuid"].isin(now["uuid"].astype(str))]
     if before.empty or now.empty:
         return None
@@ -76,7 +77,7 @@ def newest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def same_code(now: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
-    """The earlier rows whose case has the machine code of now; a case without a fingerprint is a library's."""
+    """The earlier rows with unchanged machine code; cases without a fingerprint, of libraries, are kept."""
     code = dataset.facts_by(now, "case", "fingerprint")
     of_now = before["case"].astype(str).map(code)
     known = before["case"].astype(str).isin(code.index)
@@ -98,7 +99,7 @@ def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> FleetShift:
 
 
 def _moved(shift: pd.DataFrame) -> pd.DataFrame:
-    """The cases that moved on all GPUs: paired t over the GPUs, Holm over the cases; empty with too few GPUs."""
+    """The cases that moved: paired t test over the GPUs, Holm-adjusted over the cases; empty with too few GPUs."""
     columns = ["shift_percent", "p"]
     if len(shift) < FEWEST_GPU_PAIRS:
         return pd.DataFrame(columns=columns, dtype=float)
@@ -111,7 +112,7 @@ def _moved(shift: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(change: FleetShift, groups: pd.Series, hosts: pd.Series) -> FleetShift:
-    """With the GPUs that became slower than the fleet did since, by the rule for a single GPU."""
+    """Add the GPUs that slowed down more than the fleet, by the rule for single GPUs."""
     if change.pairs < statistics.FEWEST_GPUS:
         return change
     beside, spread = change.gpus - change.gpus.median(), statistics.SINCE_PAST.of_cases(groups)

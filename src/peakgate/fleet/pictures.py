@@ -1,6 +1,6 @@
-"""Pictures of a fleet: heat map of GPUs and cases, spread per case.
+"""Pictures of a fleet: a heat map of GPUs and cases, and the spread per case.
 
-Both are pixels inside their SVG: ten thousand GPUs are one picture, not two million elements.
+Both embed pixels in the SVG, so that ten thousand GPUs do not make two million elements.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from peakgate.fleet.statistics import ALL
 from peakgate.render.pictures import COLOURS, LONGEST_LABEL, STYLE, TEXT_COLOUR, label, svg
 
 MOST_GPUS, MOST_CASES = 2000, 400
-"""Rows and columns of the heat map; of more GPUs the slowest are shown, and the page says so."""
+"""Maximum rows and columns of the heat map; if there are more GPUs, the slowest are shown, as the page says."""
 
 ROW_INCHES, LETTER_INCHES = 0.15, 0.068
-"""A name's height and its letters' width."""
+"""Height of a label, width of a letter."""
 
 FADING = LinearSegmentedColormap.from_list(
     "fading", [(0, "#1f6fd0ff"), (0.5, "#1f6fd000"), (0.5, "#d0302600"), (1, "#d03026ff")]
@@ -36,7 +36,7 @@ SCALE = 0.05
 
 
 def pictures(found: Analysis) -> tuple[Picture, ...]:
-    """Both; none where no GPU has a time."""
+    """Both pictures; empty if no GPU has a time."""
     if found.deviations.empty:
         return ()
     with mpl.rc_context(STYLE):
@@ -44,7 +44,7 @@ def pictures(found: Analysis) -> tuple[Picture, ...]:
 
 
 def _ordered(found: Analysis) -> pd.DataFrame:
-    """Deviations with the cases group by group, node by node; of very many GPUs the slowest."""
+    """Deviations with cases sorted by group and GPUs by node, limited to the slowest GPUs."""
     table = found.deviations
     if len(table) > MOST_GPUS:
         table = table.loc[found.effects[ALL].nlargest(MOST_GPUS).index]
@@ -56,10 +56,10 @@ def _ordered(found: Analysis) -> pd.DataFrame:
 
 
 def heat_map(found: Analysis) -> Picture:
-    """A row per GPU, a column per case; red is slower than the fleet's median of the case.
+    """One row per GPU, one column per case; red is slower than the fleet's median of the case.
 
-    Colours fade into the page where nothing differs, light or dark. Named are all GPUs and cases that have room, first
-    the GPUs that are not OK and the cases that differ most.
+    Small deviations are transparent, for light and dark pages. As many GPUs and cases are labelled as fit, first GPUs
+    that are not OK and the cases that differ most.
     """
     table = _ordered(found)
     bottom = 0.3 + LETTER_INCHES * min(max(map(len, map(str, table.columns))), LONGEST_LABEL)
@@ -91,7 +91,7 @@ def heat_map(found: Analysis) -> Picture:
 
 
 def _spaced(wanted: NDArray[np.intp], apart: float) -> list[int]:
-    """The places of a row of names, in the order they are wanted, each as far ``apart`` from all before it."""
+    """Positions of labels chosen in the order ``wanted``, each at least ``apart`` from the others."""
     taken: list[int] = []
     for place in wanted.tolist():
         at = bisect.bisect(taken, place)
@@ -101,14 +101,14 @@ def _spaced(wanted: NDArray[np.intp], apart: float) -> list[int]:
 
 
 def spread(found: Analysis) -> Picture:
-    """A dot per GPU and case, cases by their spread."""
+    """One dot per GPU and case, cases sorted by their spread."""
     table = found.deviations
     order = table.std().fillna(0).sort_values().index
     values = 100 * np.expm1(table[order].to_numpy())
     x = np.broadcast_to(np.arange(values.shape[1]), values.shape)
     keep = np.isfinite(values)
     x, y = x[keep], values[keep]
-    if len(y) > MOST_SPREAD_DOTS:  # every n-th dot of the middle; none of the outer ones is left out
+    if len(y) > MOST_SPREAD_DOTS:  # keep all outer dots and every n-th inner one
         outer = np.abs(y) > np.quantile(np.abs(y), 1 - MOST_SPREAD_DOTS / 2 / len(y))
         chosen = outer | (np.arange(len(y)) % (2 * len(y) // MOST_SPREAD_DOTS + 1) == 0)
         x, y = x[chosen], y[chosen]
@@ -121,7 +121,7 @@ def spread(found: Analysis) -> Picture:
     axes.margins(x=0.01)
     axes.set_ylabel("slower than median (%)")
     title = "Spread per case"
-    return Picture(title, "Every GPU is a dot; cases are in the order of their spread.", svg(figure, title))
+    return Picture(title, "Every GPU is a dot; cases are sorted by their spread.", svg(figure, title))
 
 
 def _plot(width: float, height: float) -> tuple[Figure, Axes]:

@@ -1,6 +1,6 @@
-"""The GPUs of a cluster, each named by its uuid, and which Dask workers reach them.
+"""Lists the GPUs of a cluster by uuid, and the Dask workers that see them.
 
-A worker answers for the GPUs that it sees. Several workers of a node may see the same ones; a GPU belongs to its node.
+Several workers of a node may see the same GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from peakgate.base.processes import Asked, own_module
 from peakgate.run import inputs
 
 NODE_VARIABLES = ("PEAKGATE_NODE", "SLURMD_NODENAME", "NODE_NAME")
-"""Name a worker's node, in this order; without them it is the host's name, in a container the container's."""
+"""Environment variables with the name of a worker's node, in this order; without them the host name is used."""
 
 NO_GPUS: Mapping[str, Any] = {"gpus": [], "problem": None}
 RACK_VARIABLE = "PEAKGATE_RACK"
@@ -38,15 +38,15 @@ class GpuPlace:
 
     @property
     def resource(self) -> str:
-        """The Dask resource of which its gate takes one: the GPU, or a thread of the node."""
+        """The Dask resource that its gate requires: the GPU, or a thread of the node."""
         return thread_of(self.node) if self.emulated else self.uuid
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One Dask worker by its own answer: its node and rack, the GPUs it sees, and how many gates it runs at once.
+    """One Dask worker: its node and rack, the GPUs it sees, and the number of gates that it can run at once.
 
-    ``problem`` is why it sees no GPU, or cannot measure; None where it can.
+    ``problem`` is why it sees no GPU or cannot measure, None if it can.
     """
 
     node: str
@@ -57,19 +57,19 @@ class Worker:
 
     @property
     def resources(self) -> dict[str, float]:
-        """Its Dask resources: one of each GPU it sees, and its threads; none where it cannot measure."""
+        """Its Dask resources: one per GPU, and its threads; empty if it cannot measure."""
         if self.problem is not None:
             return {}
         return {thread_of(self.node): self.threads, **{str(facts["uuid"]): 1 for facts in self.gpus}}
 
 
 def thread_of(node: str) -> str:
-    """The Dask resource that a gate of the emulator takes one of."""
+    """The Dask resource that a gate in the emulator requires."""
     return f"thread of {node}"
 
 
 def inventory(uuid: str | None = None) -> dict[str, Any]:
-    """The GPUs that this process may use, or the one of this uuid, by ``peakgate.device.nvml``."""
+    """The GPUs that this process may use, or the GPU ``uuid``, from ``peakgate.device.nvml``."""
     environment = dict(os.environ) if uuid is None else {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
     command = own_module("peakgate.device.nvml")
     with Asked(command, INVENTORY_LIMIT_S, cwd=Path.home(), env=environment) as asked:
@@ -77,21 +77,21 @@ def inventory(uuid: str | None = None) -> dict[str, Any]:
     try:
         return records.decode(done.output, dict[str, Any], Path("its inventory"), "")
     except PeakgateError:
-        return {"gpus": [], "problem": f"its inventory failed: {done.problem or 'it printed no record'}"}
+        return {"gpus": [], "problem": f"its inventory failed: {done.problem or 'no output'}"}
 
 
 def answer(threads: int, harness: str, gpus: Mapping[str, Any] | None = None) -> Worker:
-    """This process as a worker, with its inventory; ``harness`` is the digest of the Peakgate that asks."""
+    """Describe this process as a worker; ``harness`` is the digest of the Peakgate that asks."""
     node = next((os.environ[name] for name in NODE_VARIABLES if os.environ.get(name)), socket.gethostname())
     found = inventory() if gpus is None else gpus
     problem = found["problem"]
     if inputs.harness() != harness:
-        problem = "it runs another Peakgate than this command; install the same one on every node"
+        problem = "its version of Peakgate differs from this command's; install the same one on every node"
     return Worker(node, os.environ.get(RACK_VARIABLE), tuple(found["gpus"]), threads, problem)
 
 
 def gpu_places(workers: Mapping[str, Worker]) -> dict[str, GpuPlace]:
-    """The GPUs that workers (by address) see, by uuid, node by node in CUDA's order."""
+    """The GPUs that the workers (by address) see, by uuid, sorted by node and PCI bus id."""
     found: dict[str, GpuPlace] = {}
     for each in _in_order(workers):
         for facts in each.gpus:
@@ -101,10 +101,7 @@ def gpu_places(workers: Mapping[str, Worker]) -> dict[str, GpuPlace]:
 
 
 def emulator_places(workers: Mapping[str, Worker]) -> dict[str, GpuPlace]:
-    """As many slots of the emulator per node as it has workers; a slot is no worker, so that it outlives one.
-
-    A worker without threads has none.
-    """
+    """One slot of the emulator per worker with threads; a slot belongs to the node and outlives the worker."""
     slots: Counter[str] = Counter()
     found: dict[str, GpuPlace] = {}
     for each in filter(lambda each: each.threads, _in_order(workers)):

@@ -1,4 +1,4 @@
-"""Judge a fleet that was measured, and report it."""
+"""Judges a measured fleet and reports it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ TIER_COLUMNS = (Column("uuids", "measured on", brief=True),)
 
 
 def suspects(store: Store, past: Sequence[Path] = ()) -> list[str]:
-    """The GPUs of a fleet to measure again; few GPUs are suspects beside those of earlier fleets."""
+    """The GPUs of a fleet to measure again; a small fleet is compared with earlier fleets."""
     return analysis.suspects(analysis.analyse(dataset.gather(store), _earlier(store.folder, past)))
 
 
 def conclude(store: Store, past: Sequence[Path], phases: FleetPhases) -> int:
-    """Judge a fleet beside earlier ones, write its reports and print them; the exit code."""
+    """Judge a fleet, considering earlier ones, write and print its reports, and return the exit code."""
     table, shares = dataset.gather(store), store.shares()
     found = of_tier(judge(table, shares)) if shares else of_fleet(analysis.analyse(table, _earlier(store.folder, past)))
     written = [store.folder / dataset.DATASET_FILE, *write(found, store.folder)]
@@ -60,13 +60,13 @@ def conclude(store: Store, past: Sequence[Path], phases: FleetPhases) -> int:
 
 
 def of_table(path: Path, root: Path, past: Sequence[Path]) -> int:
-    """Judge a fleet's Parquet file alone; its reports go to the folder of its name below ``root``."""
+    """Judge a fleet's Parquet file; its reports are written to the folder of its name below ``root``."""
     table = dataset.read(path, dataset.REPORT_COLUMNS)
     names = table["fleet"].dropna().astype(str).unique()
     if len(names) != 1 or (table["mode"] == SHARD).any() or not name_of_fleet(names[0]):
         raise PeakgateError(
             f"{path}: expected the table of one fleet that measured all cases on every GPU, given "
-            f"{counted(len(names), 'fleet')}; of a sharded tier name its folder",
+            f"{counted(len(names), 'fleet')}; for a sharded tier name its folder",
             Code.NO_RUN,
         )
     folder = root / names[0]
@@ -83,7 +83,7 @@ def _shown(found: Report, written: Sequence[Path], wall: Mapping[str, float]) ->
 
 
 def write(found: Report, folder: Path) -> list[Path]:
-    """Write every output; of the rows that passed Markdown and the page have the first ones."""
+    """Write all outputs; Markdown and HTML contain only the first of the rows that passed."""
     passed = [row for row in found.rows if row.tone is Tone.SAME][MOST_ROWS * 10 :]
     dropped = {row.name for row in passed}
     brief = replace(found, rows=[row for row in found.rows if row.name not in dropped], totals=found.counts)
@@ -91,9 +91,9 @@ def write(found: Report, folder: Path) -> list[Path]:
 
 
 def _earlier(folder: Path, past: Sequence[Path]) -> pd.DataFrame | None:
-    """What ``past`` and the earlier fleets beside this one measured; None where there is none.
+    """The measurements of ``past`` and of the earlier fleets in this one's parent folder; None without any.
 
-    Of each GPU and pass only the newest fleet that measured it, so that a long past needs no more memory.
+    Only the newest measurement of each GPU and pass is kept, which limits the memory needed.
     """
     beside = [path for path in folder.parent.glob(f"*/{dataset.DATASET_FILE}") if path.parent.name < folder.name]
     named = [path / dataset.DATASET_FILE if path.is_dir() else path for path in past]
@@ -110,7 +110,7 @@ def _earlier(folder: Path, past: Sequence[Path]) -> pd.DataFrame | None:
 
 
 def of_fleet(found: Analysis) -> Report:
-    """The report of GPUs that measured the same cases: those that are not OK, worst first, then the slowest."""
+    """The report of GPUs that measured the same cases: those not OK, worst first, then the others, slowest first."""
     effects = found.effects.apply(lambda column: 100 * np.expm1(column)).add_suffix(" percent")
     gpus = found.gpus[list(GPU_TABLE_COLUMNS)].join(effects)
     unsettled = set(found.gpus.index[found.gpus["open"].to_numpy(bool)])
@@ -160,7 +160,7 @@ def of_fleet(found: Analysis) -> Report:
 
 
 def _verdict(found: Analysis) -> str:
-    """The worst status of a GPU; of a fleet that fails or is open otherwise, what that is; PASS of one that passes."""
+    """The worst status of a GPU, or the fleet's own failure; PASS if there is none."""
     worst = next(iter(found.counts), GpuStatus.UNDECIDED)
     if worst is not GpuStatus.OK:
         return worst
@@ -170,7 +170,7 @@ def _verdict(found: Analysis) -> str:
 
 
 def _gpu(record: dict[str, Any], *, unsettled: bool) -> Row:
-    """A GPU; ``unsettled``: a suspect that was not measured again."""
+    """A GPU's row; ``unsettled``: a suspect that was not measured again."""
     status = GpuStatus.UNDECIDED if unsettled and record["status"] == GpuStatus.OK else record["status"]
     return Row(record["uuid"], str(status), record["reason"] or "", cells=record, group=str(record["node"]))
 
@@ -179,7 +179,7 @@ def of_tier(found: Sharded) -> Report:
     """The report of a tier that was spread over GPUs."""
     equal = f"{counted(int(found.cases['common'].sum()), 'case')} given to every GPU"
     if apart := ", ".join(f"{name} {percent:.2f} %" for name, percent in found.apart.items()):
-        equal += f", the slowest GPU beside the fastest: {apart} (at most {100 * EQUAL_WITHIN:.0f} %)"
+        equal += f", the slowest GPU compared with the fastest: {apart} (at most {100 * EQUAL_WITHIN:.0f} %)"
     failing = found.failing
     cases = pd.concat([failing, found.cases.drop(failing.index)])
     gpus = records(found.gpus, "uuid")
@@ -207,25 +207,25 @@ def of_tier(found: Sharded) -> Report:
 
 
 def records(found: pd.DataFrame, name: str) -> list[dict[str, Any]]:
-    """The rows of a table for JSON, each with its index under a name; what is missing is null."""
+    """The rows of a table for JSON, with the index under ``name`` and missing values as null."""
     return [vars(each) for each in frame.records(found.rename_axis(name).reset_index())]
 
 
 def _units(found: Analysis) -> list[str]:
-    """Named nodes and racks, a sentence each."""
+    """One sentence per slow node and rack."""
     lines = []
     for level, judged in (("rack", found.racks), ("node", found.nodes)):
         for row in judged[judged["named"].to_numpy(bool)].itertuples():
             members = found.gpus.index[(found.gpus[level] == row.Index).to_numpy(bool)]
             medians = found.effects.reindex(members).median()
             lines.append(
-                f"{level} {row.Index}: {analysis.in_words(medians, row)}: cooling, power or the host before single GPUs"
+                f"{level} {row.Index}: {analysis.in_words(medians, row)}: check cooling, power and the host first"
             )
     return lines
 
 
 def _sentences(found: Analysis) -> list[str]:
-    """By which cases gates failed, the spread of the fleet, and its gates' floors."""
+    """Sentences on the cases that failed gates, the fleet's spread, and cases below their floors."""
     lines = []
     if len(found.failing):
         failing = found.failing.head(MOST_CASES).items()
@@ -241,7 +241,7 @@ def _sentences(found: Analysis) -> list[str]:
 
 
 def _change_lines(change: FleetShift) -> list[str]:
-    """Changes by group, and the cases that changed most."""
+    """Sentences on changes by group, and on the cases that changed most."""
     parts = []
     for name, row in change.groups.iterrows():
         known = not math.isnan(row["low_percent"])
@@ -256,20 +256,20 @@ def _change_lines(change: FleetShift) -> list[str]:
 
 
 def _drain(found: Analysis) -> list[str]:
-    """Commands for Slurm and Kubernetes, for nodes with bad GPUs."""
+    """Drain commands for Slurm and Kubernetes, for nodes with bad GPUs."""
     bad = found.gpus[found.gpus["out_of_service"].to_numpy(bool)]
     nodes = dict.fromkeys([*bad["node"].astype(str), *found.nodes.index[found.nodes["named"].to_numpy(bool)]])
     commands = []
     for node in list(nodes)[:MOST_ROWS]:
         if not all(letter.isalnum() or letter in "-._" for letter in node):
-            continue  # a name with shell metacharacters is not a node's
+            continue  # a node's name has no shell metacharacters
         commands += [f"scontrol update NodeName={node} State=DRAIN Reason='peakgate fleet {found.fleet}'"]
         commands += [f"kubectl cordon {node}"]
     return commands
 
 
 def _nodes(found: Analysis) -> Table:
-    """Per node, slowest first: GPUs by status, median effect of all cases, hottest GPU."""
+    """A table of nodes, slowest first: GPUs that are not OK, median effect over all cases, hottest GPU."""
     gpus = found.gpus.assign(
         node=found.gpus["node"].astype(str),
         rack=found.gpus["rack"].fillna(""),

@@ -1,12 +1,12 @@
-"""One tier spread over GPUs: which GPU measures which case, and the whole judged as one run.
+"""Spreads one tier over GPUs and judges the result as one run.
 
-Every GPU has a share of about the same expected time, and measures some common cases. A case is judged by the GPU that
-measured it; the common cases show whether it matters which one that was. Where GPUs differ in them by more than
-``EQUAL_WITHIN`` the tier is not decided. The emulator has no speed.
+Every GPU gets a share of about the same expected time, and some common cases. A case is judged on the GPU that measured
+it; the common cases show whether the GPUs are equally fast. If they differ by more than ``EQUAL_WITHIN``, the tier is
+undecided. Emulated times are not compared.
 
-``python -m peakgate.fleet.shard TIER SCALE`` prints the cases of the project at hand as JSON: per case its id,
-the peak that binds it (null for a benchmark test), and the least time it can take. Families and tests of the project
-are imported in that process, not in the command that spreads them over GPUs.
+``python -m peakgate.fleet.shard TIER SCALE`` prints the cases of the current project as JSON: for each case its id, its
+limiter (null for a benchmark test), and an estimated time. Families and tests are imported in that process, not in the
+command.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ from peakgate.runfile.saved import Run, load_run, run_files
 from peakgate.spec.case import Case, Scale, Tier
 
 COMMON, COMMON_SHARE = 24, 0.1
-"""About so many cases are measured on every GPU, of a small tier this share."""
+"""Approximate number of common cases, and their largest share of a tier."""
 
 FEWEST_COMMON = 4
-"""Of each group, where it has as many."""
+"""Common cases of each group, if it has as many."""
 
 LONGEST_COMMON_S = 0.2
-"""A case that takes longer is not measured on every GPU where there are enough others."""
+"""A longer case is not a common one, if there are enough others."""
 
 TIER_LISTING_LIMIT_S = 300.0
 TENSOR_TFLOPS = {"tf32": 535.0, "bf16": 1070.0, "fp16": 1070.0, "fp8": 2140.0, "int8": 2140.0}
 PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0, tensor_tflops=TENSOR_TFLOPS)
-"""They only weigh cases."""
+"""Used only to estimate times."""
 
 FRACTION = 0.3
-"""Of the peak a kernel that was never measured is taken to reach."""
+"""Assumed fraction of peak of a kernel that was never measured."""
 
 CASE_S, LAUNCHES = 0.035, 16
-"""The time of a case beside its launches, in seconds, and how many of those it needs: from full tiers of an H200."""
+"""Overhead of a case in seconds, and its number of launches, from full tiers on an H200."""
 
 EQUAL_WITHIN = 0.03
-"""The slowest and the fastest GPU may be so far apart in the median over a group's common cases: as far as unchanged
-code is from one H200 to another (``compare.noise``)."""
+"""Largest log difference between the slowest and the fastest GPU, in the median over a group's common cases, about that
+of unchanged code between two H200s."""
 
 FEWEST_COMMON_CASES = 3
-"""A group with fewer common cases that every GPU measured is not compared."""
+"""Groups with fewer common cases measured by every GPU are not compared."""
 
 
 def split(cases: pd.DataFrame, uuids: Sequence[str]) -> Shares:
-    """Shares of about the same expected time (``expected``): the longest case first, each to the GPU with the least."""
+    """Shares of about the same expected time (``expected``): the longest case first, each to the least loaded GPU."""
     common = _common(cases)
     left = cases[~cases["case"].isin(common)].sort_values(["seconds", "case"], ascending=[False, True])
     own: dict[str, list[str]] = {uuid: [] for uuid in uuids}
@@ -78,7 +78,7 @@ def split(cases: pd.DataFrame, uuids: Sequence[str]) -> Shares:
 
 
 def _common(cases: pd.DataFrame) -> tuple[str, ...]:
-    """Cases of every group (memory, compute, link), evenly over the names of its cheaper ones."""
+    """Common cases of every group (memory, compute, link), spread evenly over the sorted names of its short cases."""
     wanted = min(COMMON, round(COMMON_SHARE * len(cases)))
     chosen: list[str] = []
     for _, members in cases.groupby(cases["bound"].fillna("None")):
@@ -90,7 +90,7 @@ def _common(cases: pd.DataFrame) -> tuple[str, ...]:
 
 
 def listed(project: Project, tier: str, scale: Scale) -> pd.DataFrame:
-    """The cases of a tier as ``main`` prints them, a row each; a PeakgateError where they cannot be listed."""
+    """The cases of a tier from ``main``, one row each; PeakgateError if they cannot be listed."""
     with Asked(own_module(__name__, tier, scale.value), TIER_LISTING_LIMIT_S, cwd=project.root) as asked:
         done = asked.finish()
     if done.problem:
@@ -102,9 +102,9 @@ def listed(project: Project, tier: str, scale: Scale) -> pd.DataFrame:
 
 
 def expected(cases: pd.DataFrame, project: Project, tier: str, slug: str | None) -> pd.DataFrame:
-    """The same with the ``seconds`` that each should take, by the newest whole run of the tier on this GPU model.
+    """Add the expected ``seconds`` of each case, by the newest complete run of the tier on this GPU model.
 
-    A case that the run lacks is taken to reach a fraction of an H200's peak.
+    A case that the run lacks is assumed to reach FRACTION of an H200's peak.
     """
     run = _newest(project, tier, slug)
     time_us = cases["case"].map(run.times_us if run else {}).fillna(cases["time_us"])
@@ -112,7 +112,7 @@ def expected(cases: pd.DataFrame, project: Project, tier: str, slug: str | None)
 
 
 def _newest(project: Project, tier: str, slug: str | None) -> Run | None:
-    """The newest whole run of a tier on a GPU model, saved or kept."""
+    """The newest complete run of a tier on a GPU model, in the project's runs or baselines."""
     if slug is None:
         return None
     files = [*run_files(project.runs / slug), *run_files(project.baselines / slug / "runs")]
@@ -125,7 +125,7 @@ def _newest(project: Project, tier: str, slug: str | None) -> Run | None:
 
 
 class ListedCase(Struct):
-    """A case as ``main`` prints it."""
+    """A case in the output of ``main``."""
 
     case: str
     bound: str | None = None
@@ -140,13 +140,13 @@ def _listed(case: Case) -> ListedCase:
 
 @dataclass(frozen=True, slots=True)
 class Sharded:
-    """A sharded tier judged.
+    """The result of a sharded tier.
 
-    ``cases`` has a row per case: ``uuids`` that measured it, ``common``, ``verdict`` (the worst of theirs; missing
-    where no GPU measured it), ``time_us`` (median of theirs) and ``peak_fraction``. ``gpus`` has a row per uuid:
-    ``node``, ``outcome``, ``reason``, ``exit_code``, ``wall_s``, ``cases``, and in percent how far it is from the
-    median GPU in each group of common cases. ``apart`` is by group how far the slowest is from the fastest, in
-    percent. ``problems`` are why the tier is not decided; empty where it was measured whole, on equal GPUs.
+    ``cases`` has one row per case: ``uuids`` that measured it, ``common``, ``verdict`` (the worst one; missing if not
+    measured), ``time_us`` (median) and ``peak_fraction``. ``gpus`` has one row per uuid: ``node``, ``outcome``,
+    ``reason``, ``exit_code``, ``wall_s``, ``cases``, and its deviation from the median GPU by group of common cases, in
+    percent. ``apart`` is the difference between the slowest and the fastest GPU by group, in percent. ``problems`` say
+    why the tier is undecided; empty if it was measured completely on equal GPUs.
     """
 
     fleet: str
@@ -157,7 +157,7 @@ class Sharded:
 
     @property
     def failing(self) -> pd.DataFrame:
-        """The cases that fail or could not be decided, worst first."""
+        """The failing and undecided cases, worst first."""
         words = [each.value for each in (*sorted(REGRESSIONS), *sorted(UNDECIDED))]
         bad = self.cases[self.cases["verdict"].isin(words)]
         return bad.sort_values("verdict", key=lambda column: column.map(words.index), kind="stable")
@@ -171,7 +171,7 @@ class Sharded:
 
 
 def judge(table: pd.DataFrame, shares: Shares) -> Sharded:
-    """Judge the ``shard`` pass of a fleet: ``table`` as ``DATASET_COLUMNS``."""
+    """Judge the ``shard`` pass of a fleet; ``table`` has ``DATASET_COLUMNS``."""
     mine = table[table["mode"] == SHARD]
     rows = mine[mine["case"].notna()]
     real = dataset.of_gpus(rows)
@@ -191,14 +191,14 @@ def judge(table: pd.DataFrame, shares: Shares) -> Sharded:
 
 
 def _deviations(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
-    """Log times of the common cases that every GPU measured beside their medians, and the group of each."""
+    """Deviations of log times from the median GPU, for common cases that every GPU measured, and the cases' groups."""
     log_us = dataset.log_times(rows).dropna(axis="columns") if len(rows) else pd.DataFrame()
     groups = dataset.groups(rows).reindex(log_us.columns).fillna("no peak").astype(str)
     return log_us - log_us.median(), groups
 
 
 def _gpus(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
-    """A row per GPU that has a share; one that is not in the table was not measured."""
+    """One row per GPU with a share; one that is not in the table was not measured."""
     names = ["node", "outcome", "reason", "exit_code", "wall_s"]
     known = rows.assign(uuid=rows["uuid"].astype(str)).drop_duplicates("uuid").set_index("uuid")[names].astype(object)
     known["exit_code"] = known["exit_code"].astype("Int64").astype(object)
@@ -222,7 +222,7 @@ def _cases(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) -> list[str]:
-    """The reasons not to take the GPUs as one."""
+    """Reasons why the GPUs cannot be treated as equal."""
     limit = 100 * EQUAL_WITHIN
     found = [
         f"the GPUs are not equal: up to {percent:.1f} % apart in the common cases of {name}, at most {limit:.0f} %"
@@ -242,9 +242,9 @@ def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the cases; exit 2 on bad input."""
-    from peakgate.base import config  # noqa: PLC0415  (the command that spreads them does without)
+    from peakgate.base import config  # noqa: PLC0415  (not needed by the command)
     from peakgate.run import collection  # noqa: PLC0415
-    from peakgate.spec import catalogue  # noqa: PLC0415  (the command that spreads them does without)
+    from peakgate.spec import catalogue  # noqa: PLC0415  (not needed by the command)
 
     tier, scale = Tier(arguments[0]), Scale(arguments[1])
     try:

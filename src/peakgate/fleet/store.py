@@ -1,8 +1,8 @@
-"""The folder of a fleet, written while it runs: every finished gate, where it was measured, and what was lost.
+"""The folder of a fleet, written while it runs: plan, finished gates, and lost workers.
 
-A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``events.txt`` (what was
-lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files), ``wall.json`` (where the command's wall time
-went), and of a sharded tier ``shares.json`` (which GPU measures what).
+It is named by its start time and contains ``plan.json`` (what is measured, and all GPUs), ``events.txt`` (lost workers
+and schedulers), ``gates/`` (results of gates), ``runs/<pass>/`` (run files), ``wall.json`` (the command's wall time by
+phase), and for a sharded tier ``shares.json`` (which GPU measures which cases).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from peakgate.base.records import Finite
 from peakgate.fleet.place import GpuPlace
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
-"""Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
+"""Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all GPUs."""
 
 GATE_ATTEMPTS = 2
-"""So many workers may die under a GPU's gate before the GPU is LOST."""
+"""A GPU is LOST after so many workers died while running its gate."""
 
 WRITERS = 16
 FACTS = "plan.json"
@@ -43,12 +43,12 @@ WALL = "wall.json"
 SHARES_FILE = "shares.json"
 
 GATES_PHASE = "gates"
-"""The phase that a command which only reports does not have."""
+"""The phase of measuring, absent in a command that only reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """The work of a fleet: the same on every GPU, and the same when it is resumed."""
+    """What a fleet measures, equal for every GPU and for --resume."""
 
     fleet: str
     digest: str
@@ -63,13 +63,13 @@ class FleetPlan:
 
     @property
     def mode(self) -> str:
-        """The pass over all GPUs that it begins with."""
+        """The first pass over all GPUs."""
         return SHARD if self.shard else TOGETHER if self.together else EXCLUSIVE
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which cases each GPU measures, by uuid: its own, and the ``common`` ones of all, in that order."""
+    """The cases that each GPU measures: the ``common`` ones of all, and its own by uuid."""
 
     common: tuple[str, ...]
     own: dict[str, tuple[str, ...]]
@@ -93,7 +93,7 @@ class Facts(Struct):
 
 
 class GateNames(Struct):
-    """The entries of a gate's file that are required; its run file is found by them."""
+    """The validated entries of a gate's file."""
 
     uuid: str
     mode: Literal["exclusive", "together", "again", "shard"]
@@ -108,23 +108,23 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.gathered: set[str] = set()
-        """Gates that this process has put into the fleet's table (``dataset.gather``)."""
+        """Gates that this process has added to the fleet's table (``dataset.gather``)."""
 
     @property
     def name(self) -> str:
         return self.folder.name
 
     def begin(self, plan: FleetPlan, places: Iterable[GpuPlace]) -> None:
-        """Write down what is measured and where; called again when places join."""
+        """Write the plan and the places; called again when places join."""
         write_whole(self.folder / FACTS, json.dumps(to_builtins(Facts(1, plan, list(places))), indent=1))
 
     def read(self) -> tuple[FleetPlan, dict[str, GpuPlace]]:
-        """The plan and the places by uuid; a PeakgateError where there is no fleet that this version can read."""
+        """The plan and the places by uuid; PeakgateError if the folder is not a fleet of this version."""
         found = records.read(self.folder / FACTS, Facts, "name a folder that this version of `peakgate fleet` wrote")
         return found.plan, {each.uuid: each for each in found.places}
 
     def add_event(self, text: str) -> None:
-        """Keep what happened to workers and scheduler."""
+        """Append an event of workers or scheduler to events.txt."""
         path = self.folder / EVENTS
         try:
             with open_output(path, "a") as file:
@@ -133,12 +133,12 @@ class Store:
             raise unwritable(path, error) from None
 
     def add_gates(self, results: Iterable[Mapping[str, Any]]) -> None:
-        """Keep what became of some gates, at once: most of the time goes to the disk's confirmations."""
+        """Save the results of gates in parallel, since most of the time is spent waiting for fsync."""
         with ThreadPoolExecutor(WRITERS) as pool:
             deque(pool.map(self.add_gate, results), maxlen=0)
 
     def add_gate(self, result: Mapping[str, Any]) -> None:
-        """Keep what became of one gate, and its run file: the run first, so that a gate that is there has its run."""
+        """Save the result of one gate, after its run file, so that a saved gate always has its run."""
         result = dict(result)
         if "run" in result:
             run = gzip.decompress(base64.b64decode(result.pop("run")))
@@ -149,24 +149,24 @@ class Store:
         return self.folder / "runs" / mode / f"{uuid}.json"
 
     def add_wall(self, seconds: Mapping[str, float]) -> None:
-        """Keep where the wall time of the command that measured went, by phase."""
+        """Save the measuring command's wall time by phase."""
         write_whole(self.folder / WALL, json.dumps(dict(seconds), indent=1))
 
     def wall(self) -> dict[str, float]:
-        """The wall time by phase; empty where the command was interrupted or of an earlier version."""
+        """The wall time by phase; empty if the command was interrupted."""
         return records.read(self.folder / WALL, dict[str, Finite], "delete it", absent={})
 
     def add_shares(self, shares: Shares) -> None:
-        """Write down which GPU measures which cases."""
+        """Save which GPU measures which cases."""
         write_whole(self.folder / SHARES_FILE, json.dumps(to_builtins(shares), indent=1))
 
     def shares(self) -> Shares | None:
-        """Which GPU measures which cases; None where they were not assigned yet."""
+        """Which GPU measures which cases; None if not assigned."""
         path = self.folder / SHARES_FILE
         return records.read(path, Shares, "begin a new fleet") if path.is_file() else None
 
     def gates(self) -> list[dict[str, Any]]:
-        """The result of every finished gate, in the order of uuids."""
+        """The results of all finished gates, sorted by uuid."""
         return [_gate(path) for path in sorted((self.folder / "gates").glob("*.json"))]
 
 
@@ -174,7 +174,7 @@ def _gate(path: Path) -> dict[str, Any]:
     remedy = "delete it: its gate runs again"
     named = records.read(path, GateNames, remedy)
     if path.stem != f"{named.uuid}-{named.mode}":
-        raise PeakgateError(f"{path}: is the gate of {short(named.uuid)}, {named.mode}; {remedy}", Code.NO_RUN)
+        raise PeakgateError(f"{path}: holds the gate of {short(named.uuid)}, {named.mode}; {remedy}", Code.NO_RUN)
     return records.read(path, dict[str, Any], remedy)
 
 
@@ -193,12 +193,12 @@ def new(root: Path) -> Store:
 
 
 def name_of_fleet(name: str) -> bool:
-    """Whether a text can be the name of a fleet's folder: letters and digits."""
+    """Whether a text can be the name of a fleet's folder."""
     return name.isalnum()
 
 
 def newest(root: Path) -> Store:
-    """The fleet that began last; a PeakgateError where there is none."""
+    """The fleet that started last; PeakgateError without any."""
     found = sorted(path.parent for path in root.glob(f"*/{FACTS}"))
     if not found:
         raise PeakgateError(
@@ -215,7 +215,7 @@ class FleetPhases:
         self.seconds: dict[str, float] = {}
 
     def ends(self, name: str) -> None:
-        """The phase at hand ends now, under this name; phases of one name add up."""
+        """End the current phase and add its time to ``name``."""
         now = time.monotonic()
         self.seconds[name] = round(self.seconds.get(name, 0.0) + now - self._last, 3)
         self._last = now

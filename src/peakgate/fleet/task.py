@@ -1,8 +1,8 @@
-"""The part of a fleet that runs on Dask workers: a worker offers its GPUs, a task is one gate on one GPU.
+"""The part of a fleet that runs on Dask workers: offering GPUs, and one gate on one GPU as a task.
 
-The gate is a subprocess, so that a fault or a full memory costs it alone. Everything of a gate is in a folder of its
-own on the node: a task that runs again, after its worker or the scheduler was lost, finds the finished result there, or
-the journal of finished cases, with which ``bench`` continues.
+The gate is a subprocess, so that a fault or lack of memory affects only that gate. Each gate has a folder on the node:
+a task that runs again after its worker or the scheduler was lost finds the result there, or the journal of finished
+cases, from which ``bench`` continues.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from peakgate.run import journal
 from peakgate.run.places import VERDICT_FILE
 
 CASE_MARK = f'"{journal.CASE}": '.encode()
-"""Occurs in the journal's record of a finished case."""
+"""Part of the journal's record of a finished case."""
 
 GATE_POLL_S = 0.1
 FRESH_S = 10.0
-"""The facts of a GPU that are no older are its state before a gate."""
+"""Facts of a GPU up to this age are used as its state before a gate."""
 
 SETTLE_S = 30.0
-"""A gate that was killed holds its GPU a little longer: so long another process on it may take to go."""
+"""A killed gate occupies its GPU a little longer: time allowed for another process to end."""
 
 LAST_WORDS = 2000
 RESULT = "result.json"
@@ -53,7 +53,7 @@ CLOSING = frozenset({"closing", "closing_gracefully", "closed", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One gate of a fleet: which GPU and which of the store's passes.
+    """One gate of a fleet: GPU and pass.
 
     ``work`` is a folder on the node, ``~`` for the worker's home; ``cases`` a share of the tier, empty for all of it.
     """
@@ -72,11 +72,11 @@ class Job:
 
 
 _seen: dict[str, tuple[float, Mapping[str, Any]]] = {}
-"""By uuid the facts of each GPU of this worker when it was asked last, and when that was."""
+"""Time and facts of the last query of each of this worker's GPUs, by uuid."""
 
 
 def has_archive(work: str, digest: str) -> bool:
-    """Whether this worker's node has the archive unpacked."""
+    """Whether this worker's node has unpacked the archive."""
     return archive.unpacked(_work(work) / "projects", digest) is not None
 
 
@@ -89,9 +89,9 @@ async def offer(
     *,
     dask_worker: distributed.Worker,
 ) -> Worker:
-    """Unpack the archive on this worker's node, where it is given, and offer Dask the worker's GPUs.
+    """Unpack the archive on this worker's node, if given, and offer Dask the worker's GPUs.
 
-    ``inventory`` is the worker's where it is known. Runs on the worker's event loop, which goes on meanwhile.
+    ``inventory`` is the worker's, if known. Runs on the worker's event loop without blocking it.
     """
     await asyncio.to_thread(archive.unpacked, _work(work) / "projects", digest, data)
     answered = await asyncio.to_thread(place.answer, dask_worker.state.nthreads, harness, inventory)
@@ -102,15 +102,15 @@ async def offer(
 
 
 def gate(job: Job) -> dict[str, Any]:
-    """Measure; its result is the record that ``Store.add_gate`` keeps. Runs on the worker.
+    """Run a gate on this worker and return the record for ``Store.add_gate``.
 
-    ``outcome`` is ``measured``, ``unfit``, ``crashed`` (no run file) or ``refused`` (bad input); ``run`` the run file
-    without samples, compressed. Where the worker is closing Dask moves the gate to another one.
+    ``outcome`` is ``measured``, ``unfit``, ``crashed`` (no run file) or ``refused`` (bad input); ``run`` is the
+    compressed run file without samples. If the worker is closing, Dask moves the gate to another one.
     """
     folder = _work(job.work) / "gates" / job.plan.fleet / job.gate
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "task.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a task that the scheduler believes lost may still be at work
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a task that the scheduler considers lost may still be running
         finished = folder / RESULT
         if finished.is_file():
             return records.read(finished, dict[str, Any], "delete it: its gate runs again")
@@ -137,7 +137,7 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     phases["build"] = time.monotonic() - begun - sum(phases.values())
     code = _bench(job, project / plan.inside, folder, phases, resume=_may_resume(job, folder))
     if code == ExitCode.BAD_INPUT and _may_resume(job, folder):
-        (folder / journal.NAME).unlink()  # of another driver or harness, for example: measured again
+        (folder / journal.NAME).unlink()  # for example of another driver or harness: measure again
         code = _bench(job, project / plan.inside, folder, phases, resume=False)
     after = {} if job.emulated else _facts(job.uuid)
     wall_s = time.monotonic() - begun
@@ -164,9 +164,9 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, resume: bool) -> int:
-    """Run ``peakgate bench`` to its end; its exit code.
+    """Run ``peakgate bench`` and return its exit code.
 
-    To ``phases`` its seconds are added: until the first case is finished, from there to the last, and to its end.
+    Adds its seconds to ``phases``: ``start`` until the first case is finished, ``cases`` until the last one, ``end``.
     """
     environment = dict(os.environ) | {
         CACHE_VARIABLE: str(_work(job.work) / "cache"),
@@ -215,7 +215,7 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
 
 
 def _lines(path: Path, offset: int) -> bytes:
-    """The whole lines of a journal from a byte offset on; nothing where there is no journal."""
+    """The complete lines of a journal from a byte offset on; empty without a journal."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
@@ -231,7 +231,7 @@ def _may_resume(job: Job, folder: Path) -> bool:
 
 
 def _settled_facts(job: Job) -> dict[str, Any]:
-    """The GPU's facts once it is idle, or as they are after the limit."""
+    """The GPU's facts once no other process uses it, or after SETTLE_S."""
     until = time.monotonic() + SETTLE_S
     asked_s, facts = _seen.get(job.uuid, (float("-inf"), {}))
     if time.monotonic() - asked_s > FRESH_S:
@@ -247,12 +247,12 @@ def _settled_facts(job: Job) -> dict[str, Any]:
 def _facts(uuid: str) -> dict[str, Any]:
     found = place.inventory(uuid)
     mine = [dict(facts) for facts in found["gpus"] if facts["uuid"] == uuid]
-    gone = found["problem"] or "the driver does not offer this GPU any more; see dmesg for an Xid"
+    gone = found["problem"] or "the driver no longer lists this GPU; see dmesg for an Xid"
     return mine[0] if mine else {"unfit": [gone]}
 
 
 def _remove_older(folder: Path) -> None:
-    """Remove what earlier fleets left of this gate: their drivers have it."""
+    """Remove the folders of this gate from earlier fleets, whose results were collected."""
     for other in folder.parent.parent.glob(f"*/{folder.name}"):
         if other != folder and (other / RESULT).is_file():
             remove_tree(other)
