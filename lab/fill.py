@@ -1,7 +1,7 @@
-"""Fill the blocks of pages from the records of experiments: ``python -m lab.fill [NAME ...]``.
+"""Fills the blocks of pages from the records of experiments: ``python -m lab.fill [NAME ...]``.
 
-Without a name all pages are written anew. The page of ``lab.injected`` is not here: ``python -m lab.injected.page``
-resamples its tables, in minutes.
+Without a name all pages are filled, except that of ``lab.injected``: ``python -m lab.injected.page`` resamples its
+tables, in minutes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PAGES = {
 
 
 def main() -> None:
-    """Write the pages of the experiments that are named, or all."""
+    """Fill the pages of the named experiments, or all."""
     parser = argparse.ArgumentParser(prog="python -m lab.fill", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *PAGES], help=f"of {', '.join(PAGES)}")
     for name in parser.parse_args().names or PAGES:

@@ -1,4 +1,4 @@
-"""Blocks of pages that experiments fill, between the markers of ``python -m kernels.ladder``."""
+"""Fills the blocks of pages between the markers of ``python -m kernels.ladder`` with results of experiments."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def read_json(path: Path) -> Any:
-    """The record in a file."""
+    """The content of a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def filled(path: Path, content: Mapping[str, str]) -> str:
-    """A document with these contents in its blocks, all of which must be known."""
+    """A document with these contents in its blocks; the contents of all blocks must be given."""
     return fill(read_document(path), path, content.__getitem__, content)
 
 
 def fill_page(path: Path, content: Mapping[str, str]) -> None:
-    """Write a document anew with these contents in its blocks."""
+    """Fill a document's blocks with these contents."""
     write_whole(path, filled(path, content))
 
 
 def open_page(path: Path | None) -> Callable[[Mapping[str, str]], None]:
-    """Read a document and check its markers; what fills its blocks then, or prints them where there is no document."""
+    """Read a document and check its markers; returns a function that fills its blocks, or prints them if None."""
     if path is not None:
         find_blocks(read_document(path), path)
 
@@ -43,10 +43,10 @@ def open_page(path: Path | None) -> Callable[[Mapping[str, str]], None]:
 
 
 def percent(share: float) -> str:
-    """At most three significant digits: ``0.4 %``."""
+    """A share in percent with at most three significant digits: ``0.4 %``."""
     return f"{100 * share:.3g} %"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown; the cells are taken as they are."""
+    """A Markdown table; cells are not escaped."""
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, ["---"] * len(head), *rows))

@@ -1,4 +1,4 @@
-"""What records have in common: the commit that they name, and their form where it is compressed by xz."""
+"""Helpers for records: the commit in their names, and compression by xz."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from peakgate.runfile.saved import Run, load_run
 
 
 def checked_out() -> str:
-    """The commit of this tree, ``-dirty`` where files differ from it; "unknown" where git does not say."""
+    """The commit of this tree, with ``-dirty`` if files differ from it; "unknown" if git fails."""
     try:
         return git.ask(Path(__file__).parent, "describe", "--always", "--dirty").decode().strip()
     except PeakgateError:
@@ -25,12 +25,12 @@ def checked_out() -> str:
 
 
 def pack(path: Path, text: str) -> None:
-    """Write a text as a file that ends in ``.xz``; equal texts make equal bytes."""
+    """Compress a text to a ``.xz`` file; equal texts produce equal bytes."""
     write_whole(path, lzma.compress(text.encode(), preset=9))
 
 
 def pack_run(folder: Path, document: dict[str, Any], unnamed: str = "") -> Path:
-    """Write a run without its samples, packed, named by when and on which GPU it was; the file."""
+    """Write a run without its samples, compressed and named by time and GPU; returns the path."""
     stamp = document["datetime"][:19].replace("-", "").replace(":", "")
     gpu = str(document["machine_info"]["gpu"].get("uuid") or unnamed).removeprefix("GPU-")[:8]
     path = folder / f"{stamp}-{gpu}.json.xz"
@@ -39,7 +39,7 @@ def pack_run(folder: Path, document: dict[str, Any], unnamed: str = "") -> Path:
 
 
 def unpack(path: Path) -> bytes:
-    """The content of a file that ``pack`` wrote; a PeakgateError where it is damaged."""
+    """The content of a file that ``pack`` wrote. Raises PeakgateError if it is damaged."""
     try:
         return lzma.decompress(path.read_bytes())
     except (lzma.LZMAError, EOFError) as error:
@@ -47,7 +47,7 @@ def unpack(path: Path) -> bytes:
 
 
 def load_packed_run(path: Path) -> Run:
-    """A packed run file, read as strictly as any other."""
+    """Read a packed run file, with the same checks as any other."""
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder, path.stem)
         plain.write_bytes(unpack(path))
@@ -55,7 +55,7 @@ def load_packed_run(path: Path) -> Run:
 
 
 def whole_runs(*patterns: str) -> Iterator[Run]:
-    """The whole runs in the files of these patterns, packed or not, pattern by pattern."""
+    """The whole runs in the files that match these patterns, packed or not, in the order of the patterns."""
     for path in (path for pattern in patterns for path in sorted(ROOT.glob(pattern))):
         run = load_packed_run(path) if path.suffix == ".xz" else load_run(path)
         if run.whole:

@@ -1,9 +1,9 @@
 """Simulated histories: ``python -m lab.bisect.simulate RECORD``, fills docs/explanation/finding-a-commit.md.
 
-Each history has 64 commits, each with machine code of its own, and one of them makes one kernel slower. The search is
-the one of ``peakgate bisect``, its comparisons are decided as those of ``ab``. Their pairs are those of a kernel of the
-record, measured against itself (``same``), in random order with sides swapped at random, plus the slowdown where only
-one side has it.
+Each history has 64 commits with different machine code, one of which slows one kernel down. The search is that of
+``peakgate bisect``; its comparisons are decided as those of ``ab``. Their pairs are those of a kernel of the record,
+measured against itself (``same``), in random order with sides swapped at random, plus the slowdown if only one side has
+it.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class SimulatedAb:
 
 
 def simulate(measured: Medians, histories: int, commits: int, slowdown: float, *, seed: int) -> pd.DataFrame:
-    """So many histories, a row each; their kernels are spread evenly over the record's, by duration.
+    """Simulate ``histories`` histories, one row each; their kernels are spread evenly over the record's, by duration.
 
-    ``slow`` is the commit that slows the kernel, ``named`` what the search named, -1 where nothing; ``comparisons`` is
-    how many it took.
+    ``slow`` is the commit that slows the kernel down, ``named`` the commit that the search named, -1 if none;
+    ``comparisons`` is their number.
     """
     rng = np.random.default_rng(seed)
     by_time = np.argsort(measured.log_time)
@@ -94,7 +94,7 @@ def simulated(measured: Medians) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate, and print the table or fill a page with it; 2 where there is no record or no page."""
+    """Simulate, and print the table or fill a page with it; exit code 2 if the record or the page is missing."""
     parser = argparse.ArgumentParser(prog="python -m lab.bisect.simulate", description=__doc__)
     parser.add_argument("record", type=Path, metavar="RECORD", help="the folder of a campaign's record")
     parser.add_argument("--page", type=Path, metavar="PAGE", help=f"fill the block ladder:{BLOCK} of a page instead")

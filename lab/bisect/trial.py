@@ -1,8 +1,8 @@
-"""``python -m lab.bisect.trial OUT``: a whole bisect on GPU 0 over a small repository that this makes.
+"""``python -m lab.bisect.trial OUT``: a whole bisect on GPU 0 in a small repository that this module creates.
 
-Sixteen commits of one kernel: some change comments or documents alone, one does not build, some change the machine
-code and not the time, one makes the kernel about 1.6 % slower: ``peakgate bisect`` has to name that one. With
-``--plan`` only the number of comparisons is printed; no GPU is needed.
+Sixteen commits of one kernel: some change only comments or documents, one does not build, some change the machine code
+but not the time, and one makes the kernel about 1.6 % slower, which ``peakgate bisect`` has to name. ``--plan`` only
+prints the number of comparisons and needs no GPU.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ extern "C" __global__ void chain(float *out, const float *in, int n)
 
 @dataclass(frozen=True)
 class Version:
-    """The kernel as one commit has it."""
+    """The kernel in one commit."""
 
     comment: str = "a chain of multiply-adds"
     index: str = "i"
@@ -95,7 +95,7 @@ SLOW = next(at for at, (_, version) in enumerate(VERSIONS) if version.rounds == 
 
 
 def repository(folder: Path) -> list[str]:
-    """Make the repository in an empty folder; its commits, oldest first."""
+    """Create the repository in an empty folder; returns its commits, oldest first."""
     family = folder / "kernels" / "chain"
     family.mkdir(parents=True)
     (folder / "peakgate.toml").write_text('kernels = "kernels"\n', encoding="utf-8")
@@ -113,7 +113,7 @@ def repository(folder: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the repository, bisect it, compare the answer with the truth; 1 where another commit is named or none."""
+    """Create the repository, bisect it, and check the answer; exit code 1 if the right commit is not named."""
     parser = argparse.ArgumentParser(prog="python -m lab.bisect.trial", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT")
     parser.add_argument("--plan", action="store_true", help="print the number of comparisons; measure nothing")

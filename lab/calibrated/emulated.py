@@ -1,7 +1,7 @@
-"""``python -m lab.calibrated.emulated [--write]``: every kernel of both suites in the checked emulator.
+"""``python -m lab.calibrated.emulated [--write]``: runs every kernel of both suites in the emulator.
 
-Reports what was found of each kind and which kernels were judged wrongly, and exits 1 where fewer than 95 % of the
-defective ones (99 % of those in order.py) are found or a sound one is flagged. ``--write`` keeps the outcomes in
+Reports the results by label and the kernels that were judged wrongly, and exits 1 if fewer than 95 % of the defective
+ones (99 % of those in order.py) are found or a correct one is flagged. ``--write`` saves the outcomes in
 ``record.json`` and ``record-order.json``.
 """
 
@@ -33,18 +33,18 @@ EXPECTED = {
     RACY: frozenset(
         {
             *(DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE),
-            DefectKind.UNINITIALISED_SHARED,  # of a copy that nobody waits for
+            DefectKind.UNINITIALISED_SHARED,  # an asynchronous copy without a wait
         }
     ),
     DIVERGENT: frozenset({DefectKind.DIVERGENT_BARRIER, DefectKind.WARP_MASK}),
     BOUNDS: frozenset({DefectKind.OUT_OF_BOUNDS, DefectKind.INDEX_OUT_OF_BOUNDS}),
     STUCK: frozenset({DefectKind.ENDLESS_LOOP}),
 }
-"""The kinds of defect that are right to report of a kernel."""
+"""The kinds of defect that count as found, by label."""
 
 
 def reported(kernel: Kernel, folder: Path, schedule: int = 0) -> list[str]:
-    """The kinds of defect that the emulator reports of a kernel in this order of threads, in words."""
+    """The kinds of defect that the emulator reports for a kernel in this thread order, in words."""
     loaded = emulator.load(source(kernel, folder), kernel.name)
     values, out = np.arange(kernel.n, dtype=kernel.dtype), np.zeros(kernel.n, kernel.dtype)
     seen = [
@@ -66,7 +66,7 @@ def reported(kernel: Kernel, folder: Path, schedule: int = 0) -> list[str]:
 
 
 def source(kernel: Kernel, folder: Path) -> Path:
-    """The kernel as a file."""
+    """Path of the kernel's source, written if needed."""
     path = folder / f"{kernel.name}.cu"
     if not path.exists() or path.read_text(encoding="utf-8") != kernel.text:
         write_whole(path, kernel.text)
@@ -74,13 +74,13 @@ def source(kernel: Kernel, folder: Path) -> Path:
 
 
 def judged(label: str, kinds: Iterable[str]) -> bool:
-    """Whether what was reported of a kernel is right: a defect of its kind, or none."""
+    """Whether the report is right: a defect of the label's kinds, or none for a correct kernel."""
     expected = {kind.words for kind in EXPECTED[label]}
     return bool(expected & set(kinds)) if expected else not kinds
 
 
 def run(chosen: Sequence[Kernel], orders: Sequence[int] = (0,)) -> dict[str, dict[str, Any]]:
-    """Label, reported kinds and whether they are right, by kernel, in these orders of threads."""
+    """Label, reported kinds and whether they are right, by kernel, over these thread orders."""
     folder = cache_folder() / "calibrated"
     emulator.prebuild([(source(kernel, folder), kernel.name, ()) for kernel in chosen])
     found = {
@@ -98,14 +98,14 @@ def run(chosen: Sequence[Kernel], orders: Sequence[int] = (0,)) -> dict[str, dic
 
 
 def counts(outcome: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """By label: how many kernels, and how many of them were judged rightly."""
+    """By label: number of kernels, and of those judged rightly."""
     labels = [entry["label"] for entry in outcome.values()]
     right = [entry["label"] for entry in outcome.values() if entry["right"]]
     return {label: (labels.count(label), right.count(label)) for label in EXPECTED}
 
 
 def passes(outcome: Mapping[str, Mapping[str, Any]], least_found: float = LEAST_FOUND) -> bool:
-    """No sound kernel flagged, and enough of the defective ones found."""
+    """Whether no correct kernel is flagged and enough of the defective ones are found."""
     by_label = counts(outcome)
     clean, unflagged = by_label.pop(CLEAN)
     defective, found = (sum(pair[at] for pair in by_label.values()) for at in (0, 1))
@@ -113,7 +113,7 @@ def passes(outcome: Mapping[str, Mapping[str, Any]], least_found: float = LEAST_
 
 
 def blocks() -> dict[str, str]:
-    """The block of the page: how the emulator judged the kernels that order memory, in first runs and now."""
+    """The page's block: results for the kernels of order.py, in first runs and now."""
     record = read_json(ORDER_RECORD)
     kernels = record["kernels"]
     now = {

@@ -1,7 +1,7 @@
-"""Kernels that order memory by locks, flags, queues and grid barriers, half of them wrong in exactly one way.
+"""Kernels that order memory by locks, flags, queues and grid barriers; half of them have exactly one defect.
 
-Every scheme is written with each mechanism: once rightly, and once with a fault, taken in turn from those that the
-scheme admits. Kernels of other shapes are in ``order.toml``. A label rests on its rule, of the PTX memory model (PTX
+Every scheme is written with each mechanism: once correctly, and once with a fault, taken in turn from those that the
+scheme admits. Kernels of other forms are in ``order.toml``. Each label follows from a rule of the PTX memory model (PTX
 ISA, "Memory Consistency Model") or of the CUDA C++ programming guide; labels were written before the first run.
 """
 
@@ -35,7 +35,7 @@ RULES = {
     "untested": "a weak read of what another thread updates is a data race (PTX, data races)",
     "atomic": "read-modify-writes of one word, all in scope, do not race (PTX, atomicity)",
 }
-"""Why a kernel is right or wrong."""
+"""The rule by which a kernel is correct or defective, by fault or mechanism."""
 
 SINGLES = Path(__file__).with_name("order.toml")
 LIBRARY = "#include <cuda/atomic>\n"
@@ -46,9 +46,9 @@ FAULTS = (*RELEASE_FAULTS, *ACQUIRE_FAULTS, "block_scope")
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """How a word is stored to publish, waited for, and updated; faults that it can have.
+    """Code templates to publish, wait for and update a word, and the faults that it can have.
 
-    A fence stands on a line of its own, so that a fault is a change of one line.
+    A fence is on a separate line, so that a fault changes one line.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Mechanism:
         return "" if fault in ("no_release", "late_release") else fence, "relaxed"
 
     def publish(self, flag: str, value: str, fault: str = "") -> str:
-        """Store ``value`` to the word ``flag`` so that who reads it sees what came before."""
+        """Code that stores ``value`` in the word ``flag`` and releases what came before."""
         fence, order = self.fence_and_order(fault)
         store = self._texts(fault)[0]
         if fault == "narrow_release" and not self.release:
@@ -91,7 +91,7 @@ class Mechanism:
         return " ".join((fence, _filled(store, flag, value, order), late)).strip()
 
     def wait(self, flag: str, value: str, fault: str = "") -> str:
-        """Poll the word until it is at least ``value``, and acquire what was released with it."""
+        """Code that polls the word until it is at least ``value``, and acquires what was released with it."""
         load = self._texts(fault)[1]
         fence = "" if fault == "no_acquire" else self._texts(fault)[4]
         if fault == "narrow_acquire":
@@ -100,7 +100,7 @@ class Mechanism:
         return f"while ({_filled(load, flag, value, order)} < {value}) {{ }} {fence}".strip()
 
     def count(self, word: str, value: str, fault: str = "") -> str:
-        """Add to the word, as release and acquire where no fences are: an expression."""
+        """An expression that adds to the word; release and acquire if there are no fences."""
         return _filled(
             self._texts(fault)[2], word, value, "relaxed" if self.release or fault == "no_release" else "acq_rel"
         )
@@ -170,7 +170,7 @@ MECHANISMS = (
 
 
 def _ptx(scope: str) -> str:
-    """PTX in functions, whose names say the order; the scope is the same in all."""
+    """Functions with inline PTX, named after the memory order; all have the same scope."""
     text = ""
     for order in ("relaxed", "release"):
         text += (
@@ -207,7 +207,7 @@ Scheme = Callable[[Mechanism, str], str]
 
 
 def _pass(by: Mechanism, fault: str) -> str:
-    """Each thread of a block hands one value to its fellow of the other."""
+    """Each thread of a block passes one value to the same thread of the other block."""
     return (
         f"if (blockIdx.x == 0) {{ out[t] = in[t] + 1; {by.publish('out + 900 + t', '1', fault)} }}\n"
         f"    else {{ {by.wait('out + 900 + t', '1', fault)} out[512 + t] = out[t]; }}"
@@ -215,7 +215,7 @@ def _pass(by: Mechanism, fault: str) -> str:
 
 
 def _bulk(by: Mechanism, fault: str) -> str:
-    """A block writes, one thread of it publishes for all, one thread of the other waits for all."""
+    """A block writes, one of its threads publishes for all, and one thread of the other block waits for all."""
     return (
         "if (blockIdx.x == 0) { out[t] = in[t] + 1; __syncthreads(); "
         f"if (t == 0) {{ {by.publish('out + 900', '1', fault)} }} }}\n"
@@ -233,7 +233,7 @@ def _later_block(by: Mechanism, fault: str) -> str:
 
 
 def _warps(by: Mechanism, fault: str) -> str:
-    """One warp hands shared memory to the other of its block; the flag is in global memory."""
+    """One warp passes shared memory to the other warp of its block; the flag is in global memory."""
     return (
         "__shared__ int s[32]; "
         f"if (t < 32) {{ s[t] = in[i]; {by.publish('out + 900 + 32 * blockIdx.x + t', '1', fault)} }}\n"
@@ -252,9 +252,9 @@ def _twice(by: Mechanism, fault: str) -> str:
 
 
 def _relay(by: Mechanism, fault: str) -> str:
-    """The block in the middle passes on what it received; the fault is in what it does.
+    """The block in the middle passes on what it received; the fault is in that block.
 
-    A fence in both directions would do for the other one that it has: there the fault is in the first block.
+    With fences that both release and acquire, its other fence would compensate: then the fault is in the first block.
     """
     release, acquire = (fault, "") if fault in RELEASE_FAULTS else ("", fault)
     first, release = (release, "") if by.acquire and by.name != "fences" else ("", release)
@@ -277,7 +277,7 @@ def _lock(by: Mechanism, fault: str) -> str:
 
 
 def _ticket(by: Mechanism, fault: str) -> str:
-    """A ticket lock: whose turn it is, is published by the one before."""
+    """A ticket lock: the previous holder publishes the next ticket."""
     return (
         "if (t % 16 == 0) { const int mine = atomicAdd(out + 900, 1); "
         f"{by.wait('out + 901', 'mine', fault)} out[0] += in[i]; {by.publish('out + 901', 'mine + 1', fault)} }}"
@@ -285,7 +285,7 @@ def _ticket(by: Mechanism, fault: str) -> str:
 
 
 def _last(by: Mechanism, fault: str) -> str:
-    """Each block leaves a sum, the one that counts last adds them (programming guide, memory fence functions)."""
+    """Each block stores a sum, the last one to count adds them (programming guide, memory fence functions)."""
     fence = by.fence_and_order(fault)[0]
     late = by.release if fault == "late_release" else ""
     return (
@@ -296,7 +296,7 @@ def _last(by: Mechanism, fault: str) -> str:
 
 
 def _owners(by: Mechanism, fault: str) -> str:
-    """Each thread gives up its part; the one that counts last reads all of them, with no barrier."""
+    """Each thread stores its part; the last one to count reads all of them, without a barrier."""
     before, after = by.fence_and_order(fault)[0], "" if fault == "no_acquire" else by.acquire
     if fault == "narrow_acquire":
         after = _narrow(after)
@@ -309,7 +309,7 @@ def _owners(by: Mechanism, fault: str) -> str:
 
 
 def _look_back(by: Mechanism, fault: str) -> str:
-    """A scan over blocks: each waits for the sum of the one before; value and status are two words."""
+    """A scan over blocks: each waits for the previous block's sum; value and status are two words."""
     return (
         "if (t == 0) { int sum = in[i]; if (blockIdx.x) { "
         f"{by.wait('out + 900 + blockIdx.x - 1', '1', fault)} sum += out[blockIdx.x - 1]; }} out[blockIdx.x] = sum; "
@@ -318,7 +318,7 @@ def _look_back(by: Mechanism, fault: str) -> str:
 
 
 def _look_back_far(by: Mechanism, fault: str) -> str:
-    """A decoupled look-back: an aggregate at once, the whole prefix later; who comes after walks back."""
+    """A decoupled look-back: a block publishes its aggregate at once and the whole prefix later."""
     return (
         "if (t == 0) { const int own = in[i]; out[blockIdx.x] = own; "
         f"{by.publish('out + 900 + blockIdx.x', '1', fault)} int sum = own; "
@@ -329,7 +329,7 @@ def _look_back_far(by: Mechanism, fault: str) -> str:
 
 
 def _ring(by: Mechanism, fault: str) -> str:
-    """A ring of two places between two blocks, twelve values through it."""
+    """A ring of two slots between two blocks, through which twelve values pass."""
     return (
         "if (t == 0 && blockIdx.x == 0) { for (int k = 0; k < 12; ++k) { "
         f"{by.wait('out + 901', 'k - 1', fault if fault in ACQUIRE_FAULTS else '')} out[k % 2] = in[k]; "
@@ -341,7 +341,7 @@ def _ring(by: Mechanism, fault: str) -> str:
 
 
 def _queue(by: Mechanism, fault: str) -> str:
-    """Producers draw a place and mark it when it is filled; consumers draw one and wait for the mark."""
+    """Producers draw a slot and set its flag when it is filled; consumers draw a slot and wait for its flag."""
     return (
         "if (t < 16 && blockIdx.x < 2) { const int at = atomicAdd(out + 900, 1); out[at] = in[i]; "
         f"{by.publish('out + 950 + at', '1', fault)} }}\n"
@@ -351,7 +351,7 @@ def _queue(by: Mechanism, fault: str) -> str:
 
 
 def _grid_barrier(by: Mechanism, fault: str) -> str:
-    """All blocks count themselves and wait for the rest, twice."""
+    """All blocks count themselves and wait for the others, twice."""
     fence = by.fence_and_order(fault)[0]
     late = by.release if fault == "late_release" else ""
     return (
@@ -372,7 +372,7 @@ def _in_turn(by: Mechanism, fault: str) -> str:
 
 
 def _hand_back(by: Mechanism, fault: str) -> str:
-    """A value goes to the other block, which changes it and hands it back; the fault is on the way back."""
+    """The other block changes a value and passes it back; the fault is on the way back."""
     return (
         f"if (blockIdx.x == 0) {{ out[t] = in[t]; {by.publish('out + 900 + t', '1')} "
         f"{by.wait('out + 768 + t', '1', fault)} out[512 + t] = out[t]; }}\n"
@@ -381,7 +381,7 @@ def _hand_back(by: Mechanism, fault: str) -> str:
 
 
 def _once(by: Mechanism, fault: str) -> str:
-    """Whoever comes first makes a table, all others wait until it is made."""
+    """The first block computes a table, all others wait for it."""
     return (
         "if (t == 0) { if (atomicCAS(out + 900, 0, 1) == 0) { for (int k = 0; k < 8; ++k) { out[k] = in[k] + 1; } "
         f"{by.publish('out + 901', '1', fault)} }} else {{ {by.wait('out + 901', '1', fault)} }} "
@@ -390,7 +390,7 @@ def _once(by: Mechanism, fault: str) -> str:
 
 
 _WITH_BARRIER = (*RELEASE_FAULTS, "block_scope")
-"""A barrier after the wait would do for the fence that a fault leaves out: the guide's last block relies on it."""
+"""Faults of schemes with a barrier after the wait, which replaces an acquire fence, as in the guide's last block."""
 _IN_BLOCK = ("no_release", "no_acquire", "late_release")
 SCHEMES: tuple[tuple[Scheme, int, Sequence[str]], ...] = (
     (_pass, 2, FAULTS),
@@ -412,7 +412,7 @@ SCHEMES: tuple[tuple[Scheme, int, Sequence[str]], ...] = (
     (_hand_back, 2, (*ACQUIRE_FAULTS, *RELEASE_FAULTS)),
     (_once, 4, FAULTS),
 )
-"""Each scheme, in how many blocks it runs, and the faults that make it wrong."""
+"""Each scheme, its number of blocks, and the faults that make it defective."""
 
 _TAKE = "".join(
     f"__device__ int take_{order}(int* lock) {{\n    int free = 0;\n"

@@ -1,11 +1,11 @@
-"""Small kernels with known defects, and their sound twins: how they are written.
+"""Small kernels with known defects, and their correct versions.
 
-Each pattern is the body of a kernel with holes ($A, $B), and its variants fill them: soundly, or with one defect. They
-are in ``patterns.toml``, with the name, the label and the holes of each variant, in the manner of Indigo and
-DataRaceBench, written for this repository. Every kernel is ``void NAME(T* out, const T* in, int n)`` and runs in 2
-blocks of 64 threads, those of order.py in up to 4, with 512 bytes of dynamic shared memory; ``i`` is a thread's place
-in the grid, ``t`` that in its block. The arrays have 128 elements, those of patterns about bounds 100; ``n`` is their
-length. Where a pattern says so, ``in`` is a texture object or ``out`` a surface object.
+Each pattern is the body of a kernel with placeholders ($A, $B), which its variants fill, correctly or with one defect.
+They are in ``patterns.toml`` with each variant's name, label and text, similar to Indigo and DataRaceBench, and written
+for this repository. Every kernel is ``void NAME(T* out, const T* in, int n)`` and runs in 2 blocks of 64 threads
+(order.py: up to 4), with 512 bytes of dynamic shared memory; ``i`` is a thread's index in the grid, ``t`` its index in
+the block. The arrays have 128 elements, those of patterns about bounds 100; ``n`` is their length. A pattern may make
+``in`` a texture object or ``out`` a surface object.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PATTERNS = Path(__file__).with_name("patterns.toml")
 TEXTURES = {"array": Texture(), "linear memory": Texture(linear_memory=True)}
 
 Variant = tuple[str, str, Mapping[str, str]]
-"""Name, what it is (CLEAN, RACY, ...), and what fills the holes."""
+"""Name, label (CLEAN, RACY, ...), and the text of the placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel of the suite; ``label`` is what it is."""
+    """A kernel of the suite with its label."""
 
     name: str
     label: str
@@ -40,15 +40,15 @@ class Kernel:
     cooperative: bool
     text: str
     objects: tuple[TexelBuffer | None, TexelBuffer | None] = (None, None)
-    """How ``out`` and ``in`` are seen where they are no pointers."""
+    """Views of ``out`` and ``in`` that are texture or surface objects; None for pointers."""
     grid: int = GRID
     why: str = ""
-    """The rule that the label rests on, where it is not plain from the text."""
+    """The rule for the label, if it is not obvious from the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The body of a kernel and its variants; ``head`` stands before the kernel."""
+    """The body of a kernel and its variants; ``head`` is the code before the kernel."""
 
     name: str
     body: str
@@ -99,7 +99,7 @@ def variants(pattern: Pattern) -> Iterator[Kernel]:
 
 
 def read(path: Path, rules: Mapping[str, str] | None = None, **defaults: Any) -> Iterator[Pattern]:
-    """The patterns of a TOML file; with ``rules`` each variant names, after its label, the rule that this rests on."""
+    """The patterns of a TOML file; with ``rules`` each variant gives, after its label, the rule for it."""
     for entry in tomllib.loads(path.read_text(encoding="utf-8"))["pattern"]:
         found = []
         for name, label, *rest in entry.pop("variants"):
@@ -117,5 +117,5 @@ def kernels() -> tuple[Kernel, ...]:
 
 
 def _lines(body: str) -> str:
-    """A statement per line, so that a report names one."""
+    """One statement per line, so that a report's line identifies it."""
     return body.replace("; ", ";\n    ").replace("{ ", "{\n    ")

@@ -1,9 +1,9 @@
 """How often `compare` flags unchanged code, and which slowdowns it flags: one run against one.
 
 ``python -m lab.compared.study RECORD.json --rule NAME`` needs no GPU. Each part judges pairs of sessions of unchanged
-code by ``peakgate.reports.compare``, and again with some of NEW's cases slowed. The sessions are committed ones of
-H200s, resampled (seeded), or drawn by generators of this file, which share nothing with what judges them. The record
-keeps the rates of each NAME, so that those of an earlier rule stay beside today's on the page (``lab.fill``).
+code by ``peakgate.compare.judge.compare``, and again with some of NEW's cases slowed. The sessions are committed ones
+of H200s, resampled (seeded), or drawn by generators of this file, which share no code with ``compare``. The record has
+the rates of each NAME, so that the page shows an earlier rule's next to today's (``lab.fill``).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ RECORD = Path(__file__).with_name("h200.json")
 PROCESSES = ROOT / "lab" / "injected" / "h200" / "same.csv.gz"
 
 HOST_CALLS = "pageable"
-"""Transfers of pageable memory depend on the host; they have left the gate since the oldest of these sessions."""
+"""Transfers of pageable memory depend on the host; they are excluded, since only the oldest sessions have them."""
 
 SLOWED = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12)
-"""Injected slowdowns, each in every SLOWED_EVERYth case, from a random one on."""
+"""Injected slowdowns, each in every SLOWED_EVERYth case, starting at a random one."""
 
 SLOWED_EVERY = 20
 SHORT_US, LONG_US = 60.0, 100.0
@@ -53,9 +53,9 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Pair(NamedTuple):
-    """One judgement: the sessions of a design by number, BASE and NEW first, the others saved.
+    """One comparison: session numbers, BASE and NEW first, then the other saved ones.
 
-    With ``refit`` what is usual between GPUs is not what the rule says, but what the GPUs without these two have.
+    With ``refit`` the usual difference between GPUs is estimated from the GPUs without these two.
     """
 
     source: str
@@ -65,7 +65,7 @@ class Pair(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Rows of sessions as ``to_frame`` has them, of which a session's times are replaced by its column of ``times``."""
+    """Rows of sessions from ``to_frame``; a session's times are replaced by its column of ``times``."""
 
     rows: pd.DataFrame
     times: pd.DataFrame
@@ -79,14 +79,14 @@ def profiles() -> tuple[Run, ...]:
 
 
 def own_code(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose machine code is the one that most runs have of the case."""
+    """The rows whose machine code is the case's most frequent one."""
     code = rows["fingerprint"].fillna("")
     usual = code.groupby(rows["case"]).agg(lambda each: each.value_counts().index[0])
     return rows[(code == rows["case"].map(usual)) & ~rows["case"].str.contains(HOST_CALLS)]
 
 
 def of_runs(runs: Sequence[Run]) -> Source:
-    """A session per run, of the cases that all of them have."""
+    """One session per run, of the cases that all runs have."""
     rows = own_code(to_frame(runs)).dropna(subset="time_us")
     times = rows.pivot(index="case", columns="run", values="time_us")[[str(run.path) for run in runs]].dropna()
     return Source(rows[rows["case"].isin(times.index)], times, [str(run.uuid) for run in runs])
@@ -113,7 +113,7 @@ def source(name: str) -> Source:
 
 
 def usual(without: Sequence[int]) -> tuple[float, float]:
-    """What is usual between GPUs by all but these: the SD of a long case, and in µs of what hosts add to short ones."""
+    """Usual differences of all GPUs except these: SD of long cases, SD in µs of the time hosts add to short ones."""
     times = source("gpus").times.drop(columns=source("gpus").times.columns[list(without)])
     middle = times.median(axis=1)
     variance = np.log(times[middle >= LONG_US]).var(axis=1)
@@ -129,21 +129,21 @@ def steady(rng: np.random.Generator, sessions: int) -> Matrix:
 
 
 def heavy_tails(rng: np.random.Generator, sessions: int) -> Matrix:
-    """The same as ``steady``, by Student's t with 4 degrees of freedom instead."""
+    """As ``steady``, with Student's t with 4 degrees of freedom instead."""
     level = rng.uniform(np.log(5), np.log(3000), (DRAWN_CASES, 1))
     sd = np.exp(rng.uniform(np.log(0.0005), np.log(0.0025), (DRAWN_CASES, 1)))
     return np.asarray(level + sd * rng.standard_t(4, (DRAWN_CASES, sessions)))
 
 
 def two_levels(rng: np.random.Generator, sessions: int) -> Matrix:
-    """The same as ``steady``, and four cases at one of two levels 2 % apart, by a fair coin in each session."""
+    """As ``steady``, with four cases at one of two levels 2 % apart, chosen at random in each session."""
     found = steady(rng, sessions)
     found[:4] += 0.02 * rng.integers(0, 2, (4, sessions))
     return found
 
 
 def odd_processes(rng: np.random.Generator, sessions: int) -> Matrix:
-    """The same as ``steady``, and one session in thirty whose every launch takes half to one microsecond longer."""
+    """As ``steady``, with one session in thirty in which every launch takes half to one microsecond longer."""
     found = steady(rng, sessions)
     longer = rng.uniform(0.5, 1.0, sessions) * (rng.random(sessions) < 1 / 30)
     return np.asarray(np.log(np.exp(found) + np.minimum(longer, 0.1 * np.exp(found))))
@@ -170,7 +170,7 @@ def session(of: Source, number: int, slowed: Matrix | None = None) -> pd.DataFra
 
 
 def judged(pair: Pair) -> dict[str, Any]:
-    """Whether unchanged code was flagged, what was left open, and which injected slowdowns were flagged."""
+    """Whether unchanged code was flagged, the number of undecided cases, and which injected slowdowns were flagged."""
     if pair.refit:
         case_sd, host_sd_us = usual(pair.sessions[:2])
         with mock.patch(f"{GPUS}.CASE_SD", case_sd), mock.patch(f"{GPUS}.HOST_SD_US", host_sd_us):
@@ -235,7 +235,7 @@ def designs() -> Iterator[tuple[str, list[Pair]]]:
 
 
 def rates(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The sums of a part's judgements."""
+    """Sums over a part's comparisons."""
     named = [case for each in found for case in each["cases"]]
     sums = np.sum([each["detected"] for each in found], axis=0).reshape(len(SLOWED), 2, 2)
     return {
@@ -256,7 +256,7 @@ def blocks() -> dict[str, str]:
         both = [before[name], part] if name in before else [part]
         shares = [", ".join(percent(each[way] / each["pairs"]) for way in ("slower", "faster")) for each in both]
         unchanged.append((name, part["pairs"], *([""] if len(both) < 2 else []), *shares, f"{part['open']:g}"))
-        if "drawn" in name or name not in before:  # those drawn are as the processes are
+        if "drawn" in name or name not in before:  # drawn sessions are similar to the processes
             continue
         for at, duration in enumerate((f"from {SHORT_US:g} µs", f"under {SHORT_US:g} µs")):
             found = [[percent(each[at][0] / max(each[at][1], 1)) for each in of["detected"]] for of in both]
@@ -271,7 +271,7 @@ def blocks() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Judge every part and write it into the record, by the name of the rule."""
+    """Judge every part and write the rates into the record under the rule's name."""
     parser = argparse.ArgumentParser(prog="python -m lab.compared.study", description=__doc__)
     parser.add_argument("record", type=Path)
     parser.add_argument("--rule", required=True)

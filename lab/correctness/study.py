@@ -1,18 +1,18 @@
-"""Which rule tells a wrong result from an honest one? Mutants and honest variants of kernels, judged by five rules.
+"""Which rule separates wrong results from correct ones? Mutants and correct variants of kernels, judged by five rules.
 
-A *variant* computes what a right kernel may: another order of the sums, split sums, trees, fused multiply-adds, tensor
-cores' blocks, a library. A *mutant* is wrong: it damages small elements, a row, a tail, signs, a tile's last row, or
-loses bits in its sums. Each is judged against the float64 reference by
+A *variant* is a correct kernel: another order of the sums, split sums, trees, fused multiply-adds, tensor cores'
+blocks, a library. A *mutant* is wrong: it damages small elements, a row, a tail, signs, a tile's last row, or loses
+bits in its sums. Each is judged against the float64 reference by
 
 - ``largest``: ``max|out - ref| <= tolerance * max|ref|`` over the output, Peakgate's rule before 0.3,
 - ``row``: ``|out - ref| <= tolerance * (|ref| + rms of its row)``,
 - ``absolute``: ``|out - ref| <= tolerance * reference(|inputs|)``,
 - ``estimated``: Peakgate's rule, the magnitudes estimated (``peakgate.judge.magnitudes``),
-- ``given``: Peakgate's rule, with the family's ``scale`` and ``terms``, which promise sums in float32 (float64): parts
-  of a sum that are kept in a shorter type are no variant to it.
+- ``given``: Peakgate's rule, with the family's ``scale`` and ``terms``, which promise sums in float32 (float64): for
+  this rule parts of a sum in a shorter type are not a variant.
 
-``damage`` is the largest ``|out - ref| / magnitude`` of an element over that of the worst honest variant of the same
-kind and type: a mutant above 2 must be WRONG, a variant never.
+``damage`` is the largest ``|out - ref| / magnitude`` of an element over that of the worst variant of the same kind and
+type: a mutant above 2 must be WRONG, a variant never.
 
     python -m lab.correctness.study    # writes rules.csv, half a minute; python -m lab.fill shows it on the page
 """
@@ -39,7 +39,7 @@ Array = Any
 Inputs = Sequence[Array]
 TYPES = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 BEFORE = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
-"""Default tolerances before 0.3, for the rules that measure against something else than a magnitude."""
+"""Default tolerances before 0.3, for the rules without magnitudes."""
 RULES = {
     "largest": r"`tolerance * max\|ref\|` (before 0.3)",
     "row": r"`tolerance * (\|ref\| + rms of its row)`",
@@ -49,14 +49,14 @@ RULES = {
 }
 RECORD = Path(__file__).with_name("rules.csv")
 EXCEEDS = 2.0
-"""A mutant counts where its damage is more than so many times that of the worst variant."""
+"""A mutant counts if its damage exceeds this."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of kernel: inputs, the float64 reference, the magnitude of its sums, how many terms, and its variants.
+    """A kind of kernel: inputs, float64 reference, magnitude of its sums, number of terms, variants.
 
-    ``accumulated(inputs, order, sums)`` computes it in the precision ``sums``, adding in an order.
+    ``accumulated(inputs, order, sums)`` computes it in the precision ``sums``, adding in the given order.
     """
 
     name: str
@@ -71,10 +71,10 @@ class Kind:
 
 
 def added(terms: Array, order: str, sums: type) -> Array:
-    """The sum of ``terms`` over their last axis in an order."""
+    """The sum of ``terms`` over their last axis in the given order."""
     terms = terms.astype(sums)
     count = terms.shape[-1]
-    if order.startswith("parts in "):  # four parts of the sum, kept in the output's type
+    if order.startswith("parts in "):  # four parts of the sum, stored in the output's type
         parts = [added(part, "sequence", sums) for part in np.array_split(terms, 4, axis=-1) if part.shape[-1]]
         return added(np.stack([kept(part, order) for part in parts], axis=-1), "sequence", sums)
     match order:
@@ -126,7 +126,7 @@ def truncated(values: Array, sums: type) -> Array:
 
 
 def kept(values: Array, order: str) -> Array:
-    """Intermediate results, in the output's type where the order says so: as split sums store them."""
+    """Intermediate results, rounded to the output's type if the order says so, as split sums store them."""
     name = order.removeprefix("parts in ")
     return values if name == order else values.astype(TYPES[name]).astype(values.dtype)
 
@@ -303,12 +303,12 @@ KINDS = (
 
 
 def coarser(dtype: str) -> type:
-    """The precision that a kernel which loses bits adds in, where float32 (float64) is promised."""
+    """The precision of a mutant that loses bits, if float32 (float64) is promised."""
     return np.float32 if dtype == "float64" else np.float16
 
 
 def damaged(kind: Kind, given: Inputs, right: Array, dtype: str) -> Iterator[tuple[str, Array]]:
-    """The mutants of a kind: wrong outputs, by what was done to a right one."""
+    """The mutants of a kind: name and output, made by changing a correct output."""
     size = np.abs(right.astype(np.float64))
     largest = size.max()
 
@@ -344,7 +344,7 @@ def damaged(kind: Kind, given: Inputs, right: Array, dtype: str) -> Iterator[tup
 
 
 def wide(dtype: str) -> type:
-    """The precision that a right kernel adds in."""
+    """The precision in which a correct kernel adds."""
     return np.float64 if dtype == "float64" else np.float32
 
 
@@ -371,7 +371,7 @@ def ratios(kind: Kind, dtype: str, exact: Inputs, output: Array, estimate: Array
 
 
 def judged(kind: Kind, dtype: str, seed: int = 1) -> Iterator[dict[str, Any]]:
-    """A row for each variant and mutant of a kind in a type."""
+    """One row for each variant and mutant of a kind in a type."""
     given = tuple(each.astype(TYPES[dtype]) for each in kind.inputs(np.random.default_rng(seed)))
     exact = [each.astype(np.float64) for each in given]
     wanted = kind.reference(np, exact)
@@ -396,7 +396,7 @@ def judged(kind: Kind, dtype: str, seed: int = 1) -> Iterator[dict[str, Any]]:
 
 
 def blocks() -> dict[str, str]:
-    """The blocks of the page: variants that each rule refuses, mutants that it misses, and those Peakgate's misses."""
+    """The page's blocks: variants that each rule refuses, mutants that it misses, and those that Peakgate's misses."""
     with RECORD.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     mutants = [row for row in rows if row["is"] == "mutant" and float(row["damage"]) > EXCEEDS]

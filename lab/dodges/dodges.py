@@ -1,15 +1,15 @@
-"""Kernels and callables that cheat, each beside its honest twin (project/), benched in a repository of their own.
+"""Runs kernels and callables that cheat, each with an honest version (project/), through ``peakgate bench``.
 
     python -m lab.dodges.dodges OUT.json [--device cpu] [--only EXPRESSION] [--seconds 130]
 
-OUT.json holds, for each pair, what the cheat does, where it was published, and verdict, reason and time of both; the
-times of cases that are wrong are not kept by ``peakgate bench``. Where the time is up the run ends with the pairs that
-it has; the same command, or one with another ``--only``, then adds the missing ones.
+OUT.json has, for each pair, what the cheat does, where it was published, and verdict, reason and time of both;
+``peakgate bench`` does not save the times of wrong cases. At the time limit the run ends with the pairs measured so
+far; the same command, or one with another ``--only``, then adds the missing ones.
 
-A cheat is ``caught`` where its case is WRONG, IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` where it
-waits for the host, which is recorded and held to no floor; ``not timed`` where it is right in the emulator, which
-judges no time; ``without effect`` where it passes and is no faster than its twin; otherwise it ``passes``. Exits 1
-where a cheat passes that is not outside the promise, or a twin does not pass, 3 where a pair was not run.
+A cheat is ``caught`` if its case is WRONG, IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` if it waits for
+the host, since such cases have no floor; ``not timed`` if it is correct in the emulator, which does not judge times;
+``without effect`` if it passes and is not faster than the honest version; otherwise it ``passes``. Exits 1 if a cheat
+passes that is not outside the promise, or an honest version does not pass, 3 if a pair was not run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lab.records import checked_out
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE / "project"
 NO_FASTER = 1.02
-"""A twin's time over its cheat's, up to which the cheat has gained nothing: more than the scatter between processes."""
+"""Ratio of the honest version's time to the cheat's below which the cheat gains nothing: above process noise."""
 
 CAUGHT = frozenset({"WRONG", "IMPOSSIBLE", "CRASHED", "TIMEOUT", "INCONCLUSIVE", "REFUSED"})
 PASSED = frozenset({"PASS", "NO_FLOOR", "NEW"})
@@ -48,9 +48,9 @@ _OUTSIDE = "Outside the promise"
 
 @dataclass(frozen=True, slots=True)
 class Dodge:
-    """A cheat as its source describes it; ``published`` is None where it is our own.
+    """A cheat as its source describes it; ``published`` is None if it is our own.
 
-    ``promised``: what it does has to be caught.
+    ``promised``: it has to be caught.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Dodge:
 
 
 def kernels() -> Iterator[Dodge]:
-    """The pairs of kernels: each by the first comment of its cheat."""
+    """The pairs of kernels, described by the first comment of the cheat."""
     for path in sorted(PROJECT.glob("kernels/*/cheat.cu")):
         comment = []
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -78,7 +78,7 @@ def kernels() -> Iterator[Dodge]:
 
 
 def callables() -> Iterator[Dodge]:
-    """The pairs of callables: each by the docstring of its cheat."""
+    """The pairs of callables, described by the docstring of the cheat."""
     for path in sorted(PROJECT.glob("benchmarks/bench_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and (found := re.fullmatch(r"test_(\w+)_cheat", node.name)):
@@ -86,7 +86,7 @@ def callables() -> Iterator[Dodge]:
 
 
 def part(case: str) -> tuple[str, str] | None:
-    """The dodge that a case is of and which side: ``cheat`` or ``honest``; None for a case of no pair."""
+    """A case's pair and side, ``cheat`` or ``honest``; None if the case belongs to no pair."""
     kernel = re.fullmatch(r"(\w+)\.(cheat|honest)(?:-\w+)?", case)
     callable_ = re.fullmatch(r"[\w-]+\.test_(\w+)_(cheat|honest)(?:-\w+)?", case)
     found = callable_ or kernel
@@ -94,7 +94,7 @@ def part(case: str) -> tuple[str, str] | None:
 
 
 def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) -> str:
-    """Result of a cheat; ``judged``: times are a GPU's."""
+    """Outcome of a cheat; ``judged``: times are a GPU's."""
     if cheat["verdict"] == "SKIPPED":
         return "not run"
     if cheat["verdict"] in CAUGHT:
@@ -108,9 +108,9 @@ def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) 
 
 
 def bench(device: str, only: str | None, limit_s: float | None = None) -> dict[str, Any]:
-    """Bench the project in a repository of its own; the verdicts by case, and what they were measured on.
+    """Bench the project in a new repository; returns the verdicts and the run file.
 
-    A run that takes longer than ``limit_s`` is interrupted, and gives what it has.
+    A run that takes longer than ``limit_s`` is interrupted, and its finished cases are returned.
     """
     with tempfile.TemporaryDirectory(prefix="dodges-") as folder:
         root = Path(folder, "project")
@@ -147,7 +147,7 @@ def bench(device: str, only: str | None, limit_s: float | None = None) -> dict[s
 
 
 def rows(found: Mapping[str, Any], dodges: list[Dodge], *, judged: bool) -> list[dict[str, Any]]:
-    """A row of the record for each pair."""
+    """One row of the record for each pair."""
     times = {entry["extra_info"]["case"]: entry["extra_info"]["time_us"] for entry in found["run"]["benchmarks"]}
     sides: dict[tuple[str, str], dict[str, Any]] = {}
     for case in found["verdicts"]["cases"]:
@@ -177,7 +177,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """A record with the pairs that only an earlier one of the same commit, GPU and driver has."""
+    """The record, with missing pairs from an earlier record of the same commit, GPU and driver."""
     if earlier | record | {"rows": earlier["rows"]} != earlier:
         return record
     known = {row["name"]: row for row in earlier["rows"]}
@@ -186,7 +186,7 @@ def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]
 
 
 def blocks() -> dict[str, str]:
-    """The blocks of the page: dodges of the gate, each pair of a cheat and its twin, and counts of the traps."""
+    """The page's block: counts of the outcomes, and a row for each pair."""
     (path,) = HERE.glob("dodges-*.json")
     record = read(path)
     rows = record["rows"]
@@ -263,7 +263,7 @@ def main() -> int:
 
 
 def _machine(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The device and its driver as the run file names them."""
+    """The device and its driver from the run file."""
     gpu = run["machine_info"].get("gpu", {})
     return {"device": gpu.get("name"), "driver": gpu.get("driver")}
 

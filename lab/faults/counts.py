@@ -1,4 +1,4 @@
-"""The counts of fuzz.json, kill.json and disks.json, as this folder's page has them."""
+"""Tables of fuzz.json, kill.json and disks.json for this folder's page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CODES = ("exit 0", "exit 1", "exit 2", "exit 3", "finding")
 
 
 def blocks() -> dict[str, str]:
-    """The blocks of the page."""
+    """The page's blocks."""
     made = {"fuzz": _fuzz, "kill": _kill, "disks": _disks}
     return {name: text(read_json(HERE / f"{name}.json")) for name, text in made.items()}
 

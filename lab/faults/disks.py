@@ -1,8 +1,8 @@
-"""Measure on disks that are full, fill up or are read-only: ``nox -s disks -- [FILE]``, some minutes.
+"""Runs on disks that are full, fill up or are read-only: ``nox -s disks -- [FILE]``, some minutes.
 
-Each run of a small project in the emulator has to end with exit code 2 and one line that names the place, leave whole
-files or none and no verdict, and be resumed as soon as there is room. The disks are mounted in a namespace of this
-process's own, so that nobody else sees them.
+Each run of a small project in the emulator has to end with exit code 2 and one line with the path, leave whole files or
+none and no verdict, and be resumable once there is room. The disks are mounted in a separate mount namespace, so that
+no other process sees them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lab.faults.small_project import Broken, Project, cases, left
 from peakgate.base.files import write_whole
 
 DISKS_KIB = (4, 8, 16, 24, 40)
-"""None of them has room for all files of a run."""
+"""Sizes that are too small for all files of a run."""
 
 FILES_BYTES = (0, 1, 100, 1000, 3000, 6000, 10_000)
 ROOM = "size=64m"
@@ -34,7 +34,7 @@ ROOM = "size=64m"
 
 @dataclass
 class Record:
-    """Outcome of each run on each place."""
+    """Outcomes of the runs in all places."""
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place for files: a run there ends as it must, or Broken says how it ended; the record has each run."""
+    """A folder for a run's files; its methods run there, record the outcome and raise Broken if it is wrong."""
 
     name: str
     folder: Path
@@ -53,14 +53,14 @@ class Place:
     record: Record
 
     def completes(self, circumstance: str, whole: list[str], *arguments: str) -> None:
-        """A run that has room, perhaps resumed, ends with all cases."""
+        """Check that a run with enough room, possibly resumed, ends with all cases."""
         code, output = self.project.run(self.folder, *arguments)
         self._saw(circumstance, code, "")
         if code != 0 or "Traceback" in output or cases(self.folder) != whole:
             raise Broken(f"{self.name}, {circumstance}: exit {code}: {output[-2000:]}")
 
     def refuses(self, circumstance: str, **options: Any) -> None:
-        """A run that has no room ends in one line, without a verdict and without half a file."""
+        """Check that a run without enough room ends with one line, no verdict and no half-written file."""
         code, output = self.project.run(self.folder, **options)
         named = re.search(r"cannot be written \(([^)]+)\)", output)
         self._saw(circumstance, code, named[1] if named and code else "")
@@ -80,7 +80,7 @@ class Place:
 
 
 def main() -> int:
-    """Run on every place; 1 when something was left broken, 3 where nothing can be mounted."""
+    """Run in every place; exit code 1 if a check failed, 3 if nothing can be mounted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mounting", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("record", nargs="?", type=Path, metavar="FILE", help="also write the record there, as JSON")
@@ -116,7 +116,7 @@ Trial = Callable[[Place, list[str]], None]
 
 
 def trials(folder: Path, project: Project, record: Record) -> list[tuple[Place, Trial]]:
-    """Every place and what is tried there."""
+    """Every place and its trial."""
     disks = [(f"disk of {kib} KiB", full_disk(kib)) for kib in DISKS_KIB]
     files = [(f"files of at most {most} bytes", limited_files(most)) for most in FILES_BYTES]
     folders = [(f"read-only folder {name}/", read_only_folder(name)) for name in ("out", "saved")]
@@ -128,7 +128,7 @@ def trials(folder: Path, project: Project, record: Record) -> list[tuple[Place, 
 
 
 def full_disk(kib: int) -> Trial:
-    """A small disk that is full, has room, is filled between two runs, and is read-only."""
+    """A small disk that is too small, has room, is filled between two runs, and is read-only."""
 
     def trial(place: Place, whole: list[str]) -> None:
         with mounted(place.folder, "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs"):
@@ -154,7 +154,7 @@ def full_disk(kib: int) -> Trial:
 
 
 def limited_files(most_bytes: int) -> Trial:
-    """Files that cannot grow; then the run is resumed."""
+    """Files of limited size; then the run is resumed."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -169,7 +169,7 @@ def limited_files(most_bytes: int) -> Trial:
 
 
 def read_only_folder(name: str) -> Trial:
-    """One of the two folders of a run takes no files, the other does."""
+    """One of the two folders of a run is read-only, the other is not."""
 
     def trial(place: Place, whole: list[str]) -> None:
         closed = place.folder / name
@@ -197,7 +197,7 @@ def no_folder(name: str) -> Trial:
 
 @contextmanager
 def mounted(folder: Path, *words: str | Path) -> Iterator[None]:
-    """The mount, for the duration of the block."""
+    """Mount for the duration of the block."""
     mount(*words, folder)
     try:
         yield
@@ -206,12 +206,12 @@ def mounted(folder: Path, *words: str | Path) -> Iterator[None]:
 
 
 def mount(*words: str | Path) -> None:
-    """Let the mount command work; its message ends the script."""
+    """Run the mount command; a failure ends the script."""
     subprocess.run(["mount", *words], check=True)
 
 
 def _fill(filler: Path) -> None:
-    """Write until no byte is left."""
+    """Write until the disk is full."""
     with filler.open("wb", buffering=0) as stream:
         try:
             while stream.write(bytes(1 << 16)):

@@ -1,8 +1,8 @@
-"""Give every reader of a file hostile files: ``nox -s fuzz -- [--seed TEXT] [--inputs N] [READER ...]``.
+"""Passes malformed files to every reader: ``nox -s fuzz -- [--seed TEXT] [--inputs N] [READER ...]``.
 
-The seed is the day's date unless it is given, so that every day has inputs of its own; the record keeps it and the
-commit. Input NUMBER of a reader is the same at every run of a seed: ``--seed TEXT --input NUMBER READER`` repeats one
-and shows its traceback.
+The default seed is the day's date, so that every day has other inputs; the record has it and the commit. Input NUMBER
+of a reader is the same in every run of a seed: ``--seed TEXT --input NUMBER READER`` repeats one and shows its
+traceback.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108  # files that are never synced to a disk
 
 
 def main() -> int:
-    """Fuzz the readers named, or all; 1 when one of them did what it must not."""
+    """Fuzz the named readers, or all; exit code 1 if there is a finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", default=datetime.now(UTC).date().isoformat(), help="of all inputs (default: today)")
     parser.add_argument("--inputs", type=int, default=WHOLE, help=f"of all readers together (default: {WHOLE})")

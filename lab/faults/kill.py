@@ -1,10 +1,10 @@
-"""Kill `peakgate bench` at random moments and look at what is left: ``nox -s kill -- [--trials N] [FILE]``.
+"""Kills `peakgate bench` at random times and checks the files it leaves: ``nox -s kill -- [--trials N] [FILE]``.
 
-A small project is measured in the emulator. At each trial SIGKILL ends the supervisor, the measuring process or both,
-after a random time, after a random number of finished cases, or as soon as a file is written (inotify reports it). Then
-every run file and verdict has to be whole or absent, no process may be left, the folder's lock has to be free, and
-``--resume`` has to take over the finished cases with their samples and end with the same cases as a run that nobody
-interrupted. Another series kills a process that replaces a large file.
+A small project is measured in the emulator. In each trial SIGKILL ends the supervisor, the measuring process or both,
+after a random time, after a random number of finished cases, or as soon as a file is written (reported by inotify).
+Then every run file and verdict has to be whole or absent, no process may be left, the folder's lock has to be free, and
+``--resume`` has to keep the finished cases with their samples and end with the same cases as an uninterrupted run.
+Another series kills a process that replaces a large file.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from peakgate.base.formatting import counted
 from peakgate.run import journal
 
 MOST_KILLS = 5
-"""So often a run is killed, and each time resumed, before it may end."""
+"""Largest number of times that a run is killed and resumed."""
 
 LARGE_BYTES = 64 << 20
-"""A file that takes long enough to write that a kill meets it half written."""
+"""A file large enough to be killed while it is written."""
 
 IN_MODIFY, IN_MOVED_TO, IN_CREATE = 0x2, 0x80, 0x100
 
@@ -66,7 +66,7 @@ class Watch:
             libc.inotify_add_watch(self.descriptor, os.fsencode(folder), IN_MODIFY | IN_MOVED_TO | IN_CREATE)
 
     def next(self, timeout_s: float) -> bool:
-        """Whether something was written before the time was over."""
+        """Whether something was written before the timeout."""
         ready = bool(select.select([self.descriptor], [], [], timeout_s)[0])
         if ready:
             os.read(self.descriptor, 1 << 16)
@@ -74,7 +74,7 @@ class Watch:
 
 
 def main() -> int:
-    """Do the trials; 1 when anything was left broken."""
+    """Run the trials; exit code 1 if a check failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=200, help="kills at random moments (default: 200)")
     parser.add_argument("--writes", type=int, default=50, help="kills while a file is written, twice (default: 50)")
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def attempt(done: Record, trial: Callable[..., Any], *arguments: Any) -> Any:
-    """Do a trial, give what it gives, and note what it left broken."""
+    """Run a trial and return its result; record a failed check."""
     try:
         return trial(*arguments)
     except Broken as error:
@@ -121,7 +121,7 @@ def attempt(done: Record, trial: Callable[..., Any], *arguments: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """State shared by all kills: the project, a folder for files, how long a run takes and the cases of a whole one."""
+    """What all kills share: the project, a folder for files, the duration of a run and the cases of a whole one."""
 
     project: Project
     folder: Path
@@ -131,7 +131,7 @@ class Trials:
     done: Record
 
     def chain(self, name: str, kills: int, writing: bool) -> int:
-        """Kill a run, resume it, kill that, ... and let the last one end; how often a process was killed."""
+        """Kill a run, resume it, kill that, ... and let the last one end; returns the number of kills."""
         folder = self.folder / name
         finished: dict[str, str] = {}
         for number in range(kills):
@@ -154,7 +154,7 @@ class Trials:
         return kills
 
     def _resume(self, folder: Path, finished: Mapping[str, str]) -> None:
-        """Check that finished cases keep their samples, the others are measured, and nothing else is left behind."""
+        """Check that finished cases keep their samples, the others are measured, and nothing else remains."""
         code, output = self.project.run(folder, "--resume")
         if code != 0 or "Traceback" in output:
             raise Broken(f"{folder.name}: --resume exits {code}: {output[-2000:]}")
@@ -176,7 +176,7 @@ class Trials:
         self.done.found["cases taken over"] += len(finished)
 
     def _went_on(self, folder: Path, code: int, output: str) -> None:
-        """After its measuring process was killed a run goes on in a fresh one and ends whole; one case is undecided."""
+        """Check that a run whose measuring process was killed ended whole, with at most one undecided case."""
         verdicts = json.loads((folder / "out" / "bench.json").read_text())
         undecided = verdicts["verdicts"].get("INCONCLUSIVE", 0)
         if code not in (0, 3) or undecided > 1 or (code == 3) != (undecided == 1) or "Traceback" in output:
@@ -188,7 +188,7 @@ class Trials:
 
 
 def _wait(process: subprocess.Popen[str], folder: Path, random: Random, run_s: float, watch: Watch | None) -> str:
-    """Wait for the moment of the kill; what it was, in words."""
+    """Wait for the moment of the kill; returns its description."""
     started = time.monotonic()
     if watch is not None:
         for _ in range(random.randrange(1, 16)):
@@ -224,7 +224,7 @@ def _kill(process: subprocess.Popen[str], whom: str) -> None:
 
 
 def children(process: int) -> list[int]:
-    """The processes that a process has started; none where it is gone."""
+    """Child processes of a process; none if it has ended."""
     try:
         return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except OSError:
@@ -243,7 +243,7 @@ write_whole(path, data)
 
 
 def large_file(folder: Path, random: Random, done: Record) -> None:
-    """Kill a process while it replaces a large file: the old or the new one is there, whole."""
+    """Kill a process while it replaces a large file, and check that the old or the new file is whole."""
     folder.mkdir()
     path = folder / "run.json"
     path.write_text("[1]")

@@ -1,4 +1,4 @@
-"""The small project that `nox -s kill` and `nox -s disks` run, and what has to hold of the files that a run leaves."""
+"""The small project of `nox -s kill` and `nox -s disks`, and checks of the files that a run leaves."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ extern "C" __global__ void scale(float *out, const float *in, int n)
 }
 """
 LIMIT_S = 300.0
-"""No run of the small project takes so many seconds, even on a busy machine."""
+"""Timeout of a run of the small project, ample even on a busy machine."""
 
 
 class Broken(Exception):
-    """A kill left an invalid state."""
+    """A check failed."""
 
 
 class Project:
@@ -89,7 +89,7 @@ class Project:
 
 
 def decided(folder: Path) -> dict[str, str]:
-    """The records of the finished cases in a run's journal, as JSON; what is undecided will be measured again."""
+    """The records of the finished cases in a run's journal, as JSON; undecided ones are measured again."""
     path = folder / "out" / journal.NAME
     try:
         found = journal.finished(path).cases
@@ -106,7 +106,7 @@ def cases(folder: Path) -> list[str]:
 
 
 def left(folder: Path, found: Counter[str]) -> None:
-    """Every JSON file is whole, and the folder's lock is free."""
+    """Check that every JSON file is whole and the folder's lock is free."""
     staged = folder / "out" / "bench.staged"
     for path in sorted(folder.rglob("*")):
         if not path.is_file():

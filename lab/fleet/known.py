@@ -1,4 +1,4 @@
-"""How the H200s of the committed gates differ: what ``peakgate.fleet.statistics.H200`` is calibrated by.
+"""Differences of the H200s of the committed gates, from which ``peakgate.fleet.statistics.H200`` is calibrated.
 
 It reads every whole gate of an H200 in this repository; ``python -m lab.fill fleet`` fills the table of
 docs/explanation/slow-gpus.md.
@@ -16,17 +16,17 @@ KEPT = (
     *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*.json*"),
     *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/exclusive/runs/*.json.xz", "lab/compared/*.json.xz"),
 )
-"""Where whole runs of H200s are kept that have every case of the gate tier."""
+"""Whole runs of H200s with every case of the gate tier."""
 
 GAP = 0.0025
-"""Levels are at least so far apart, in log time; GPUs of one level are within."""
+"""Smallest distance of two levels, in log time."""
 
 
 def effects() -> pd.DataFrame:
-    """Each real GPU's time relative to the mean of all, in percent, fastest first, by the cases of one machine code.
+    """Each real GPU's time relative to the mean, in percent, fastest first, over cases of identical machine code.
 
-    A column for all cases and for the cases of each limit; ``level`` is the number of its level, ``host`` its host:
-    GPUs that were measured at one commit were of one.
+    There is a column for all cases and one for the cases of each limit. ``level`` is the number of the GPU's level,
+    ``host`` its host: GPUs measured at one commit were on one host.
     """
     runs = list(whole_runs(*KEPT))
     code: dict[str, set[str | None]] = {}
@@ -46,7 +46,7 @@ def effects() -> pd.DataFrame:
 
 
 def blocks() -> dict[str, str]:
-    """The block of the page: the levels of the real GPUs, fastest first."""
+    """The page's block: the levels of the real GPUs, fastest first."""
     groups = ["all cases", "memory", "compute", "link"]
     rows = [
         (gpus["host"].nunique(), len(gpus), *map("{:+.2f} %".format, gpus[groups].mean()), f"{sd:.2f} %")

@@ -1,9 +1,10 @@
-"""Try floors on GPUs they were not set from; ``python -m lab.fill floors`` writes the page.
+"""Tests floors on GPUs they were not set from; ``python -m lab.fill floors`` writes the page.
 
-Floors are set from some of a model's GPUs with kept gates and tried on the runs of the others, for every split of the
-GPUs. All code is unchanged, so every case below its floor is a false failure. A run fails when any case is below its
-floor; *after remeasuring*, when the case also is by the median of three sessions, this one and the next two of its GPU.
-Runs of one GPU resemble each other, so the upper confidence limit, which takes them as independent, is optimistic.
+Floors are set from some of a model's GPUs with saved gates and tested on the runs of the others, for every split of the
+GPUs. All code is unchanged, so every case below its floor is a false failure. A run fails if any case is below its
+floor; *after remeasuring*, if the case is also below it by the median of three sessions, this one and the next two of
+its GPU. Runs of one GPU resemble each other, so the upper confidence limit, which assumes independence, is optimistic.
+
 
 Gates of unchanged code on other GPUs and kernels with slowdown mutants (``measure.py``) are judged anew by the
 committed floors.
@@ -33,7 +34,7 @@ from peakgate.runfile.saved import Run, load_run
 BASELINES = ROOT / "baselines" / "nvidia-h200"
 GATES = ("floors/runs/*.json.xz", "fleet/trial-*/*/runs/*.json.xz")
 HONEST, SLOWED = "floors/mutants/honest/*.json.xz", "floors/mutants/slowed/*.json.xz"
-"""Below ``lab/``; the mutated run after each honest one is on the same GPU."""
+"""Patterns below ``lab/``; the files are paired in order, each slowed run with an unchanged one on the same GPU."""
 
 ROOM = re.compile(r'^"(?P<case>[^"]+)".*# .*room (?P<percent>[0-9.]+) %', re.MULTILINE)
 SESSIONS_AGAIN = 3
@@ -42,9 +43,9 @@ BY_FLOOR = (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR)
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Floors from ``known`` GPUs on ``runs`` runs of other GPUs: how many runs failed, and which cases.
+    """Floors from ``known`` GPUs on ``runs`` runs of other GPUs: the number of failed runs, and the cases.
 
-    ``again`` are those that fail after remeasuring too.
+    ``again`` is the number that fail after remeasuring too.
     """
 
     known: int
@@ -55,7 +56,7 @@ class Tried:
 
 
 def set_floors(runs: Sequence[Run]) -> dict[str, float]:
-    """The floors that these runs set, by case, rounded as they are written."""
+    """The floors set from these runs, by case, rounded as in floors.toml."""
     bounds = margins.bounds(evidence_of(to_frame(runs)))
     return {str(case): rounded_down(floor) for case, floor in bounds["floor"].items()}
 
@@ -72,7 +73,7 @@ def held_out(runs: Sequence[Run]) -> list[Tried]:
 
 
 def tried(runs: Sequence[Run], known: Collection[str]) -> Tried:
-    """Floors from the runs of the known GPUs, tried on the others."""
+    """Floors from the runs of the known GPUs, tested on the others."""
     floors = set_floors([run for run in runs if str(run.uuid) in known])
     others: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.taken):
@@ -90,9 +91,9 @@ def tried(runs: Sequence[Run], known: Collection[str]) -> Tried:
 
 
 def gates(runs: Sequence[Run], floors: Mapping[str, float]) -> Tried:
-    """Whole gates by the floors as committed: one fails by a verdict that fails a merge, or a case below its floor.
+    """Whole gates judged by the committed floors: one fails if a verdict fails a merge, or a case is below its floor.
 
-    Each has measured its cases below their floor again, and keeps the median of three processes.
+    Each has measured its cases below their floors again and has the median of three processes.
     """
     bad: list[set[str]] = []
     for run in runs:
@@ -105,7 +106,7 @@ def gates(runs: Sequence[Run], floors: Mapping[str, float]) -> Tried:
 
 
 def rejudged(run: Run, floors: Mapping[str, float]) -> Run:
-    """The run as these floors judge it instead of those of the day it was taken; faulty verdicts stay."""
+    """The run judged by these floors instead of those at the time of measurement; verdicts of faults stay."""
     cases = dict(run.cases)
     for case, result in run.cases.items():
         if case in floors and result.verdict in BY_FLOOR:
@@ -116,7 +117,7 @@ def rejudged(run: Run, floors: Mapping[str, float]) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Slowed:
-    """A case with a slowdown mutant: its time over the unchanged one's less 1, its room, and the gate's verdict."""
+    """A case with a slowdown mutant: its relative slowdown, its room above the floor, and the gate's verdict."""
 
     case: str
     slowdown: float
@@ -125,7 +126,7 @@ class Slowed:
 
     @property
     def missed(self) -> bool:
-        """Slower by more than its room, and not below its floor."""
+        """Whether it is slower by more than its room but not below its floor."""
         return self.slowdown > self.room and self.verdict is not Verdict.BELOW_FLOOR
 
 
@@ -140,12 +141,12 @@ def slowed(honest: Run, mutated: Run, rooms: Mapping[str, float]) -> list[Slowed
 
 
 def rooms(floors: str) -> dict[str, float]:
-    """The room that the comment on each floor of a floors.toml prints, as a fraction."""
+    """The room in the comment on each floor of a floors.toml, as a fraction."""
     return {found["case"]: float(found["percent"]) / 100 for found in ROOM.finditer(floors)}
 
 
 def left_out(runs: Sequence[Run]) -> list[Tried]:
-    """Each GPU in turn: floors from all the others, tried on its runs."""
+    """For each GPU: floors from all others, tested on its runs."""
     gpus = {str(run.uuid) for run in runs}
     return [tried(runs, gpus - {gpu}) for gpu in sorted(gpus)]
 
@@ -174,7 +175,7 @@ def blocks() -> dict[str, str]:
 
 
 def splits(found: Sequence[Tried]) -> str:
-    """A row per number of known GPUs."""
+    """One row per number of known GPUs."""
     head = ("GPUs known", "runs on other GPUs", "runs that fail", "after remeasuring", "upper 95 % limit", "cases")
     return table(head, [(*_counts(each), ", ".join(each.cases)) for each in found])
 
@@ -188,7 +189,7 @@ def _limit(failed: int, of: int) -> str:
 
 
 def of_other_gpus(found: Tried) -> str:
-    """What gates of unchanged code come to by the committed floors."""
+    """Results of gates of unchanged code by the committed floors."""
     return (
         f"{found.runs} gates on {found.known} GPUs that no floor was set from: {found.failed} failed, upper 95 % limit "
         f"of the rate {_limit(found.failed, found.runs)}." + "".join(f"\n- {case}" for case in found.cases)
@@ -196,7 +197,7 @@ def of_other_gpus(found: Tried) -> str:
 
 
 def of_each_gpu(found: Sequence[Tried], runs: int) -> str:
-    """What the gates of each GPU come to by floors from the others."""
+    """Results of the gates of each GPU by floors from the others."""
     failed = [each for each in found if each.again]
     return (
         f"Floors from the other {len(found) - 1} GPUs, tried on all {runs} gates: {len(failed)} of {len(found)} GPUs "
@@ -206,7 +207,7 @@ def of_each_gpu(found: Sequence[Tried], runs: int) -> str:
 
 
 def power(runs: Sequence[Run], floors: Mapping[str, float]) -> str:
-    """What the committed floors let pass: their room, and how many sessions slower by NOTABLE_SLOWDOWN they detect."""
+    """The room of the committed floors, and how many sessions slowed by NOTABLE_SLOWDOWN they detect."""
     sessions = evidence_of(to_frame(runs))
     sessions = sessions[sessions["case"].isin(list(floors))]
     found = margins.bounds(sessions)
@@ -226,7 +227,7 @@ def power(runs: Sequence[Run], floors: Mapping[str, float]) -> str:
 
 
 def of_mutants(cases: Sequence[Slowed]) -> str:
-    """How many kernels that are slower by more than their room are below their floor."""
+    """The number of cases slower by more than their room that are below their floor."""
     beyond = [each for each in cases if each.slowdown > each.room]
     missed = [each for each in beyond if each.missed]
     lines = [

@@ -1,11 +1,11 @@
-"""Hold the committed floors against GPUs: unchanged code must pass on each, slowed kernels must not.
+"""Tests the committed floors on GPUs: unchanged code must pass on each, slowed kernels must not.
 
     python -m lab.floors.measure OUT [--device gpu:0 --device gpu:1] [--sessions N]    unchanged code, N gates per GPU
     python -m lab.floors.measure OUT --mutants [--device gpu:0]                        slowed kernels
 
-Run files without samples go to OUT/runs and OUT/mutants, how each process ended to OUT/sessions.jsonl, one line each as
-it ends. OUT is what is committed in this folder; `python -m lab.floors.held_out baselines/<gpu>` writes their
-table.
+Run files without samples are written to OUT/runs and OUT/mutants, and the outcome of each process to
+OUT/sessions.jsonl, one line each. The contents of OUT are committed in this folder; `python -m lab.fill floors` writes
+their tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LINES = "sessions.jsonl"
 
 
 def session(out: Path, folder: str, device: str, project: Path, *options: str) -> None:
-    """One ``peakgate bench`` in a folder; its run file and how it ended. PeakgateError where it judged nothing."""
+    """Run one ``peakgate bench`` and save its run file and outcome. PeakgateError if it judged nothing."""
     with tempfile.TemporaryDirectory() as name:
         done, document, verdict, seconds = _bench(Path(name), device, project, options)
     file = records.pack_run(out / folder, document, device).relative_to(out).as_posix()
@@ -70,7 +70,7 @@ def _bench(scratch: Path, device: str, project: Path, options: Sequence[str]) ->
 
 
 def slowed(out: Path, device: str, chosen: Sequence[str], options: Sequence[str]) -> None:
-    """The cases of every mutant's stage: once as they are, once with all mutants applied, each in one run."""
+    """Measure the cases of every mutant's stage: once unchanged, once with all mutants applied, each in one run."""
     own = config.required()
     listed = [each for each in mutants.read(mutants.LIST) if not chosen or each.name in chosen]
     scale = Scale.SMALL if device == "cpu" else Scale.BENCH
@@ -83,11 +83,11 @@ def slowed(out: Path, device: str, chosen: Sequence[str], options: Sequence[str]
         session(out, "mutants/honest", device, own.root, f"--peakgate-cases={wanted}", *options)
         copy = campaign.copied(own, Path(scratch, "project"))
         mutants.apply(copy, listed, own)
-        session(out, "mutants/slowed", device, copy, f"--peakgate-cases={wanted}")  # of no commit
+        session(out, "mutants/slowed", device, copy, f"--peakgate-cases={wanted}")  # no commit has this code
 
 
 def main() -> int:
-    """Measure what was asked for; 2 where a run judged nothing."""
+    """Measure as the options say; exit code 2 if a run judged nothing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, metavar="OUT")
     parser.add_argument("--device", action="append", help="gpu:N or cpu, again for more (default: gpu:0)")

@@ -1,7 +1,7 @@
-"""What `history` says of one pool as it is: whole gates of H200s, GPUs and hosts as they came, over some days.
+"""Results of `history` on one real pool: whole gates of H200s on whatever GPUs and hosts were available.
 
-``python -m lab.history.pool RECORD.json`` ends the history at every session from START on, as a team would have read
-it, then makes cases slower in its newest sessions. ``python -m lab.history.pool --keep RUN...`` adds gates to those.
+``python -m lab.history.pool RECORD.json`` judges the history after every session from START on, as a team would have
+read it, then makes cases slower in its newest sessions. ``python -m lab.history.pool --keep RUN...`` adds gates.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ GATES = (
 )
 START = 20
 STEPS = ((0.05, 1), (0.02, 3))
-"""Size, and for how many sessions."""
+"""Injected steps: size, and number of newest sessions."""
 
 QUIET, PLANTED, ROUNDS = 0.007, 12, 5
-"""Steps are planted in so many cases at once whose sessions differ by less on one GPU (SD), and so many times."""
+"""Largest SD between sessions of a GPU of cases that get a step, number of such cases, number of repetitions."""
 
 
 def gates() -> pd.DataFrame:
-    """All whole gates, oldest first, as ``peakgate.reports.load`` gives them."""
+    """All whole gates, oldest first, in the format of ``peakgate.reports.load``."""
     return to_frame(sorted(records.whole_runs(*GATES), key=lambda run: run.taken))
 
 
@@ -53,12 +53,12 @@ def sessions(frame: pd.DataFrame) -> list[str]:
 
 
 def until(frame: pd.DataFrame, end: int) -> pd.DataFrame:
-    """The history as it was after so many sessions."""
+    """The first ``end`` sessions of the history."""
     return frame[frame["run"].isin(sessions(frame)[:end])]
 
 
 def quiet_cases(frame: pd.DataFrame) -> list[str]:
-    """Cases of every session whose time differs by less than QUIET from session to session of a GPU."""
+    """Cases of every session whose SD between sessions of a GPU is below QUIET."""
     log_time = np.log(frame["time_us"])
     own = log_time - log_time.groupby([frame["case"], frame["gpu_uuid"]]).transform("mean")
     spread = own.groupby(frame["case"]).std()
@@ -67,13 +67,13 @@ def quiet_cases(frame: pd.DataFrame) -> list[str]:
 
 
 def planted(frame: pd.DataFrame, size: float, age: int, cases: Sequence[str]) -> pd.DataFrame:
-    """The same with some cases slower by ``size`` in the newest ``age`` sessions."""
+    """The history with some cases slower by ``size`` in the newest ``age`` sessions."""
     slower = frame["case"].isin(cases) & frame["run"].isin(sessions(frame)[-age:])
     return frame.assign(time_us=frame["time_us"].where(~slower, frame["time_us"] * (1 + size)))
 
 
 def walked(frame: pd.DataFrame) -> dict[str, Any]:
-    """What is said of unchanged code after every session from START on."""
+    """Verdicts on unchanged code after every session from START on."""
     verdicts: Counter[str] = Counter()
     cases: Counter[str] = Counter()
     named = set()
@@ -88,14 +88,14 @@ def walked(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def end_on_a_known_gpu(frame: pd.DataFrame, age: int) -> int:
-    """After how many sessions the newest ``age`` and as many before, at least two, were last of one GPU."""
+    """The last length at which the newest ``age`` sessions, and as many before (at least two), are of one GPU."""
     gpus = frame.groupby("run")["gpu_uuid"].first()[sessions(frame)].tolist()
     count = age + max(2, age)
     return next(end for end in range(len(gpus), 0, -1) if len(set(gpus[end - count : end])) == 1)
 
 
 def seen(frame: pd.DataFrame, size: float, age: int, seed: int = 0) -> tuple[int, int]:
-    """How many of some planted cases are reported, and how many others."""
+    """Number of slowed cases that are reported, and of others."""
     frame = until(frame, end_on_a_known_gpu(frame, age))
     chosen = np.random.default_rng(seed).choice(quiet_cases(frame), PLANTED, replace=False).tolist()
     found = trend(planted(frame, size, age, chosen))
@@ -121,7 +121,7 @@ def study(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def sentence(record: Mapping[str, Any]) -> str:
-    """What the record says."""
+    """The record in words."""
     walked = record["unchanged"]
     ends = sum(walked["verdicts"].values())
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(walked["verdicts"].items()))
@@ -140,7 +140,7 @@ def sentence(record: Mapping[str, Any]) -> str:
 
 
 def blocks() -> dict[str, str]:
-    """The block of the page."""
+    """The page's block."""
     return {"history-pool": sentence(read_json(HERE / "pool.json"))}
 
 

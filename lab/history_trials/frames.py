@@ -1,6 +1,6 @@
-"""Drawn histories as what the tool reads: frames as ``peakgate.reports.load`` gives them, or run files.
+"""Converts drawn histories to data frames in the format of ``peakgate.reports.load``, or to run files.
 
-The columns, their types and whatever a case says beside its time are of one committed run, loaded by the tool itself.
+The columns, their types and all fields of a case except its time are those of one committed run, loaded by the tool.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def commit_hash(number: int) -> str:
 
 
 def commit_number(text: object) -> int | None:
-    """The number of a commit that a report names, None where it names none."""
+    """The number of a commit that a report names; None if it names none."""
     return int(text[:8], 16) if isinstance(text, str) and len(text) >= 8 else None
 
 
@@ -39,7 +39,7 @@ def gpu_uuid(number: int) -> str:
 
 
 def case_names(history: History, records: Records) -> list[str]:
-    """Ids of the cases: those of the records, and a suffix where a case of the records is there several times."""
+    """Ids of the cases: those of the records, with a suffix for repeated ones."""
     seen: dict[int, int] = {}
     names = []
     for donor in history.donors.tolist():

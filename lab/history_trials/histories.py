@@ -1,10 +1,10 @@
-"""Histories of benchmark sessions with their truth: which commit moved which case by how much, and what else moved.
+"""Synthetic histories of benchmark sessions with the true changes: which commit changed which case by how much.
 
     time[session, case] = duration[case] * exp(everything relative) + microseconds that a host adds
 
 Everything relative: the GPU's offset for the case, noise of the records, slow processes (AR(1), two levels, drift,
-wave), changes of the driver and the steps of commits. A history is drawn from a ``Plan`` and a seed and from nothing
-else. Nothing here knows how a history is judged.
+wave), changes of the driver and the steps of commits. A history depends only on a ``Plan`` and a seed. Nothing here
+depends on how a history is judged.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-# The spread of the noisy case of the records (cublas-256), of the requirement.
+# The spread of the noisy case of the records (cublas-256).
 NOISY_SPREAD = 0.036
-# Targets of a planted step are cases that are no noisier than this: 2 % over three sessions is five standard errors.
+# Steps are injected into cases with at most this spread: 2 % over three sessions is five standard errors.
 TARGET_SPREAD = 0.007
 # Share of fresh Gaussian noise in a resampled residual (a smoothed bootstrap), so that no two sessions are equal.
 SMOOTHING = 0.3
 AR_COEFFICIENT = 0.8
-# Between GPUs, of the records: a case's standard deviation is 0.6 % in the median; a tenth of cases goes up to 5 %.
+# Between GPUs of the records, a case's standard deviation is 0.6 % in the median, and up to 5 % in a tenth of cases.
 GPU_SPREAD, GPU_COMMON, GPU_LARGEST = 0.006, 0.003, 0.05
 DRIFT_PER_SESSION = 0.03 / 50
 WAVE_AMPLITUDE, WAVE_PERIOD = 0.004, 120
 HOST_LARGEST_US = 1.0
 LEVELS_SIZES, LEVELS_DWELL = (0.01, 0.03), 8.0
-# On one GPU before the next, in the mean, where they are as they come: as the kept gates of H200s.
+# Mean number of sessions on one GPU before the next for "as they come", as in the saved gates of H200s.
 LEASE_SESSIONS = 4
 
 Order = Literal["random", "in turn", "as they come"]
@@ -43,7 +43,7 @@ Code = Literal["unknown", "known"]
 
 @dataclass(frozen=True)
 class Step:
-    """A commit that moved ``cases`` cases (0: the whole suite) by ``size``, ``age`` sessions before the end."""
+    """A commit that changed ``cases`` cases (0: the whole suite) by ``size``, ``age`` sessions before the end."""
 
     size: float
     age: int
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a history is drawn from."""
+    """Parameters of a history."""
 
     cases: int
     sessions: int
@@ -71,16 +71,16 @@ class Plan:
     driver_age: int = 0  # sessions since the driver changed
     reruns: bool = False  # one to three sessions of a commit
     spread_grows: bool = False  # of one case the spread is seven times as large in the newest third
-    code: Code = "unknown"  # whether runs say the hash of the machine code
+    code: Code = "unknown"  # whether runs have the hash of the machine code
 
 
 @dataclass
 class History:
-    """A drawn history: what the runs would say, and the truth."""
+    """A drawn history: the contents of the runs, and the true changes."""
 
     plan: Plan
     seed: int
-    donors: Ints  # of which case of the records each case is
+    donors: Ints  # case of the records for each case
     time_us: Floats  # sessions x cases
     gpu: Ints  # of each session
     driver: Ints  # of each session: 0 before, 1 after the change
@@ -100,7 +100,7 @@ class History:
 
 
 def _choose_donors(plan: Plan, records: Records, rng: np.random.Generator) -> Ints:
-    """Cases of the records: all in turn where as many are wanted, else some; one or two cases are quiet ones."""
+    """Cases of the records: all in turn if that many are needed, otherwise some; one or two cases are quiet ones."""
     everyone = np.arange(len(records.cases))
     if plan.cases <= 2 or plan.quiet:
         everyone = everyone[records.spread <= TARGET_SPREAD]
@@ -124,7 +124,7 @@ def _levels(rng: np.random.Generator, sessions: int) -> Floats:
 
 
 def _noise(plan: Plan, records: Records, donors: Ints, rng: np.random.Generator) -> tuple[Floats, Floats, Ints]:
-    """Noise of the logarithm, the spread of each case, and the cases that no step is planted in."""
+    """Noise of the logarithm, the spread of each case, and the cases without injected steps."""
     shape = (plan.sessions, plan.cases)
     duration, spread = records.duration_us[donors], records.spread[donors].copy()
     groups = records.residual_class(duration)
@@ -232,7 +232,7 @@ def draw(plan: Plan, records: Records, seed: int) -> History:
     if plan.reruns:
         commit = np.cumsum(rng.random(plan.sessions) < 0.5)
     code = np.zeros((plan.sessions, plan.cases), dtype=np.int64)
-    for innocuous in np.flatnonzero(rng.random(plan.cases) < 0.05).tolist():  # code that changed and did not matter
+    for innocuous in np.flatnonzero(rng.random(plan.cases) < 0.05).tolist():  # code changes without an effect
         code[rng.integers(plan.sessions) :, innocuous] += 1
     history = History(plan, seed, donors, np.empty(0), gpu.astype(np.int64), driver, commit, code, offsets=offsets)
     quiet = np.flatnonzero(spread <= TARGET_SPREAD)

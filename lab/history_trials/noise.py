@@ -1,10 +1,10 @@
-"""The noise of H200 gates, taken from committed records: what the generators of histories resample.
+"""The noise of H200 gates, from committed records, which the generators of histories resample.
 
 A donor is a case of the gate: its duration, the spread of its session medians and its residuals in units of that
-spread. Residuals are of the logarithm, within one GPU and day, after the part that all cases of like duration share in
-a session was taken off; that part is kept by itself, of the three classes of duration together, as the sessions had it.
+spread. Residuals are of the logarithm, within one GPU and day, after subtracting the part that all cases of similar
+duration share in a session; that part is kept separately, for the three classes of duration together, by session.
 
-Spread is pooled over the days of a case (about 31 sessions): days that were noisier stay visible as heavy tails.
+Spread is pooled over the days of a case (about 31 sessions), so that noisier days appear as heavy tails.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Floats = NDArray[np.float64]
 SHARED_EDGES = (100.0, 300.0)
 # Durations between which residuals are pooled: a case draws from the residuals of cases of its own class.
 RESIDUAL_EDGES = (30.0, 100.0, 300.0)
-# A copy over PCIe from pageable memory is no kernel: its spread of 7 to 15 % is a setting of its own.
+# Copies over PCIe from pageable memory are excluded: their spread is 7 to 15 %.
 NO_KERNEL = "pageable"
 
 
 @dataclass(frozen=True)
 class Records:
-    """What the records say: donors, one entry a case, and the shared parts, one row a recorded session."""
+    """The noise in the records: donors, one entry per case, and the shared parts, one row per recorded session."""
 
     cases: tuple[str, ...]
     duration_us: Floats
@@ -39,11 +39,11 @@ class Records:
     shared: Floats  # sessions x classes of SHARED_EDGES, of the logarithm
 
     def residual_class(self, duration_us: Floats) -> NDArray[np.int64]:
-        """Number of the class whose residuals cases of these durations draw from."""
+        """Class of residuals for cases of these durations."""
         return np.searchsorted(RESIDUAL_EDGES, duration_us, side="right").astype(np.int64)
 
     def shared_class(self, duration_us: Floats) -> NDArray[np.int64]:
-        """Column of ``shared`` of cases of these durations."""
+        """Column of ``shared`` for cases of these durations."""
         return np.searchsorted(SHARED_EDGES, duration_us, side="right").astype(np.int64)
 
 

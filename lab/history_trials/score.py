@@ -1,12 +1,12 @@
-"""Score a history rule on drawn histories: rates with exact intervals, by setting, as a CSV.
+"""Scores a history rule on drawn histories: rates with exact intervals, by setting, as a CSV.
 
     python score.py OUT.csv --python ENVIRONMENT/bin/python          # everything
     python score.py OUT.csv --python ... --quick                                     # about a fifth of it
     python score.py OUT.csv --python ... --group key --group few                     # some groups
     python score.py OUT.csv --python ... --check                                     # frames against run files
 
-The rule is called as documented, ``peakgate.reports.trend`` and ``change_points`` on frames, in the environment of
-``--python``. Seeds depend on the setting and the number of the repetition alone: two rules see the same histories.
+The rule is called as documented, by ``peakgate.reports.trend`` and ``change_points`` on data frames, in the environment
+of ``--python``. Seeds depend only on the setting and the number of the repetition, so two rules see the same histories.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 
 
 def default_gates() -> Path:
-    """The folder of recorded gates: of the checkout that this file is in."""
+    """The folder of recorded gates in the checkout that contains this file."""
     here = Path(__file__).resolve()
     folders = [parent / "baselines/nvidia-h200/runs" for parent in here.parents]
     return next((folder for folder in folders if folder.is_dir()), folders[0])
 
 
 def main() -> int:
-    """Parse the arguments; start again in the environment of the rule, outside any repository."""
+    """Parse the arguments and start trials.py in the environment of the rule, outside any repository."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="the CSV to write; beside it a .jsonl of what was said of each history")
     parser.add_argument("--python", type=Path, help="the interpreter of the environment to score; else this one")

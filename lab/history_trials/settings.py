@@ -1,7 +1,7 @@
-"""The table of settings: what is drawn, how often, and which rates are wanted of a rule.
+"""The table of settings: plans, repetitions, and the rates required of a rule.
 
-Requirements: unchanged histories name a commit in at most 1 %, UNCONFIRMED at most 1 % a session, 5 % at age
-1 seen in 95 %, 2 % at age 3 in 90 %, one verdict for a pool, drift of the suite never PASS.
+Requirements: at most 1 % of unchanged histories name a commit, UNCONFIRMED in at most 1 % of sessions, a step of 5 % at
+age 1 seen in 95 %, one of 2 % at age 3 in 90 %, one verdict for a pool, drift of the suite never PASS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SIZES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 AGES = (1, 2, 3, 5, 10, 50)
 # Sessions, size and age of the steps in histories of one and two cases.
 FEW = ((14, 0.15, 6), (14, 0.15, 1), (30, 0.05, 1), (60, 0.02, 3))
-# What a change of the driver moved, and how many sessions ago.
+# Effect of a change of the driver, and its age in sessions.
 DRIVERS: tuple[tuple[Driver, int], ...] = (("nothing", 2), ("six", 2), ("six", 4), ("six", 10), ("all", 2))
 POOLS: tuple[tuple[int, Order], ...] = ((8, "random"), (20, "random"), (20, "in turn"), (120, "as they come"))
 POOLS_OF_STEPS: tuple[tuple[int, Order], ...] = (
@@ -26,13 +26,13 @@ POOLS_OF_STEPS: tuple[tuple[int, Order], ...] = (
     (20, "random"),
     (120, "as they come"),
 )
-# What of a cell has to be seen at least; a larger or older step too.
+# Required detection rate by size and age; it also holds for larger or older steps.
 WANTED = {(0.05, 1): 0.95, (0.02, 3): 0.90}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A row of the table: ``repetitions`` histories of ``plan``; in a quick run a fifth, where ``quick``."""
+    """A row of the table: ``repetitions`` histories of ``plan``; a quick run draws a fifth of those with ``quick``."""
 
     group: str
     name: str
@@ -43,7 +43,7 @@ class Setting:
 
 
 def wanted(size: float, age: int) -> float | None:
-    """The rate of detection that a step of this size and age has to reach by the requirements, if any."""
+    """The required detection rate for a step of this size and age, if any."""
     return max((rate for (s, a), rate in WANTED.items() if size >= s and a <= age <= 35), default=None)
 
 
@@ -100,7 +100,7 @@ def _steps() -> list[Setting]:
         for size, age in WANTED:
             step = replace(plan, steps=(Step(size, age),))
             rows.append(Setting("key", f"{name}, {size:.1%} at age {age}", step, "step", quick=name != "quiet gate"))
-    # Six cases of 60 step, each at an age of its own: sizes in turn, so that six histories cover the grid once.
+    # Six of 60 cases step, each at a different age; sizes rotate, so that six histories cover the grid once.
     for turn, _ in enumerate(SIZES):
         steps = tuple(Step(SIZES[(turn + place) % len(SIZES)], age) for place, age in enumerate(AGES))
         rows.append(Setting("grid", "60 cases, 80 sessions", Plan(60, 80, steps=steps), "step"))

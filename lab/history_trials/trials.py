@@ -1,4 +1,4 @@
-"""What ``score`` starts in the environment of a rule: draws histories, asks the rule, counts and writes."""
+"""Started by ``score`` in the environment of a rule: draws histories, applies the rule, counts and writes."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ def binomial_limits(count: int, of: int, level: float = 0.95) -> tuple[float, fl
 
 @dataclass
 class Judged:
-    """What the rule says of a history."""
+    """The rule's result for a history."""
 
     verdict: str
     exit_code: int
     named: list[tuple[str, int | None, int | None, float]]  # case, good and bad commit and percent, of cause "commits"
-    rows: dict[str, dict[str, Any]]  # of trend, by case; empty where it was not asked
+    rows: dict[str, dict[str, Any]]  # of trend, by case; empty if not computed
     notes: list[str]
 
 
 def judge(runs: pd.DataFrame, *, rows: bool, points: bool) -> Judged:
-    """Ask the rule: its change points, its rows or both. Rows are asked anyway where the verdict is not PASS."""
+    """Apply the rule: its change points, its rows or both. Rows are also computed if the verdict is not PASS."""
     named: list[tuple[str, int | None, int | None, float]] = []
     attrs: dict[str, Any] = {}
     if points:
@@ -87,7 +87,7 @@ def judge(runs: pd.DataFrame, *, rows: bool, points: bool) -> Judged:
 
 @dataclass
 class Tally:
-    """Counts of a setting by metric, with what is wanted of each, in the order in which they came."""
+    """Counts of a setting by metric, with the required rate of each, in order of first use."""
 
     counts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     wanted: dict[str, str] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def _met(wanted: str, count: int, of: int) -> str:
 
 
 def _innocent(judged: Judged, history: History, names: list[str]) -> list[tuple[str, int | None, int | None, float]]:
-    """The named commits that moved nothing: another case, or a place that does not hold the case's commit."""
+    """Named commits that are wrong: of another case, or a place that does not include the case's commit."""
     guilty = {names[case]: commit for case, (commit, _) in history.guilty.items()}
     return [point for point in judged.named if not _holds(point[1], point[2], guilty.get(point[0]))]
 
@@ -121,7 +121,7 @@ def _holds(good: int | None, bad: int | None, commit: int | None) -> bool:
 
 
 def _unchanged(tallies: Iterable[Tally], judged: Judged, plan: Plan, *, drift: bool) -> None:
-    """Code that nobody changed. Where the environment moved times, UNCONFIRMED is right unless it names a commit."""
+    """Count results for unchanged code; if the environment changed times, UNCONFIRMED may not name a commit."""
     moved = bool(plan.drift) or plan.driver in {"six", "all"}
     states = {row["verdict"] for row in judged.rows.values()}
     accused = any(row["verdict"] == "UNCONFIRMED" and row["command"] for row in judged.rows.values())
@@ -151,7 +151,7 @@ def _stepped(tally: Tally, judged: Judged, history: History, names: list[str]) -
         open_ = row["verdict"] == "INCONCLUSIVE"
         cells[size, age].append((called or right, right_place, exact, row["verdict"] == "SAME", open_))
     for (size, age), found in sorted(cells.items()):
-        # Cases of one history are not independent: where several stepped together, most of them count once.
+        # Cases of one history are not independent: if several stepped together, they count once, by majority.
         cell = f"{size:.1%} at age {age}" + (", most of its cases" if len(found) > 1 else "")
         limit = None if suite or history.plan.cases <= 2 else wanted(size, age)
         seen, right, exact, same, open_ = (sum(each) > len(found) / 2 for each in zip(*found, strict=True))
@@ -169,7 +169,7 @@ def _stepped(tally: Tally, judged: Judged, history: History, names: list[str]) -
 
 
 def _last(tally: Tally, judged: Judged, history: History, ask: Callable[[History], Judged]) -> dict[str, Any]:
-    """The same history with its newest session on another GPU of the pool."""
+    """Compare with the same history whose newest session is on another GPU of the pool."""
     other = (int(history.gpu[-1]) + 1) % history.plan.gpus
     answers = [judged, ask(history.run_last_on(other))]
     verdicts = {answer.verdict for answer in answers}
@@ -188,7 +188,7 @@ def _rows(setting: tuple[str, str], tally: Tally, seconds: float) -> Iterator[tu
 
 
 class Scorer:
-    """Draws and judges; keeps the pooled counts."""
+    """Draws and judges histories; has the pooled counts."""
 
     def __init__(self, gates: Path) -> None:
         self.source = max(gates.glob("*gate.json.gz"))
@@ -203,7 +203,7 @@ class Scorer:
         return frames.frame(history, self.records, self.template)
 
     def score(self, setting: Setting, repetitions: int, tally: Tally) -> Iterator[dict[str, Any]]:
-        """Judge so many histories of a setting; what was said of each, for a closer look."""
+        """Judge ``repetitions`` histories of a setting; yields details of each."""
         for repetition in range(repetitions):
             seed = zlib.crc32(f"{setting.group}/{setting.name}/{setting.plan.steps}/{repetition}".encode())
             history = self.draw(setting.plan, seed)
@@ -234,7 +234,7 @@ class Scorer:
             }
 
     def check(self, plans: Iterable[Plan]) -> None:
-        """Refuse if a frame and the run files of the same history are judged differently."""
+        """Print whether the data frame and the run files of the same history are judged alike."""
         for plan in plans:
             history = self.draw(plan, 1)
             with tempfile.TemporaryDirectory() as folder:
@@ -250,7 +250,7 @@ class Scorer:
 
 
 def _smaller(plan: Plan) -> Plan:
-    """A plan of the same kind whose run files are few."""
+    """A similar plan with few run files."""
     steps = tuple(step for step in plan.steps if step.age <= 10)
     return replace(plan, cases=min(plan.cases, 16), sessions=min(plan.sessions, 30), steps=steps)
 
@@ -292,7 +292,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Parse what ``score`` hands over."""
+    """Parse the arguments from ``score``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("--gates", type=Path, required=True)

@@ -1,8 +1,8 @@
-"""Measure injected slowdowns: ``python -m lab.injected.campaign OUT mutants same:5 steps ...``.
+"""Measures injected slowdowns: ``python -m lab.injected.campaign OUT mutants same:5 steps ...``.
 
-Each experiment is one ``ab`` of two copies of a project, and leaves its folder under OUT. ``steps`` and ``pairs`` copy
-the kernels of known length in lab/injected/project, the others the project at hand.
-``python -m lab.injected.collect OUT`` makes the record of it.
+Each experiment is one ``ab`` of two copies of a project, with its results in a folder under OUT. ``steps`` and
+``pairs`` copy the kernels of known length in lab/injected/project, the others the current project. ``python -m
+lab.injected.collect OUT`` makes the record.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ PROJECT = Path(__file__).with_name("project")
 steps = catalogue.module_at(PROJECT / "kernels" / "steps" / "family.py")
 TIMING, VERDICTS = "timing.json", "ab.json"
 DECIDED = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
-"""How an ``ab`` exits that was measured to its end."""
+"""Exit codes of an ``ab`` that was measured to its end."""
 
 PAIRS = {Experiment.SAME_PAIRS: "50,2", Experiment.PAIRS: "60,2"}
-"""Gates are resampled from these: every pair has every case, and a gate takes up to 50."""
+"""``--pairs`` of the runs from which gates are resampled: every pair has every case, and a gate uses up to 50."""
 
 
 def measure(experiment: Experiment, out: Path, extra: Sequence[str] = ()) -> int:
-    """Run one experiment into ``out`` and give the exit code of its ``ab``, which gets the ``extra`` arguments too.
+    """Run one experiment into ``out`` and return the exit code of its ``ab``, which gets the ``extra`` arguments too.
 
-    The wall time goes into TIMING; a run that did not get to its end has none,
-    and is no part of a record.
+    The wall time is written to TIMING; an unfinished run has none and is not part of a record.
     """
     copies = experiment in (Experiment.STEPS, Experiment.PAIRS)
     own = config.required()
@@ -72,7 +71,7 @@ def measure(experiment: Experiment, out: Path, extra: Sequence[str] = ()) -> int
 def compared(
     project: Project, change: Callable[[Path], object], out: Path, arguments: Sequence[str], asked: Mapping[str, int]
 ) -> tuple[int, float]:
-    """Run ``ab`` of two copies of a project, of which ``change`` edits the head; its exit code and wall time.
+    """Run ``ab`` on two copies of a project after ``change`` has edited head; returns its exit code and wall time.
 
     ``asked`` are fields of ``compare.ab.command.HandedOver``.
     """
@@ -87,7 +86,7 @@ def compared(
 
 
 def copied(project: Project, target: Path) -> Path:
-    """A copy of the project's settings and of the folders that a side of ``ab`` needs."""
+    """Copy the project's settings and the folders that a side of ``ab`` needs to ``target``."""
     ignored = shutil.ignore_patterns("__pycache__", "tests", "runs")
     for folder in {project.kernels, project.baselines, *project.include, *project.pythonpath}:
         if folder.is_dir():
@@ -98,7 +97,7 @@ def copied(project: Project, target: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for, one after the other, until an ``ab`` does not get to its end; 2 then, 130 after Ctrl-C."""
+    """Run the experiments one after the other; exit code 2 if an ``ab`` does not finish, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m lab.injected.campaign", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
     parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of {', '.join(Experiment)}")
@@ -118,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _unused(out: Path, name: str) -> Path:
-    """The folder for one more run of an experiment, numbered from 1; never one that is there."""
+    """A new folder for a run of an experiment, numbered from 1."""
     return next(path for number in itertools.count(1) if not (path := out / f"{name}-{number}").exists())
 
 

@@ -1,7 +1,7 @@
-"""Make the record of a campaign: ``python -m lab.injected.collect OUT --commit ID --record DIR``.
+"""Makes the record of a campaign: ``python -m lab.injected.collect OUT --commit ID --record DIR``.
 
-OUT is the folder of a campaign of every experiment. Of its run files the record keeps the times of each process and
-case.
+OUT is the folder of a campaign with every experiment. The record has the times of each process and case from its run
+files.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from peakgate.runfile.saved import Run
 
 GROUND_TRUTH = "ground_truth.json"
 TIMES = {Experiment.SAME: Experiment.SAME_PAIRS, Experiment.STEPS: Experiment.PAIRS}
-"""The experiments whose processes a record has the times of, under these names."""
+"""Experiments in the record, and those whose processes' times are stored under their names."""
 
 
 def collect(out: Path, commit: str, target: Path) -> list[Path]:
-    """Write the record and give the paths of what was written.
+    """Write the record and return the paths of its files.
 
-    A PeakgateError reports what is lacking or does not fit together, and nothing is written.
+    Raises PeakgateError, and writes nothing, if results are missing or inconsistent.
     """
     folders = [path.parent for path in sorted(out.glob(f"*/{TIMING}"))]
     finished = [_finished(folder) for folder in folders]
@@ -99,7 +99,7 @@ def _screening(record: AbRecord) -> list[tuple[Process, Run]]:
 
 
 def _times(records: Sequence[AbRecord]) -> pd.DataFrame:
-    """The times of every screening process and trusted case; pairs are numbered through."""
+    """The times of every screening process and trusted case; pairs are numbered consecutively."""
     rows, first = [], 0
     for record in records:
         for process, run in _screening(record):

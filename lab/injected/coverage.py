@@ -1,9 +1,9 @@
-"""How often the 99 % intervals of ``ab`` hold the true change, on noise whose truth is known.
+"""How often the 99 % intervals of ``ab`` include the true change, for simulated changes.
 
-``python -m lab.injected.coverage RECORD`` simulates gates at the variances of the record's unchanged pairs
-and writes COVERAGE beside them; the page's table is filled from it. In every gate a tenth of the cases is changed by
-0.3 to 5 %, slower or faster. The noise is the measured pairs themselves; Student's t; or that with two modes in some
-cases, as kernels have whose arrays have one place per process; then only these cases are counted.
+``python -m lab.injected.coverage RECORD`` simulates gates at the variances of the record's unchanged pairs and writes
+COVERAGE beside them; the page's table is filled from it. In every gate a tenth of the cases is changed by 0.3 to 5 %,
+slower or faster. The noise is that of the measured pairs; Student's t; or Student's t with two modes in some cases, as
+in kernels whose arrays have one address per process; then only these cases are counted.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ CHANGES = (0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05)
 CHANGED_SHARE = 0.1
 T_DF = 6.0
 MODES_SHARE, MODE_CHANCES, MODE_JUMPS = 0.1, (0.1, 0.2, 0.5), (0.01, 0.03)
-"""Share of the cases with a second mode, chances of a process to be in it, and how much slower it is: of the kernels
-with arrays of 1 GiB three had modes 1 to 3 % apart, a fifth to a half of the processes in the rarer one."""
+"""Share of the cases with a second mode, probabilities of a process to be in it, and how much slower it is: three
+kernels with arrays of 1 GiB had modes 1 to 3 % apart, with a fifth to a half of the processes in the rarer one."""
 
 NOT_FLAGGED = "not flagged"
 COLUMNS = ["noise", "flagged", "changed", "held", "width"]
-"""Of a case of a gate: what it was flagged as, whether it was changed, whether its interval holds the truth; half its
-width."""
+"""For each case of a gate: the noise, its flag, whether it was changed, whether its interval includes the true change,
+half the interval's width."""
 
 Counted = NDArray[np.bool_]
 Noise = Callable[[np.random.Generator], tuple[Floats, Counted]]
 
 
 def noises(measured: Medians, pairs: int) -> dict[str, Noise]:
-    """By name: so many pairs' log ratios of unchanged code (case, pair), and which cases are counted."""
+    """By name: log ratios of ``pairs`` pairs of unchanged code (case, pair), and which cases are counted."""
     ratios = measured.head - measured.base
     sd: Floats = MAD_TO_SD * np.nanmedian(np.abs(ratios), axis=1, keepdims=True)
     shape = (len(measured.cases), pairs)
@@ -75,7 +75,7 @@ def noises(measured: Medians, pairs: int) -> dict[str, Noise]:
 
 
 def simulated(measured: Medians, gates: int, seed: int = 0) -> pd.DataFrame:
-    """Decide so many gates of each noise as ``ab`` does: a row of COLUMNS per case."""
+    """Decide ``gates`` gates of each noise as ``ab`` does: a row of COLUMNS per case."""
     rng = np.random.default_rng(seed)
     found = noises(measured, gate_pairs())
     rows = [
@@ -87,7 +87,7 @@ def simulated(measured: Medians, gates: int, seed: int = 0) -> pd.DataFrame:
 def _gate(
     measured: Medians, ratios: Floats, counted: Counted, rng: np.random.Generator
 ) -> Iterator[tuple[object, ...]]:
-    """Change some of the cases and decide all; rows of those that are counted."""
+    """Change some of the cases and decide all; yields rows of those that are counted."""
     count = len(ratios)
     size = np.log1p(rng.choice(CHANGES, count)) * rng.choice((-1.0, 1.0), count)
     truth = size * (rng.random(count) < CHANGED_SHARE)
@@ -104,7 +104,7 @@ def _gate(
 
 
 def summary(cases: pd.DataFrame) -> list[dict[str, object]]:
-    """Per noise, flag and whether the case was changed: how many, how many held, half the median widths in percent."""
+    """By noise, flag and whether the case was changed: cases, intervals with the true change, half the median width."""
     rows = []
     for (noise, flagged, changed), group in cases.groupby(COLUMNS[:3], sort=False):
         found = {"held": int(group["held"].sum()), "width": round(100 * math.expm1(group["width"].median()), 3)}
@@ -113,7 +113,7 @@ def summary(cases: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def tables(record: Path) -> dict[str, str]:
-    """The page's block from COVERAGE; none where the record has none."""
+    """The page's block from COVERAGE; empty if the record has none."""
     if not (record / COVERAGE).exists():
         return {}
     rows = [
@@ -131,7 +131,7 @@ def tables(record: Path) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate, write COVERAGE into the record and return the exit code; 2 where there is no record."""
+    """Simulate and write COVERAGE into the record; exit code 2 if there is no record."""
     parser = argparse.ArgumentParser(prog="python -m lab.injected.coverage", description=__doc__)
     parser.add_argument("record", type=Path, help="folder of a campaign's record")
     parser.add_argument("--gates", type=int, default=GATES, metavar="N", help=f"of each noise (default: {GATES})")

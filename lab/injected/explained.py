@@ -1,8 +1,8 @@
-"""Is the injected mistake the first cause named? ``python -m lab.injected.explained OUT`` asks that.
+"""Tests whether ``ab --explain`` names the injected mistake first: ``python -m lab.injected.explained OUT``.
 
 Ten of the project's slowdown mutants are written into a copy of the project, and ``peakgate ab --explain`` compares the
-copy with an unchanged one on GPU 0. Each mutant's kernel has to be flagged and its injected cause named first. With
-``--saved`` nothing is measured: what an earlier campaign left in OUT, packed or not, is explained anew.
+copy with an unchanged one on GPU 0. Each mutant's kernel has to be flagged and its injected cause named first.
+``--saved`` measures nothing and explains the results of an earlier campaign in OUT, packed or not, again.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ EXPECTED: Mapping[str, FindingCause] = {
     "fma_chains-unroll-1": FindingCause.UNROLLING,
     "staged-loads-unroll-1": FindingCause.UNROLLING,
 }
-"""Mutant to the cause that was injected."""
+"""The injected cause by mutant."""
 
 
 def chosen(project: Project) -> tuple[list[mutants.Mutant], dict[str, str]]:
-    """The listed mutants, and by mutant one case of the gate tier that each touches, the first."""
+    """The listed mutants, and by mutant the first case of the gate tier that it affects."""
     listed = [each for each in mutants.read(mutants.LIST) if each.name in EXPECTED]
     missing = EXPECTED.keys() - {each.name for each in listed}
     if missing:
@@ -57,7 +57,7 @@ def chosen(project: Project) -> tuple[list[mutants.Mutant], dict[str, str]]:
 
 
 def figures(explained: Explained, first: Mapping[str, str]) -> list[dict[str, object]]:
-    """By mutant: the case, the injected cause, what was named, and whether that came first."""
+    """By mutant: the case, the injected cause, the named causes, and whether the injected one is first."""
     by_case = {each.case: each for each in explained.cases}
     rows: list[dict[str, object]] = []
     for name, cause in EXPECTED.items():
@@ -69,7 +69,7 @@ def figures(explained: Explained, first: Mapping[str, str]) -> list[dict[str, ob
 
 
 def explained(folder: Path) -> Explained:
-    """Output of ``ab --explain`` in a folder or a packed record, explained again without a GPU."""
+    """Explain the output of ``ab --explain`` in a folder or a packed record again, without a GPU."""
     packed = folder / f"{SIDES_FILE}.xz"
     return read_json(
         packed if packed.exists() else folder / SIDES_FILE,
@@ -89,7 +89,7 @@ def _read(entry: Mapping[str, Any]) -> KnownSide:
 
 
 def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases: Sequence[str]) -> None:
-    """Run ``ab --explain`` on an unchanged copy of the project and one with the mutants, which it has to flag."""
+    """Run ``ab --explain`` on an unchanged copy of the project and one with the mutants, which it must flag."""
     arguments = ["--explain", "--pairs", "4,4"]
     arguments += [word for case in cases for word in ("-k", case)]
     code, _ = measured(project, lambda head: mutants.apply(head, listed, project), out, arguments, {"sentinels": 0})
@@ -98,7 +98,7 @@ def measure(out: Path, project: Project, listed: Sequence[mutants.Mutant], cases
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, or read what is saved, and print what was named of each mutant; 1 where fewer than nine are right."""
+    """Measure, or read saved results, and print the causes named for each mutant; exit code 1 if two are wrong."""
     parser = argparse.ArgumentParser(prog="python -m lab.injected.explained", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT")
     parser.add_argument("--saved", action="store_true", help="explain what is in OUT, measure nothing")

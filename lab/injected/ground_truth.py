@@ -1,7 +1,7 @@
 """The ground truth of the slowed copies, from the clock inside their own kernel.
 
-``python -m lab.injected.ground_truth FILE`` measures on a GPU and exits 2 where none answers. No launch is
-timed against another, so what disturbs whole launches does not affect it.
+``python -m lab.injected.ground_truth FILE`` measures on a GPU and exits 2 if there is none. Launches are not timed
+against each other, so disturbances of whole launches have no effect.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLAN = SamplingPlan(min_samples=96, max_samples=96, budget_us=math.inf)
 def measured(
     durations_us: Iterable[int] = tuple(steps.QUADS_BY_DURATION), device_name: str = "gpu:0"
 ) -> list[dict[str, float]]:
-    """``log_shift`` = ln(slowed / plain) of each cell, from how many cycles later a slowed copy begins.
+    """``log_shift`` = ln(slowed / plain) of each cell, from the number of cycles by which a slowed copy begins later.
 
     The samples of the plain copy give the SM clock and the plain copy's time.
     """
@@ -52,13 +52,13 @@ def measured(
 
 
 def with_cycles(copy: Case) -> Case:
-    """The same copy with its cycles as an output that can be read."""
+    """The same copy with its cycles as an output."""
     arguments = (replace(each, role=Role.OUT) if each is steps.CYCLES else each for each in copy.arguments)
     return replace(copy, arguments=tuple(arguments))
 
 
 def _cycles(device: Device, copy: Case) -> float:
-    """Cycles of the median block in the median launch: a first launch waits for its code."""
+    """Cycles of the median block in the median launch, since the first launch waits for its code."""
     launchable = device.prepare(with_cycles(copy))
     launches = []
     for _ in range(LAUNCHES):
@@ -68,7 +68,7 @@ def _cycles(device: Device, copy: Case) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write what was measured and return the exit code."""
+    """Measure and write the file."""
     parser = argparse.ArgumentParser(prog="python -m lab.injected.ground_truth", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="JSON file to write")
     parser.add_argument("--device", default="gpu:0", help="gpu:N (default: gpu:0)")

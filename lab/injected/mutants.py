@@ -32,7 +32,7 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mutant(Struct, frozen=True, forbid_unknown_fields=True):
-    """One mistake in one file, named relative to the project's kernels folder, and what it costs."""
+    """One mistake in one file, given relative to the project's kernels folder, and the reason why it is slower."""
 
     name: Filled
     file: Filled
@@ -45,7 +45,7 @@ class _MutantsFile(Struct, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> tuple[Mutant, ...]:
-    """The listed mutants; a PeakgateError names the file and what is wrong with an entry."""
+    """The listed mutants. Raises PeakgateError for an invalid entry."""
     found = records.read(path, _MutantsFile, "correct that entry").mutant
     for mutant in found:
         if any(each.new == each.old for each in mutant.edit):
@@ -57,7 +57,7 @@ def read(path: Path) -> tuple[Mutant, ...]:
 
 
 def apply(tree: Path, mutants: Iterable[Mutant], project: Project) -> None:
-    """Write the mutants into an unchanged copy of the project, all or, on a PeakgateError, none."""
+    """Write the mutants into an unchanged copy of the project; after a PeakgateError none is written."""
     kernels = tree / project.kernels.relative_to(project.root)
     if kernels.resolve() == project.kernels.resolve():
         raise PeakgateError(f"{tree}: is the project at hand; expected a copy of it")
@@ -72,7 +72,7 @@ def apply(tree: Path, mutants: Iterable[Mutant], project: Project) -> None:
 
 
 def mutated(text: str, mutant: Mutant) -> str:
-    """The file's text with the mutant in it; a PeakgateError where an old text does not occur exactly once."""
+    """The file's text with the mutant. Raises PeakgateError if an old text does not occur exactly once."""
     for edit in mutant.edit:
         if (count := text.count(edit.old)) != 1:
             line = edit.old.strip().split("\n", 1)[0]
@@ -85,7 +85,7 @@ def mutated(text: str, mutant: Mutant) -> str:
 
 
 def touched(mutants: Iterable[Mutant], cases: Iterable[Case], project: Project) -> dict[str, set[str]]:
-    """By mutant's name the ids of the cases whose stage is built from its file."""
+    """By mutant: the ids of the cases whose stage is built from its file."""
     sources = {case.id: case.stage.source for case in cases if case.stage.source is not None}
     files = {source: source_files(source) for source in set(sources.values())}
     return {
@@ -97,7 +97,7 @@ def touched(mutants: Iterable[Mutant], cases: Iterable[Case], project: Project) 
 def judged(
     mutants: Sequence[Mutant], of_mutant: Mapping[str, set[str]], rows: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The rows of ``ab.json`` by mutant, the most slowed first; the number of others, and those of them not SAME."""
+    """The rows of ``ab.json`` by mutant, most slowed first; the number of other rows, and those of them not SAME."""
     short = [{name: row.get(name) for name in ("case", "verdict", "change_percent")} for row in rows]
     short.sort(key=lambda row: row["change_percent"] or 0.0, reverse=True)
     untouched = [row for row in short if row["case"] not in set().union(*of_mutant.values())]

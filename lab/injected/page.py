@@ -1,4 +1,4 @@
-"""Evaluate the rule of ``ab`` on the record of a campaign, as Markdown tables.
+"""Evaluates the rule of ``ab`` on the record of a campaign, as Markdown tables.
 
 ``python -m lab.injected.page RECORD [--page PAGE]`` prints the tables, or fills the blocks of a page.
 """
@@ -37,7 +37,7 @@ FLAGGED = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})
 
 
 def tables(record: Path, gates: int) -> dict[str, str]:
-    """The page's tables by block: whole runs of ``ab``, and so many gates resampled from the same processes."""
+    """The page's tables by block: whole runs of ``ab``, and ``gates`` gates resampled from the same processes."""
     known, truth = read_facts(record)
     same, steps = (medians(read_times(record, each)) for each in (Experiment.SAME, Experiment.STEPS))
     whole = {each: [gate for gate in known if gate.experiment is each] for each in Experiment}
@@ -58,7 +58,7 @@ def tables(record: Path, gates: int) -> dict[str, str]:
 
 
 def rule() -> str:
-    """The constants of the rule that resampled gates are decided by."""
+    """The constants of the rule that decides resampled gates."""
     suspect = f"p < {decide.SCREEN_P:g}, over {_percent_of_shift(decide.SCREEN_SHIFT)}"
     confirming = f"up to {rates.gate_pairs() - rates.SCREENING_PAIRS}"
     flagged = f"over {_percent_of_shift(decide.SMALLEST_PAIRS_SHIFT)}"
@@ -79,7 +79,7 @@ def rule() -> str:
 def false_positives(unchanged: Mapping[str, tuple[pd.DataFrame, int]]) -> str:
     """Gates of unchanged code (``rates.COLUMNS``), with upper 95 % confidence bounds of the false-positive rate.
 
-    The number beside the gates is how many of them could be drawn that share no process.
+    The number with each frame is that of gates that can be drawn without sharing a process.
     """
     head: tuple[str, ...] = ("gates", "how many", "flagged something slower", "true rate at most (95 %)")
     head += ("at most, by gates that share no process", "flagged something faster", "left something open")
@@ -121,7 +121,7 @@ def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
 
 
 def explained(record: Path) -> str:
-    """The mutants that were measured with ``--explain``: the injected cause, what was named first and its sentence."""
+    """The mutants measured with ``--explain``: injected cause, whether it was named first, first sentence."""
     rows = [
         (each["mutant"], each["injected"], "yes" if each["right"] else "no", each["said"][0].replace("|", "\\|"))
         for each in read_json(record / EXPLAINED, list)
@@ -130,7 +130,7 @@ def explained(record: Path) -> str:
 
 
 def _by_cell(texts: Mapping[Cell, str]) -> str:
-    """A row per duration and a column per injected slowdown."""
+    """A table with a row per duration and a column per injected slowdown."""
     durations, shares = (sorted({getattr(cell, name) for cell in texts}) for name in ("duration_us", "permille"))
     return table(
         ("duration", *(f"{share / 10:g} %" for share in shares)),
@@ -143,7 +143,7 @@ def _percent_of_shift(log_shift: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables or fill a page, and return the exit code; 2 where there is no record or no page."""
+    """Print the tables or fill a page; exit code 2 if the record or the page is missing."""
     parser = argparse.ArgumentParser(prog="python -m lab.injected.page", description=__doc__)
     parser.add_argument("record", type=Path, help="folder of a campaign's record")
     parser.add_argument("--page", type=Path, help="Markdown file whose blocks to fill, instead of printing the tables")
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.gates < 1:
         parser.error(f"--gates {options.gates}: expected 1 or more")
     try:
-        page = open_page(options.page)  # a bad page is found before minutes of resampling
+        page = open_page(options.page)  # reports a bad page before minutes of resampling
         page(tables(options.record, options.gates))
     except PeakgateError as error:
         return refused(error)

@@ -19,11 +19,12 @@ SCREENING_PAIRS, CONFIRMING_PAIRS = 10, 20
 """The defaults of ``ab``."""
 
 COLUMNS = ["slower", "faster", "left_open", "confirming_pairs"]
-"""Of a gate of unchanged code: whether it flagged a case or the whole suite slower, one faster, left one undecided."""
+"""For a gate of unchanged code: whether it flagged a case or the suite slower, one faster, left one undecided;
+pairs."""
 
 
 def gate_pairs(pairs: int = SCREENING_PAIRS, confirming: int = CONFIRMING_PAIRS) -> int:
-    """The pairs of one gate that continues to its last look."""
+    """The number of pairs of a gate that continues to its last look."""
     return pairs + looks(confirming)[-1].pairs
 
 
@@ -36,7 +37,7 @@ def resampled_gates(
     confirming: int = CONFIRMING_PAIRS,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Resample so many gates from processes of unchanged code and decide each as ``ab`` does: a row of COLUMNS each."""
+    """Resample gates from processes of unchanged code and decide each as ``ab`` does: a row of COLUMNS each."""
     rng, rows = np.random.default_rng(seed), []
     for _ in range(gates):
         ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
@@ -55,7 +56,7 @@ def resampled_gates(
 
 
 def whole_gates(gates: Iterable[Gate]) -> pd.DataFrame:
-    """The same of whole runs of ``ab``."""
+    """The same columns for whole runs of ``ab``."""
     rows = [
         (
             Verdict.SLOWER in gate.verdicts.values() or gate.exit_code == ExitCode.REGRESSION,
@@ -76,11 +77,10 @@ def detection(
     confirming: int = CONFIRMING_PAIRS,
     seed: int = 0,
 ) -> dict[Cell, float]:
-    """Resample so many gates from pairs of slowed copies: the share of each cell's copies that they flag slower.
+    """Resample gates from pairs of slowed copies; returns the share of each cell's copies that are flagged slower.
 
-    Empty where there are fewer pairs than one gate takes: a pair used for screening cannot confirm what it showed. All
-    copies of a gate are judged together, most of them slowed, which makes Holm's correction stricter than for one slow
-    kernel.
+    Empty if there are fewer pairs than one gate needs, since a pair used for screening cannot confirm. All copies of a
+    gate are judged together, most of them slowed, which makes Holm's correction stricter than for one slow kernel.
     """
     needed = gate_pairs(pairs, confirming)
     if measured.pairs < needed:
@@ -97,7 +97,7 @@ def detection(
 
 
 def whole_detection(gates: Sequence[Gate], measured: Medians) -> dict[Cell, tuple[int, int]]:
-    """Of whole runs of ``ab``: by cell the copies flagged slower, and the copies judged."""
+    """For whole runs of ``ab``, by cell: the number of copies flagged slower, and of copies judged."""
     return {
         cell: (
             sum(gate.verdicts.get(measured.cases[row]) == Verdict.SLOWER for gate in gates for row in rows),
@@ -117,13 +117,13 @@ def shifts(measured: Medians) -> dict[Cell, float]:
 
 
 def _decided(measured: Medians, screen: Floats, confirm: Floats, confirming: int) -> pd.DataFrame:
-    """Every case of one gate, from the pairs that screened it and ``confirming`` pairs at most that confirm."""
+    """Decide every case of one gate from its screening pairs and at most ``confirming`` confirming pairs."""
     judged = [True] * len(measured.cases)
     return decide(screen, confirm, measured.log_time, looks(confirming), judged)
 
 
 def _suite_direction(screened: Floats) -> int:
-    """+1 where all cases together became slower, -1 where faster, else 0; as ``ab`` judges it."""
+    """+1 if all cases together became slower, -1 if faster, else 0, as judged by ``ab``."""
     together = moved_together(screened)
     if together is None or together.cases < FEWEST_CASES_FOR_SUITE or not together.moved:
         return 0

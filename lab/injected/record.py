@@ -1,4 +1,4 @@
-"""The record of a campaign: a folder that the page's tables are computed from.
+"""The record of a campaign: a folder from which the page's tables are computed.
 
 ``injected.json`` has GPU, driver, commits, ground truth and whole runs of ``ab``; ``mutants.json`` the verdicts on
 slowdown mutants; ``same.csv.gz`` and ``steps.csv.gz`` one row per process and case.
@@ -24,7 +24,7 @@ SCHEMA = 1
 FACTS, MUTANTS = "injected.json", "mutants.json"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-\d+")
 COLUMNS = ["stage", "pair", "side", "case", "time_us", "control_us"]
-"""Of a process and case, in the order they were measured: what ``compare.ab.record.Timed`` has of it."""
+"""Columns of a row per process and case, in the order of measurement; the last three are those of ``Timed``."""
 
 Form = TypeVar("Form")
 
@@ -32,8 +32,8 @@ Form = TypeVar("Form")
 class Experiment(StrEnum):
     """Kinds of head: unchanged, slowed copies, all slowdown mutants.
 
-    SAME_PAIRS and PAIRS are as many screening pairs of unchanged code and of the slowed copies, every case in each, as
-    gates are resampled from.
+    SAME_PAIRS and PAIRS are screening pairs of unchanged code and of the slowed copies, with every case in each, from
+    which gates are resampled.
     """
 
     SAME = "same"
@@ -53,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One whole ``ab``: its exit code, cases, pairs of processes, wall time, and every verdict but SAME by case."""
+    """One whole ``ab``: exit code, number of cases, pairs of processes, wall time, and verdicts other than SAME."""
 
     experiment: Experiment
     exit_code: int
@@ -71,7 +71,7 @@ def cell_of(case: str) -> Cell | None:
 
 
 def read_json(path: Path, form: Callable[[Any], Form]) -> Form:
-    """A JSON file, packed or not, in its form; a PeakgateError names a file that is missing or has another form."""
+    """Read a JSON file, packed or not, and convert it. Raises PeakgateError if it is missing or has another form."""
     try:
         return form(json.loads(records.unpack(path) if path.suffix == ".xz" else path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -98,7 +98,7 @@ def read_facts(folder: Path) -> tuple[list[Gate], dict[Cell, float]]:
 
 
 def write_times(folder: Path, experiment: Experiment, times: pd.DataFrame) -> Path:
-    """Write a frame of COLUMNS and give the path; equal frames make equal bytes."""
+    """Write a frame of COLUMNS and return the path; equal frames produce equal bytes."""
     path = folder / f"{experiment}.csv.gz"
     compression = {"method": "gzip", "mtime": 0}
     times.to_csv(path, index=False, float_format="%.7g", lineterminator="\n", compression=compression)
@@ -106,7 +106,7 @@ def write_times(folder: Path, experiment: Experiment, times: pd.DataFrame) -> Pa
 
 
 def read_times(folder: Path, experiment: Experiment) -> pd.DataFrame:
-    """Times that ``write_times`` wrote there; a PeakgateError names a file that is missing or lacks one of COLUMNS."""
+    """Read what ``write_times`` wrote. Raises PeakgateError if the file is missing or lacks one of COLUMNS."""
     path = folder / f"{experiment}.csv.gz"
     try:
         return pd.read_csv(path, usecols=COLUMNS)

@@ -1,7 +1,7 @@
-"""Gates resampled (seeded) from measured processes: which process is on which side of which pair; pure.
+"""Resamples gates (seeded) from measured processes, assigning processes to sides and pairs; pure.
 
-Processes and pairs are drawn without replacement; where a gate needs more than there are, all are shuffled again. A
-process is drawn whole, so what affected all of its cases stays together.
+Processes and pairs are drawn without replacement; if a gate needs more than there are, all are shuffled again. A
+process is drawn whole, so that a disturbance of all of its cases stays together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from peakgate.compare.noise import Floats
 
 @dataclass(frozen=True, slots=True)
 class Medians:
-    """ln(compared time in microseconds) by case (row) and pair (column); NaN where a process has no time of a case."""
+    """ln(compared time in microseconds) by case (row) and pair (column); NaN if a process has no time of a case."""
 
     cases: tuple[str, ...]
     base: Floats
@@ -45,7 +45,7 @@ class Pairing(Enum):
 
 
 def medians(times: pd.DataFrame) -> Medians:
-    """Screening pairs that both sides finished, cases sorted by id; a case that no pair timed is left out."""
+    """Screening pairs that both sides finished, cases sorted by id, without cases that no pair timed."""
     processes = dict(list(times[times["stage"] == Phase.SCREEN].groupby(["side", "pair"], sort=False)))
     compared = compared_us([_timed(process) for process in processes.values()])
     table = pd.DataFrame(dict(zip(processes, compared, strict=True))).sort_index()
@@ -65,7 +65,7 @@ def _timed(process: pd.DataFrame) -> list[Timed]:
 
 
 def unchanged(measured: Medians, pairs: int, pairing: Pairing, rng: np.random.Generator) -> Floats:
-    """Log ratios (case, pair) of so many pairs of unchanged code; either side may serve as base."""
+    """Log ratios (case, pair) of ``pairs`` pairs of unchanged code; either side may serve as base."""
     if pairing is Pairing.AS_MEASURED:
         chosen = shuffled(measured.pairs, pairs, rng)
         swapped: Floats = (measured.head - measured.base)[:, chosen] * rng.choice((-1.0, 1.0), size=pairs)
@@ -80,20 +80,20 @@ def unchanged(measured: Medians, pairs: int, pairing: Pairing, rng: np.random.Ge
 
 
 def changed(measured: Medians, pairs: int, rng: np.random.Generator) -> Floats:
-    """Log ratios (case, pair), head against base, of so many measured pairs in any order."""
+    """Log ratios (case, pair), head against base, of ``pairs`` measured pairs in any order."""
     ratios: Floats = (measured.head - measured.base)[:, shuffled(measured.pairs, pairs, rng)]
     return ratios
 
 
 def shuffled(count: int, wanted: int, rng: np.random.Generator) -> list[int]:
-    """``wanted`` of the numbers below ``count``, none again before all have come."""
+    """``wanted`` of the numbers below ``count`` in random order, none repeated before all have occurred."""
     shuffles = [rng.permutation(count) for _ in range(-(-wanted // count))]
     chosen: list[int] = np.concatenate(shuffles)[:wanted].tolist()
     return chosen
 
 
 def as_screened(screen: Floats, log_time: Floats) -> Floats:
-    """Of all pairs (columns) those that would have been measured, the others NaN."""
+    """The pairs (columns) with NaN in place of those that would not have been measured."""
     taken = np.array(screen)
     remaining = list(range(len(screen)))
     for look in decide.SCREENING_LOOKS:

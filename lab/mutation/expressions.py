@@ -1,7 +1,7 @@
-"""Mutants of a module's meaning: its tree with one condition, boundary, constant, order, term or step changed.
+"""Generates mutants of a module: its syntax tree with one condition, boundary, constant, order, term or step changed.
 
-Texts, annotations, what a ``raise`` builds and the options of a command are left as they are: a mutant of them changes
-words and no decision.
+Strings, annotations, the arguments of ``raise`` and the options of a command are not changed: such mutants change words
+but no decision.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATOR = {
 FUNCTION = {"min": "max", "max": "min", "any": "all", "all": "any"}
 TYPES = {"bool", "bytes", "float", "int", "str"}
 SYMMETRIC = {"fmin", "fmax", "minimum", "maximum", "hypot", "isclose", "gcd", "betaln"}
-"""Functions of two arguments for which their order means nothing."""
+"""Functions of two arguments whose order does not matter."""
 
 DECLARED = {"strict", "check", "frozen", "slots"}
 UNCHANGED = {"annotation", "returns", "decorator_list", "bases"}
@@ -45,7 +45,7 @@ UNCHANGED = {"annotation", "returns", "decorator_list", "bases"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the dotted name it is in, its line, and the expression before and after."""
+    """One change: the dotted name of its function, its line, and the expression before and after."""
 
     within: str
     line: int
@@ -54,7 +54,7 @@ class Mutant:
 
 
 def mutants(tree: ast.Module) -> Iterator[Mutant]:
-    """Each mutant in turn; ``tree`` is the mutated one until the next is asked for, and as it was at the end."""
+    """Yields each mutant; ``tree`` is mutated until the next one is requested, and is restored at the end."""
     for within, node in list(_places(tree, "")):
         if isinstance(node, ast.ClassDef):
             continue
@@ -76,7 +76,7 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
 
 
 def _places(node: ast.AST, within: str) -> Iterator[tuple[str, ast.AST]]:
-    """The nodes whose children may change, each with the function or class that it is in."""
+    """The nodes whose children may change, each with its function or class."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         within = f"{within}.{node.name}".lstrip(".")
     yield within, node
@@ -85,7 +85,7 @@ def _places(node: ast.AST, within: str) -> Iterator[tuple[str, ast.AST]]:
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(node, ast.ClassDef) and not isinstance(child, ast.FunctionDef):
-                continue  # fields, whose defaults no function has
+                continue  # fields
             if not isinstance(child, ast.AST) or _is_open_extent(node, child):
                 continue
             if not _is_wording(child) and not _of_a_command(child):
@@ -93,7 +93,7 @@ def _places(node: ast.AST, within: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _is_wording(node: ast.AST) -> bool:
-    """Whether all that a node does is to choose or build a text."""
+    """Whether a node only selects or builds a string."""
     if isinstance(node, ast.IfExp):
         return _is_wording(node.body) and _is_wording(node.orelse)
     return isinstance(node, ast.JoinedStr | ast.Raise) or (isinstance(node, ast.Constant) and _is_text(node))
@@ -112,7 +112,7 @@ def _of_a_command(node: ast.AST) -> bool:
 
 
 def _is_type(node: ast.AST) -> bool:
-    """Whether an expression is a type or a union of types, as their names have it."""
+    """Whether an expression looks like a type or a union of types."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return _is_type(node.left) and _is_type(node.right)
     name = node.id if isinstance(node, ast.Name) else ""
@@ -121,7 +121,7 @@ def _is_type(node: ast.AST) -> bool:
 
 
 def _changed(parent: ast.AST, field: str, node: object) -> Iterator[ast.AST]:
-    """What may stand instead of a node."""
+    """The replacements of a node."""
     if field in UNCHANGED:
         return
     if field == "test" or (field == "ifs" and isinstance(parent, ast.comprehension)):
@@ -145,7 +145,7 @@ def _is_call_for_its_effect(node: object) -> bool:
 
 
 def _conditions(node: ast.Compare | ast.BoolOp) -> Iterator[ast.AST]:
-    """A comparison with another boundary or the opposite; the other of ``and`` and ``or``, or a condition less."""
+    """A comparison with another boundary or the opposite; ``and`` and ``or`` exchanged, or without one condition."""
     if isinstance(node, ast.Compare):
         for place, operator in enumerate(node.ops):
             for table in (BOUNDARY, OPPOSITE):
@@ -160,7 +160,7 @@ def _conditions(node: ast.Compare | ast.BoolOp) -> Iterator[ast.AST]:
 
 
 def _is_open_extent(node: ast.AST, child: ast.AST) -> bool:
-    """Whether the child is the extent that a reshaped array leaves open: -1, for which NumPy takes -2 too."""
+    """Whether the child is the -1 of a reshape, for which NumPy accepts -2 too."""
     return isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reshape") and ast.unparse(child) == "-1"
 
 
@@ -169,9 +169,9 @@ def _is_abs(node: ast.AST) -> bool:
 
 
 def _arithmetic(node: ast.BinOp | ast.UnaryOp, *, ordered: bool) -> Iterator[ast.AST]:
-    """Another operator, a term less, or the terms of a difference or a quotient in the other order; no negation.
+    """Another operator, without one term, a difference or quotient with exchanged operands, or without the negation.
 
-    Where a difference is not ``ordered``, only its size counts.
+    If not ``ordered``, the sign of a difference does not matter.
     """
     if isinstance(node, ast.UnaryOp):
         if isinstance(node.op, ast.Not | ast.USub):
@@ -188,7 +188,7 @@ def _arithmetic(node: ast.BinOp | ast.UnaryOp, *, ordered: bool) -> Iterator[ast
 
 
 def _constants(value: object) -> Iterator[ast.AST]:
-    """The other truth value, the next whole number, one and a half times a fraction."""
+    """The opposite truth value, the next integer, 1.5 times a float."""
     if isinstance(value, bool):
         yield ast.Constant(not value)
     elif isinstance(value, int):
@@ -198,7 +198,7 @@ def _constants(value: object) -> Iterator[ast.AST]:
 
 
 def _calls(node: ast.Call) -> Iterator[ast.AST]:
-    """The other of two functions, the first two arguments in the other order, one argument instead of ``abs``."""
+    """The opposite function, the first two arguments exchanged, or the argument in place of ``abs``."""
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name in FUNCTION:
         yield ast.Call(ast.Name(FUNCTION[name], ast.Load()), node.args, node.keywords)
@@ -213,7 +213,7 @@ def _calls(node: ast.Call) -> Iterator[ast.AST]:
 
 
 def _is_text(*nodes: ast.AST) -> bool:
-    """Whether one of them is a text or a type, or stands for several."""
+    """Whether one of them is a string, None or a starred expression."""
     return any(
         isinstance(each, ast.JoinedStr | ast.Starred)
         or (isinstance(each, ast.Constant) and (isinstance(each.value, str) or each.value is None))
@@ -222,5 +222,5 @@ def _is_text(*nodes: ast.AST) -> bool:
 
 
 def _text(node: object) -> str:
-    """A node in one line."""
+    """A node's source in one line."""
     return " ".join(ast.unparse(ast.fix_missing_locations(node)).split()) if isinstance(node, ast.AST) else str(node)

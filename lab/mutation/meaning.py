@@ -1,8 +1,8 @@
-"""Make mistakes of meaning in the modules that judge, and see whether tests notice: ``python -m lab.mutation.meaning``.
+"""Tests whether the tests detect semantic mistakes in the judging modules: ``python -m lab.mutation.meaning``.
 
-``meaning.toml`` lists them, one edit each, with the tests that have to notice. The record, ``meaning.json``, has which
-were caught and which survived, each with the commit that was tried; ``--again`` tries survivors and new ones alone.
-Exit code 1 where less than 95 % were caught, or a survivor is not explained in the list.
+``meaning.toml`` lists them, one edit each, with the tests that should detect them. The record, ``meaning.json``, lists
+the caught ones and the survivors, each with the tested commit; ``--again`` only tries survivors and new ones. Exit code
+1 if less than 95 % were caught, or a survivor is not explained in the list.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def mutated(mutant: dict[str, Any]) -> str:
-    """The text of the mutant's file with its edit; ValueError where ``old`` is not in it exactly once."""
+    """The text of the mutant's file with its edit; ValueError if ``old`` does not occur exactly once."""
     text = (ROOT / str(mutant["file"])).read_text(encoding="utf-8")
     if text.count(mutant["old"]) != 1:
         raise ValueError(f"{mutant['name']}: its `old` is {text.count(mutant['old'])} times in {mutant['file']}")
@@ -40,7 +40,7 @@ def mutated(mutant: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Try the mutants, or those whose name or file contains a text."""
+    """Try the mutants and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--again", action="store_true", help="only those that the record has not as caught")

@@ -1,9 +1,9 @@
-"""Change the meaning of the modules that judge, one expression at a time, and see whether the tests notice.
+"""Tests whether the tests detect changes of the judging modules, one expression at a time.
 
 ``python -m lab.mutation.mutation [MODULE ...]`` tries every mutant of ``expressions.py`` with the tests of its module;
-with ``--every N`` one in N, always the same ones. ``mutation.json`` records the counts of each module, with the commit,
-and the survivors; ``survivors.toml`` says why those that are left cannot be killed. Exit code 1 where less than 98 %
-were killed or a survivor is not explained.
+``--every N`` one in N, always the same ones. ``mutation.json`` has the counts of each module, with the commit, and the
+survivors; ``survivors.toml`` says why the remaining ones cannot be killed. Exit code 1 if less than 98 % were killed or
+a survivor is not explained.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ TESTS = {
     "run/readable": "run/readable",
     "spec/contract": "spec/terms spec/family review/protect compare/ab_changed",
 }
-"""Module to the files of tests that have to notice what it means."""
+"""The test files of each module."""
 
 
 def mutated(module: str) -> Iterator[tuple[Mutant, Change]]:
-    """Every mutant of a module, with the change that it is."""
+    """Every mutant of a module, with its change."""
     file = f"src/peakgate/{module}.py"
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     tests = [f"tests/{room}/test_{name}.py" for room, name in (each.split("/") for each in TESTS[module].split())]
@@ -73,7 +73,7 @@ def mutated(module: str) -> Iterator[tuple[Mutant, Change]]:
 
 
 def tried(module: str, every: int, jobs: int) -> dict[str, Any]:
-    """What becomes of one mutant in ``every``, as the record has it; an error where the unchanged module fails."""
+    """Try one mutant in ``every``; the module's entry of the record. RuntimeError if the unchanged module fails."""
     found = list(islice(mutated(module), None, None, every))
     first = found[0][1]
     control = first._replace(text=(ROOT / first.file).read_text(encoding="utf-8"))
@@ -91,7 +91,7 @@ def tried(module: str, every: int, jobs: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Try the mutants of the chosen modules, or of all, and write the record; exit code."""
+    """Try the mutants of the chosen modules, or of all, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("modules", nargs="*", metavar="MODULE", choices=[[], *TESTS], default=[])
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only the first of each N mutants")
@@ -106,7 +106,7 @@ def main() -> int:
 
 
 def blocks() -> dict[str, str]:
-    """The counts of each module, as the page has them."""
+    """The page's block: counts of each module."""
     rows = []
     reasons = explained()
     for name, of in read_json(RECORD)["modules"].items():
@@ -118,7 +118,7 @@ def blocks() -> dict[str, str]:
 
 
 def judge(record: dict[str, Any]) -> int:
-    """Print the share that was killed and the survivors that nobody explained; exit code."""
+    """Print the killed share and the unexplained survivors; returns the exit code."""
     modules = record["modules"].values()
     killed, survived = (sum(of.get(what, 0) for of in modules) for what in ("killed", "survived"))
     reasons = explained()
@@ -132,7 +132,7 @@ def judge(record: dict[str, Any]) -> int:
 
 
 def explained() -> list[dict[str, Any]]:
-    """Why survivors cannot be killed, in groups: of each where it is, or also what it was, or what it becomes too."""
+    """Groups of survivors with a reason; each is given by its place, or also the old, or also the new expression."""
     groups: list[dict[str, Any]] = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["group"]
     return groups
 

@@ -1,4 +1,4 @@
-"""Changed modules tried against tests: what ``meaning`` and ``mutation`` share."""
+"""Runs tests against changed modules, for ``meaning`` and ``mutation``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lab.pages import ROOT
 
 LIMIT_S = 500
 MOST_BYTES = 4 << 30
-"""Of the memory of a test's process: an endless loop may fill a list."""
+"""Memory limit of a test's process, since an endless loop may fill a list."""
 
 
 class Change(NamedTuple):
-    """Another text of a file of ``src/``, and the tests that have to notice it."""
+    """A changed text of a file in ``src/``, and the tests that should detect it."""
 
     name: str
     file: str
@@ -32,13 +32,13 @@ class Change(NamedTuple):
 
 
 def caught(changes: Iterable[Change], jobs: int) -> list[bool]:
-    """Whether a test fails or does not end with each change, made in a copy of ``src/`` that is imported first."""
+    """For each change, whether a test fails or does not end; the changed copy of ``src/`` is imported first."""
     copies: SimpleQueue[Path] = SimpleQueue()
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
         for number in range(jobs):
             copy = Path(scratch, str(number))
             shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-            (copy / "docs").symlink_to(ROOT / "docs")  # pages stand beside the package
+            (copy / "docs").symlink_to(ROOT / "docs")  # the package finds pages by its own location
             copies.put(copy)
         return list(pool.map(partial(_try, copies), changes, count(1)))
 
@@ -48,7 +48,7 @@ def _try(copies: SimpleQueue[Path], change: Change, number: int) -> bool:
     file = copy / change.file
     was = file.read_text(encoding="utf-8")
     file.write_text(change.text, encoding="utf-8")
-    os.utime(file, (number, number))  # bytecode is known by this time, in seconds, and the size
+    os.utime(file, (number, number))  # cached bytecode is identified by this time, in seconds, and the size
     command = ["prlimit", f"--data={MOST_BYTES}", sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += ["--hypothesis-profile=mutation", "--basetemp", str(copy / "temporary"), *change.tests]
     environment = os.environ | {"PYTHONPATH": str(copy / "src")}

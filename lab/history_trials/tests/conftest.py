@@ -1,4 +1,4 @@
-"""The modules of the folder above are imported by their own names."""
+"""Makes the modules of the parent folder importable by their own names."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The generators draw what their plans say."""
+"""The generators follow their plans."""
 
 from __future__ import annotations
 

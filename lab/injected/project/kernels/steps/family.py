@@ -1,4 +1,4 @@
-"""Copies that take a known share longer where a file named ``slower`` is in the working directory.
+"""Copies that take a known share longer if a file named ``slower`` is in the working directory.
 
 The project with that file is the head of an ``ab``. The block label is the injected slowdown in per mille of the whole
 time; 0 is not slowed. At benchmark scale only.
@@ -20,7 +20,7 @@ BLOCKS, THREADS = 1056, 256
 """Eight blocks for each of an H200's 132 SMs: all resident, so a delay at the start delays the whole launch."""
 
 QUADS_BY_DURATION = {5: 70_000, 15: 1_218_000, 50: 5_645_000, 150: 18_265_000, 1000: 124_319_000}
-"""Microseconds to the 16-byte elements that are copied in about that time on an H200."""
+"""By microseconds: the number of 16-byte elements copied in about that time on an H200."""
 
 NS_PER_LINK = 14.65
 """Nanoseconds per link of the chain at an H200's 1980 MHz: 29 cycles."""
@@ -30,7 +30,7 @@ CYCLES = Buffer(Role.SCRATCH, (BLOCKS,), "int64")
 
 
 def cases(scale: Scale) -> Iterator[Case]:
-    """Every duration with every share, several times."""
+    """Every duration with every slowdown, several times."""
     if scale is not Scale.BENCH:
         return
     for duration_us in QUADS_BY_DURATION:
@@ -63,7 +63,7 @@ def copy(duration_us: int, per_mille: int, repeat: int, *, slower: bool) -> Case
 
 
 def links(duration_us: int, per_mille: int) -> int:
-    """Links of the chain that take so many per mille of the duration."""
+    """Number of links of the chain that take this share of the duration."""
     return round(per_mille * duration_us / NS_PER_LINK)
 
 
