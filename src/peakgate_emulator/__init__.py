@@ -1,6 +1,6 @@
-"""Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far.
+"""Runs unmodified CUDA kernels on the CPU and finds their defects (README.md).
 
-Its names are imported on first use: who only reads sources does without the rest.
+Its names are imported on first use, so that reading sources does not import the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m peakgate_emulator FILE.cu ARGUMENT...``: one launch of a kernel on declared arguments, checked.
+"""``python -m peakgate_emulator FILE.cu ARGUMENT...``: checks one launch of a kernel on declared arguments.
 
 ::
 
@@ -6,7 +6,7 @@
 
 An argument is an array, ``ROLE:TYPE:SHAPE``, or a value, ``TYPE=NUMBER``. The role is ``in`` (random numbers), ``out``
 (which the kernel must write in full) or ``inout`` (zeros at first); the shape is ``1000`` or ``64x48``; types are
-NumPy's. Exits 0 where nothing was found, 1 where the kernel is wrong, 2 for what cannot be run.
+NumPy's. Exits 0 if nothing was found, 1 if the kernel has a defect, 2 if it cannot be run.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _SHOWN = 8
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Launch in each order of threads, and print the outputs, or what is wrong; the exit code."""
+    """Launch in each order of threads, print the outputs or the defects, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m peakgate_emulator", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", type=Path, metavar="FILE.cu")
-    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="as the kernel's parameters are, in order")
-    parser.add_argument("--kernel", help="its name, with template arguments as it needs (default: the only one)")
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="one per parameter of the kernel, in order")
+    parser.add_argument("--kernel", help="its name, with any template arguments (default: the only kernel)")
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="blocks (default: 1)")
-    parser.add_argument("--block", default="32", metavar="X[,Y[,Z]]", help="threads of each (default: 32)")
-    parser.add_argument("--shared-bytes", type=int, default=0, help="dynamic shared memory of a block (default: 0)")
-    parser.add_argument("--orders", type=int, default=3, help="orders of threads: ascending, then others (default: 3)")
+    parser.add_argument("--block", default="32", metavar="X[,Y[,Z]]", help="threads per block (default: 32)")
+    parser.add_argument("--shared-bytes", type=int, default=0, help="dynamic shared memory per block (default: 0)")
+    parser.add_argument("--orders", type=int, default=3, help="thread orders to try, ascending first (default: 3)")
     parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="a macro")
     given = parser.parse_args(arguments)
     try:
@@ -82,7 +82,7 @@ def _only_kernel(file: Path) -> str:
 
 
 def _argument(text: str, seed: int) -> Any:
-    """What the launch is given for an argument's words."""
+    """The launch argument for the text of a command-line argument."""
     array, value = _ARRAY.fullmatch(text), _VALUE.fullmatch(text)
     try:
         if array is not None:

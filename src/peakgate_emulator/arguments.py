@@ -1,4 +1,4 @@
-"""Checks the arguments of a launch against the kernel's parameters and lays them out for the runtime."""
+"""Checks the arguments of a launch against the kernel's parameters and converts them for the runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ARGUMENTS = 64
 class TexelView:
     """How a kernel sees an array of texels, through a texture object or, with ``is_surface``, a surface object.
 
-    ``shape`` is that of the array: layers, depth, height, width and channels, as far as there are any. Of a texture
+    ``shape`` is that of the array: layers, depth, height, width and channels, those that exist. For a texture
     ``address`` is wrap, clamp, mirror or border; ``linear`` interpolates; coordinates and values may be normalized;
     ``linear_memory`` is fetched by index.
     """
@@ -41,7 +41,7 @@ class TexelView:
 
 @dataclass(frozen=True, slots=True)
 class TexelArray:
-    """An array given for a texture or surface object; ``described`` says how the kernel sees it."""
+    """An array passed as a texture or surface object; ``described`` says how the kernel sees it."""
 
     array: np.ndarray[Any, Any]
     described: TexelView
@@ -49,7 +49,7 @@ class TexelArray:
 
 @dataclass(frozen=True, slots=True)
 class Pointing:
-    """A struct, by value or in an array, or an array of pointers; ``pointers`` are arrays by byte offset in it."""
+    """A struct, by value or in an array, or an array of pointers; ``pointers`` are the targets by byte offset."""
 
     value: np.ndarray[Any, Any] | np.generic | bytes
     pointers: Mapping[int, np.ndarray[Any, Any] | Pointing]
@@ -57,9 +57,9 @@ class Pointing:
 
 @dataclass(frozen=True, slots=True)
 class TileView:
-    """What a tensor map says of its array: extents in elements and, but for the last axis, strides in bytes; the box.
+    """A tensor map's description of its array: extents in elements, strides in bytes except the last axis's, the box.
 
-    Axes are in the order of NumPy's, slowest first. ``swizzle`` is the pattern's width in bytes, 0 for none.
+    Axes are in NumPy's order, slowest first. ``swizzle`` is the pattern's width in bytes, 0 for none.
     """
 
     extents: tuple[int, ...]
@@ -70,16 +70,16 @@ class TileView:
 
 @dataclass(frozen=True, slots=True)
 class TileArray:
-    """An array given through a tensor map, elements as they are stored. Copies write to it if it is writable."""
+    """An array passed by a tensor map, elements as they are stored. Copies write to it if it is writable."""
 
     array: np.ndarray[Any, Any]
     described: TileView
 
 
 GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray | TileArray | Pointing | None
-"""An array for a pointer, None or an integer 0 of 8 bytes for a null one, a NumPy scalar for a value; for a struct by
-value a structured one, or its bytes; for a texture or surface object or a tensor map an array and how it is seen. Where
-pointers to arrays are in a value or in an array, that and the arrays."""
+"""An array for a pointer, None or an integer 0 of 8 bytes for a null pointer, a NumPy scalar for a value; for a struct
+by value a structured scalar, or its bytes; for a texture, surface or tensor map a TexelArray or TileArray; for a value
+or an array that contains pointers a Pointing."""
 
 _OBJECT_BYTES = _POINTER_BYTES = 8
 _MAP_BYTES, _MAP_ALIGNMENT, _MAP_MARK = 128, 64, 0x70614D726F736E65
@@ -92,12 +92,12 @@ _NONFINITE = {
     "float8_e5m2": (1, 0x7C),
     "float8_e4m3fn": (1, 0x7F),
 }
-"""Of each floating-point type its bytes, and the bits that are all set in its NaNs and infinities alone."""
+"""By floating-point type: its bytes, and the bits that are all set only in its NaNs and infinities."""
 _ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 
 
 class Arguments:
-    """Arguments as the runtime takes them; keeps alive what the pointers point to.
+    """The arguments of a launch in the runtime's structures; keeps the memory alive that they point to.
 
     An array given twice is one buffer. Raises ArgumentsError if the arguments do not fit the parameters.
     """
@@ -141,17 +141,17 @@ class Arguments:
         return sum(buffer.size for buffer in self.buffers[: self.buffer_count])
 
     def expect_written(self, places: Iterable[int]) -> None:
-        """Mark outputs: a launch reports what of them is read before it is written, or never written."""
+        """Mark outputs: a launch reports their bytes that are read before they are written, or never written."""
         for place in places:
             self._by_place[place].is_output = 1
 
     def unwritten(self) -> list[tuple[int, int, int, int]]:
-        """Argument, bytes, how many of them a launch did not write, and the first, of incomplete outputs."""
+        """For each incomplete output: argument, bytes, how many of them the launch did not write, and the first."""
         known = self.buffers[: self.buffer_count]
         return [(part.argument, part.size, part.unwritten, part.first_unwritten) for part in known if part.unwritten]
 
     def report_nonfinite(self, types: Mapping[int, str]) -> None:
-        """Mark arrays by the types of their elements: a launch reports each NaN or infinity written to them."""
+        """Mark arrays, given the types of their elements: a launch reports each NaN or infinity written to them."""
         for place, dtype in types.items():
             buffer = self._by_place[place]
             if dtype in _NONFINITE and buffer.writable:
@@ -164,7 +164,7 @@ class Arguments:
         return ctypes.addressof(self._known(where, place, array, writable=not parameter.points_to_const))
 
     def _pointing(self, where: str, place: int, given: Pointing, parameter: Parameter) -> int:
-        """A value or an array with pointers in it."""
+        """A value or an array that contains pointers."""
         if parameter.is_pointer:
             return ctypes.addressof(self._holder(where, place, given))
         stored = self._scalar(where, given.value, parameter)
@@ -172,7 +172,7 @@ class Arguments:
         return stored
 
     def _holder(self, where: str, place: int, given: np.ndarray[Any, Any] | Pointing) -> BufferStructure:
-        """The buffer of an array, in which there may be pointers to others."""
+        """The buffer of an array that may contain pointers to others."""
         array = _array(where, given.value if isinstance(given, Pointing) else given)
         buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
         if isinstance(given, Pointing):
@@ -215,7 +215,7 @@ class Arguments:
         return self._scalar(where, np.uint64(described_at), parameter)
 
     def _tensor_map(self, where: str, place: int, given: TileArray, parameter: Parameter) -> int:
-        """A ``CUtensorMap``, by value or by a pointer to global memory: it names what the launch knows of it."""
+        """A ``CUtensorMap``, by value or by a pointer to global memory; it contains a TensorMapStructure's address."""
         array, described = given.array, given.described
         if (parameter.element_size if parameter.is_pointer else parameter.size) != _MAP_BYTES:
             raise ArgumentsError(f"{where}: a tensor map given, the kernel takes none there")
@@ -240,7 +240,7 @@ class Arguments:
         return ctypes.addressof(held)
 
     def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
-        """The buffer of an array; the same one where it was given before."""
+        """The buffer of an array; the same one if the array was given before."""
         if not value.flags.c_contiguous:
             raise ArgumentsError(f"{where}: array of strides {value.strides} given, expected a C-contiguous one")
         if writable and not value.flags.writeable:
@@ -275,26 +275,26 @@ class Arguments:
         return self._kept(value.tobytes())
 
     def _kept(self, content: bytes) -> int:
-        """Where a value is kept for the launch."""
+        """Address at which a value is kept for the launch."""
         stored = ctypes.create_string_buffer(content, len(content))
         self._scalars.append(stored)
         return ctypes.addressof(stored)
 
 
 def _array(where: str, value: object) -> np.ndarray[Any, Any]:
-    """What is given for a pointer, an array."""
+    """The argument for a pointer, checked to be an array."""
     if not isinstance(value, np.ndarray):
         raise ArgumentsError(f"{where}: {type(value).__name__} given for a pointer, expected a NumPy array")
     return value
 
 
 def _is_null(value: object) -> bool:
-    """Whether a null pointer is given: None, or 0 as an integer of a pointer's size, which a GPU takes too."""
+    """Whether the argument is a null pointer: None, or 0 as an integer of a pointer's size, as on a GPU."""
     return value is None or (isinstance(value, np.integer) and value.nbytes == _POINTER_BYTES and value == 0)
 
 
 def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStructure) -> int:
-    """Describe the object whose texels are in ``buffer``; its address, which is the kernel's argument."""
+    """Fill in the object whose texels are in ``buffer``; returns its address, which is the kernel's argument."""
     how, dtype = given.described, given.array.dtype
     texture.buffer = ctypes.addressof(buffer)
     texture.dimensions = 0 if how.linear_memory else how.dimensions

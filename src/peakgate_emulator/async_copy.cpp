@@ -1,6 +1,6 @@
-// Asynchronous copies from global to shared memory. Hardware may perform one at any time between issue and wait; here it
-// is performed at the wait, so a kernel that forgets to wait computes with data that never came. Its addresses are
-// looked at when it is issued: hardware uses them whether or not anybody waits. A thread may end with copies under way.
+// Asynchronous copies from global to shared memory. Hardware may perform one at any time between issue and wait; here
+// it is performed at the wait, so a kernel that does not wait computes with missing data. Its addresses are checked
+// when it is issued, since hardware uses them in any case. A thread may end with copies in flight.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -13,14 +13,14 @@ struct Copy {
     const void* source;
     int bytes, source_bytes;
     int group;
-    const void* object; // the barrier object with whose phase it is there; null: its group's wait
+    const void* object; // barrier object whose phase completes it; null: its group's wait
     uintptr_t issued_at;
 };
 
 struct Queue {
     Copy* copies;
     int count, capacity;
-    int committed; // groups closed so far, which is also the number of the open one
+    int committed; // number of committed groups, which is also the number of the open one
 };
 
 struct AsyncCopies {

@@ -1,8 +1,8 @@
-"""Binary data as Python sees it: the C structures of the runtime, and what object files and shared objects hold.
+"""The C structures of the runtime for ctypes, and the contents of object files and shared objects.
 
-The structures are read from the runtime's headers, which say what the fields mean; from object files symbols, the
-source lines of code addresses, a kernel's variables. Behind each ``__device__`` and ``__constant__`` variable is a gap,
-so that leaving one shows.
+The structures are parsed from the runtime's headers, which document their fields. Object files provide symbols, the
+source lines of code addresses, and a kernel's variables. A gap follows each ``__device__`` and ``__constant__``
+variable, so that an access beyond its end is detected.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 OWN_HEADERS = frozenset(path.name for path in Path(__file__).parent.glob("cuda_*.h"))
 
 GAP_BYTES = 256
-"""Behind each variable: an access that is farther off is taken for one of the next variable."""
+"""Gap after each variable; an access further beyond counts as one of the next variable."""
 
 _WRITABLE = (".data", ".bss")
 
 _GUARD = ".tbss._ZGV"
 
-_SIZE_AT, _SIZE = 32, struct.Struct("<Q")  # of a section, in its header
+_SIZE_AT, _SIZE = 32, struct.Struct("<Q")  # offset and format of a section's size in its header
 
 _OFFSET_AT, _ALIGNMENT_AT = 24, 48
 
@@ -37,7 +37,7 @@ class Uint3(ctypes.Structure):
     _fields_ = (("x", ctypes.c_uint32), ("y", ctypes.c_uint32), ("z", ctypes.c_uint32))
 
     def triple(self) -> tuple[int, int, int]:
-        """As Python has it."""
+        """As a tuple."""
         return (self.x, self.y, self.z)
 
 
@@ -53,7 +53,7 @@ _TYPES: dict[str, Any] = {
 
 
 def fields_of(structure: str) -> list[tuple[str, Any]]:
-    """Names and types of a structure's fields, as its header declares them."""
+    """Names and types of a structure's fields, in the header's order."""
     body = re.search(rf"^struct {structure} {{\n(.*?)^}};", _HEADERS, re.MULTILINE | re.DOTALL)
     assert body is not None, f"no structure {structure} in the headers of the runtime"
     fields: list[tuple[str, Any]] = []
@@ -70,7 +70,7 @@ def fields_of(structure: str) -> list[tuple[str, Any]]:
 
 
 def _number(written: str) -> int:
-    """A number, or the value of one of the headers' constants."""
+    """The value of a literal, or of one of the headers' constants."""
     known = re.search(rf"\b{written} = (\d+)", _HEADERS)
     return int(known[1] if known else written)
 
@@ -124,7 +124,7 @@ class LaunchStructure(ctypes.Structure):
 
 
 class Symbol(NamedTuple):
-    """One symbol: ``kind`` as ELF names it, ``STT_TLS`` say; ``section`` is empty where the file does not define it."""
+    """One symbol: ``kind`` is ELF's, such as ``STT_TLS``; ``section`` is empty if the file does not define it."""
 
     name: str
     kind: str
@@ -134,8 +134,8 @@ class Symbol(NamedTuple):
 
 
 def guards_of(library: Path) -> tuple[int, ...]:
-    """Offsets in shared memory of the guard variables of shared objects with a constructor, which g++ puts there."""
-    if b"_ZGV" not in library.read_bytes():  # the symbols of most kernels need not be read
+    """Offsets in shared memory of the guard variables that g++ adds for ``__shared__`` objects with a constructor."""
+    if b"_ZGV" not in library.read_bytes():  # reading the symbols takes longer
         return ()
     return tuple(
         symbol.address for symbol in symbols_of(library) if symbol.kind == "STT_TLS" and symbol.name.startswith("_ZGV")
@@ -144,8 +144,8 @@ def guards_of(library: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def symbols_of(file: Path) -> tuple[Symbol, ...]:
-    """The symbols of all tables; read once, since no two builds have one name."""
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # most kernels from the cache do without elftools
+    """The symbols of all tables; cached, since every build has its own file name."""
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # most cached kernels do not need elftools
     from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
 
     with file.open("rb") as stream:
@@ -165,7 +165,7 @@ def symbols_of(file: Path) -> tuple[Symbol, ...]:
 
 
 def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
-    """``file.cu:12`` of each known address that is not 0; each is where a call returns to, relative to the image."""
+    """``file.cu:12`` by address, without unknown ones and 0; each is a return address relative to the image."""
     wanted = {address for address in return_addresses if address}
     if not wanted:
         return {}
@@ -181,7 +181,7 @@ def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
 
 
 def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
-    """Start and end of each stretch of code that belongs to one line."""
+    """Start, end and ``file:line`` of each range of code of one line."""
     program = unit.dwarfinfo.line_program_for_CU(unit)
     if program is None:
         return
@@ -195,24 +195,24 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
         if state is None:
             continue
         if before is not None and before.address < state.address:
-            # Code that clang cannot assign to a line has line 0: it belongs to what comes before it, file and all.
+            # Code that clang cannot assign to a line has line 0: it gets the file and line of the preceding code.
             if before.line or not place:
                 name = PurePath(files[before.file - first_file].name.decode(errors="replace")).name
                 place = f"{name}:{before.line}"
                 if name not in OWN_HEADERS:
                     users = place
-            # What the emulator's own headers do is done for the line of the kernel that stands before it.
+            # Code of the emulator's own headers gets the kernel's line that precedes it.
             yield before.address, state.address, users or place
         before, place, users = (None, "", "") if state.end_sequence else (state, place, users)
 
 
 def spread(built: Path) -> bool:
-    """Put a gap behind each variable of an object file, which has a section for each; whether there are any.
+    """Add a gap after each variable of an object file that has a section for each; returns whether there are variables.
 
-    The guards that g++ puts between shared arrays of half and the like become as long as the largest vector, so that
-    they move no array from where it could be read by vectors.
+    The guards that g++ puts between shared arrays of half and similar types are enlarged to the size of the largest
+    vector, so that they do not misalign an array that is read by vectors.
     """
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # kernels from the cache do without elftools
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # cached kernels do not need elftools
 
     with built.open("rb") as stream:
         file = ELFFile(stream)
@@ -259,12 +259,12 @@ def variables_of(library: Path) -> ctypes.Array[VariableStructure]:
 
 def _is_variable(section: str) -> bool:
     own = tuple(f"{each}." for each in _WRITABLE)
-    # What the compiler's checks describe themselves by has local labels for names.
+    # The descriptors of the compiler's sanitizers are named by local labels.
     return section.startswith(own) and not section.startswith(".data.rel.ro") and "..L" not in section
 
 
 def plain_name(name: str) -> str:
-    """Demangled name of a variable: static ones, those of namespaces and of functions (``_ZZ9transposeE4tile``)."""
+    """Demangled name of a variable: static, in namespaces or in functions (``_ZZ9transposeE4tile``)."""
     if local := re.search(r"^_ZZ.*E(\d+)(\w+)$", name):
         return local[2][: int(local[1])]
     if not name.startswith("_Z"):

@@ -1,5 +1,5 @@
-// Which block runs: one after the other, each to its end, unless it waits for the grid or polls what only another block can
-// change. Then it is set aside with its shared memory, and taken up again when something has changed.
+// The scheduling of blocks: one after the other, each to its end, unless it waits for the grid or polls a value that
+// only another block can change. Then it is suspended with its shared memory, and resumed when something has changed.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -9,16 +9,16 @@
 namespace peakgate {
 namespace {
 
-Block** blocks; // those that have begun and not ended, in the order in which they began
+Block** blocks; // blocks that have begun and not ended, in the order in which they began
 size_t block_count, block_room;
 Block** spare;
 size_t spare_count, spare_room;
-uint32_t begun;    // blocks of this launch
-size_t most_alive; // blocks at once
+uint32_t begun;    // blocks of this launch that have begun
+size_t most_alive; // largest number of blocks alive at once
 
-// So many blocks begin before those that poll are tried again.
+// Number of blocks that begin before polling ones are resumed.
 constexpr size_t BEGIN_FIRST = 8;
-// Unchanged polls of all threads that live until they are a deadlock: loops may give up after some tries of their own.
+// Unchanged polls of all living threads that count as a deadlock: a kernel's loops may give up after some tries.
 constexpr uint64_t ROUNDS = 200, POLLS = 100000;
 
 } // namespace
@@ -62,10 +62,10 @@ bool set_aside(Block& block) {
     return save_shared(block);
 }
 
-// In shuffled orders of threads blocks change places too, among four or two neighbours.
+// In shuffled thread orders, groups of four or two neighbouring blocks are permuted too.
 uint32_t shuffled(uint32_t number, uint32_t total) {
     if (state.launch.schedule < 2) return number;
-    if (const uint32_t size = cluster_blocks(); size > 1) // those of one cluster begin one after the other
+    if (const uint32_t size = cluster_blocks(); size > 1) // blocks of one cluster begin one after the other
         return number / size * size + (number + state.launch.schedule) % size;
     if ((number | 3) < total) return number ^ (1 + state.launch.schedule % 3);
     return (number | 1) < total ? number ^ 1 : number;
@@ -78,7 +78,7 @@ bool begin_block(uint32_t number) {
     Block* block = alone ? new_block() : block_of_cluster(number);
     if (!block) return false;
     if (alone) block->index = {number % grid[0], number / grid[0] % grid[1], number / (grid[0] * grid[1])};
-    size_t slot = 0; // the first stacks that no other block has
+    size_t slot = 0; // the first stacks that no other block uses
     for (bool taken = true; taken; slot += taken) {
         taken = false;
         for (size_t i = 0; i < block_count; ++i)
@@ -95,7 +95,7 @@ bool begin_block(uint32_t number) {
     return true;
 }
 
-// Goes on with a block; the one that ran before is set aside.
+// Resumes a block and suspends the one that ran before.
 bool take_up(Block& block) {
     if (&block == state.block) return true;
     if (state.block && state.block->alive && !set_aside(*state.block)) return false;
@@ -117,7 +117,7 @@ void retire(size_t place) {
 
 enum Worth { CHANGED, INTERRUPTED, ANYHOW };
 
-// Something has changed for a block since it was set aside; or a thread was interrupted there.
+// Whether something has changed for a block since it was suspended, or one of its threads was interrupted.
 bool is_worth_running(const Block& block, Worth worth) {
     if (block.waits_for_grid) return false;
     if (worth == ANYHOW) return true;
@@ -129,7 +129,7 @@ bool is_worth_running(const Block& block, Worth worth) {
     return block.pollers == 0;
 }
 
-// The next such block behind `place`.
+// The next block after `place` that is worth running.
 size_t worth_running(size_t place, Worth worth) {
     for (size_t step = 1; step <= block_count; ++step) {
         const size_t next = (place + step) % block_count;
@@ -169,7 +169,7 @@ bool waits_within_cluster(const Block& block) {
 // Whether no block that begins later can change what this one waits for.
 bool is_cut_off(const Block& block) {
     if (!block.cluster) return waits_within_cluster(block);
-    uint32_t others = 0; // of its cluster, and itself
+    uint32_t others = 0; // blocks of its cluster, including itself
     for (size_t i = 0; i < block_count; ++i) {
         if (blocks[i]->cluster != block.cluster) continue;
         if (!waits_within_cluster(*blocks[i])) return false;
@@ -178,7 +178,7 @@ bool is_cut_off(const Block& block) {
     return others == cluster_blocks();
 }
 
-// Names the first thread that polls in a block that no block still to begin can help, if there is such a one.
+// Reports the first polling thread of a block that no later block can help, if there is one.
 [[gnu::noinline]] void report_deadlock(bool more_to_begin) {
     Block* stuck = nullptr;
     int poller = 0;
@@ -207,7 +207,7 @@ bool is_cut_off(const Block& block) {
         memcpy(object, ": ", 3);
         describe_object(thread.polled_object - 1, object + 2, sizeof object - 2);
     }
-    report(ENDLESS_LOOP, thread.waits_at, 0, "deadlock: %zu thread%s what nobody can change any more%s%s", polling,
+    report(ENDLESS_LOOP, thread.waits_at, 0, "deadlock: %zu thread%s a value that no thread can change any more%s%s", polling,
            polling == 1 ? " polls" : "s poll", others, object);
 }
 
@@ -230,7 +230,7 @@ bool all_wait_for_grid() {
     return true;
 }
 
-// Runs blocks until all have ended; false if there is no memory.
+// Runs blocks until all have ended; false if memory cannot be allocated.
 bool run_blocks(uint32_t total) {
     size_t place = 0;
     uint64_t idle = 0, seen = state.progress;
@@ -289,7 +289,7 @@ bool run_blocks(uint32_t total) {
         if (!block_count || (begun < total && block_count < most_alive) || idle < ROUNDS * block_count) continue;
         const size_t polling = count_pollers();
         if (!polling && block_count && state.cluster) {
-            for (size_t i = 0; i < block_count; ++i) { // most often the others wait for this one
+            for (size_t i = 0; i < block_count; ++i) { // the others usually wait for this one
                 if (waits_for_itself(*blocks[i])) place = i;
             }
             if (!take_up(*blocks[place < block_count ? place : 0])) return false;
@@ -322,7 +322,7 @@ bool run_grid() {
         begun = 0;
         state.block = nullptr;
         state.cluster = nullptr;
-        while (block_count) retire(block_count - 1); // of a launch that was abandoned
+        while (block_count) retire(block_count - 1); // after an abandoned launch
         forget_clusters();
         most_alive = MAX_LIVE_THREADS / static_cast<size_t>(state.thread_count);
         ready = run_blocks(grid[0] * grid[1] * grid[2]);

@@ -1,6 +1,6 @@
-"""Compilers under limits of time and memory: compiling a source may not end.
+"""Runs compilers with limits of time and memory, since compiling a source may not end.
 
-They run in processes of their own; a legitimate kernel takes seconds and some hundred MB.
+A legitimate kernel takes seconds and some hundred MB.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROCESSOR_LIMIT_S = 120.0
-"""Processor time of one compilation, where the caller knows no better."""
+"""Default limit of one compilation's processor time."""
 
 WALL_PER_PROCESSOR_S = 20.0
-"""Far more than a busy machine takes from a process: only one that waits comes to so many times its processor time."""
+"""Wall time per processor time, far more than on a busy machine: only a process that waits exceeds it."""
 
 WALL_BASE_S = 100.0
-"""Of the limit of a compilation's wall time: a compiler may wait, for example on an included pipe."""
+"""Constant part of the wall time limit, which ends a compiler that waits, for example on an included pipe."""
 
 MEMORY_BYTES = 8 << 30
 
@@ -31,20 +31,20 @@ _EXHAUSTED = re.compile(
 )
 
 _SHELL = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec "$@"'
-"""Limits that are lower already stay: then ulimit fails, and the compiler starts all the same."""
+"""If a limit is lower already, ulimit fails, the lower limit stays, and the compiler starts."""
 
 
 def wall_limit_s(processor_s: float) -> float:
-    """The far limit of its wall time."""
+    """Limit of a compilation's wall time."""
     return WALL_BASE_S + WALL_PER_PROCESSOR_S * processor_s
 
 
 def run(
     command: Sequence[str], environment: Mapping[str, str], limit_s: float, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a compiler in a folder, with ``limit_s`` of processor time; past its wall time it ends with all it started.
+    """Run a compiler in a folder with ``limit_s`` of processor time.
 
-    The exit code is 124 then.
+    At the limit of wall time it is killed with all its descendants, and the exit code is 124.
     """
     limits = (str(math.ceil(limit_s)), str(MEMORY_BYTES >> 10), str(FILE_BYTES >> 9))
     process = subprocess.Popen(
@@ -84,7 +84,7 @@ def why(limit_s: float) -> str:
 
 
 def end_tree(process: int) -> None:
-    """Kill a process and all its descendants; those are read from /proc while it is stopped."""
+    """Kill a process and all its descendants, which are read from /proc while it is stopped."""
     for each in (process, *_descendants(process)):
         try:
             os.kill(each, signal.SIGKILL)

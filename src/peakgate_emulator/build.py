@@ -1,4 +1,4 @@
-"""Compiles kernels and the emulator's runtime to shared objects, once: results are kept on disk."""
+"""Compiles kernels and the emulator's runtime to shared objects, which are cached on disk."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from peakgate_emulator.sources import KernelEntry, SourceFile, device_only, entr
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
 REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "binary.py")
-"""Modules that change a kernel on its way to the shared object."""
+"""Modules that rewrite a kernel's source or object file."""
 _ON_DEMAND = {
     "cuda_textures.h": re.compile(
         r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
@@ -46,16 +46,16 @@ _ON_DEMAND = {
     "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
     "cuda_wgmma.h": re.compile(r"\bwgmma\."),
 }
-"""Rarely needed builtins, each of which would add 10 ms to every build."""
+"""Headers that are included only if the source matches; each would add 10 ms to every build."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
 DEFAULT_CAPABILITY = (9, 0)
-"""The compute capability whose ``__CUDA_ARCH__`` kernels see."""
+"""Default compute capability, which defines ``__CUDA_ARCH__``."""
 
 
 class BuildOptions(TypedDict, total=False):
-    """Build state shared by several kernels."""
+    """Build options that several kernels have in common."""
 
     include: tuple[Path, ...]
     options: tuple[str, ...]
@@ -71,7 +71,7 @@ _SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=
 """NVRTC options translated for a C++ compiler."""
 
 MAX_STATIC_SHARED = 48 * 1024
-"""Bytes of ``__shared__`` variables of known size that CUDA lets one kernel have."""
+"""CUDA's limit of static shared memory per kernel, in bytes."""
 
 
 def build_kernel(
@@ -87,13 +87,13 @@ def build_kernel(
     limit_s: float = bounded.PROCESSOR_LIMIT_S,
     folder: Path | None = None,
 ) -> Path:
-    """The shared object of one ``__global__`` function; built unless an equal build is there already.
+    """The shared object of one ``__global__`` function; built unless it is in the cache.
 
-    Equal means: same source, same files it includes from its own folder or those given, same defines and options, same
-    compiler and emulator. Any number of processes may ask for the same build at once. The compiler works in ``folder``,
-    from where options may name others, and gets ``limit_s`` of processor time.
+    The cache's key is the source, the files it includes from its own folder or those in ``include``, defines, options,
+    compiler and emulator. Several processes may request the same build at once. The compiler's working directory is
+    ``folder``, to which paths in options are relative, and its limit is ``limit_s`` of processor time.
 
-    Raises KernelBuildError if it does not compile or a file is missing, NoCompiler if a compiler is.
+    Raises KernelBuildError if it does not compile or a file is missing, NoCompiler without a usable compiler.
     """
     compiler = compiler or find_compiler()
     source = source.resolve()
@@ -150,14 +150,15 @@ def build_kernel(
         unit = scratch / "unit.cpp" if by_macros else wrapper
         with_ptx = {file.path.name for file in files}
         with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
-        rewritten = _watched if by_macros else _checked
+        rewritten = _watched if by_macros else lambda text: _watched(translated(text))
         for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
             wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
-            # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
+            # Quoted includes search the file's own folder first, which has to be given if a copy of the file is
+            # compiled.
             own = command if compiled == source else [*command, f"-iquote{source.parent}"]
             compilation = [*own, "-c", str(unit), "-o", str(kernel_object)]
             done = run([*own, "-E", str(wrapper), "-o", str(unit)] if by_macros else compilation, limit_s, folder)
-            if by_macros and not done.returncode:  # without macros: with C++ for the inline PTX that they put together
+            if by_macros and not done.returncode:  # translate inline PTX that macros generate
                 unit.write_text(preprocessed(unit.read_text(encoding="utf-8"), with_ptx), encoding="utf-8")
                 done = run(compilation, limit_s, folder)
             if not done.returncode:
@@ -171,7 +172,7 @@ def build_kernel(
 
 
 def _stand_ins(*, beside_nvidia: bool) -> Path:
-    """The folder of the stand-ins; written unless it is there already."""
+    """The folder of the stand-ins, written if it does not exist."""
     texts = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
     folder = builds_folder() / f"headers-{_digest(texts)}"
     if not folder.is_dir():
@@ -186,9 +187,9 @@ def _stand_ins(*, beside_nvidia: bool) -> Path:
 
 
 def build_runtime(compiler: Compiler) -> Path:
-    """The shared object of the emulator's runtime, built unless it is there already, by one process at a time.
+    """The shared object of the emulator's runtime, built if it does not exist, by one process at a time.
 
-    Raises UnwritableCache if builds cannot be kept.
+    Raises UnwritableCache if builds cannot be stored.
     """
     folder = builds_folder()
     flags = runtime_flags(compiler)
@@ -223,9 +224,9 @@ def prebuild(
     wanted: Iterable[tuple[Path, str, tuple[tuple[str, str], ...]]],
     **common: Unpack[BuildOptions],
 ) -> None:
-    """Builds kernels, each a ``(source, kernel, defines)``, in parallel on every processor.
+    """Build kernels, each a ``(source, kernel, defines)``, in parallel on all processors.
 
-    What does not build is left for ``load`` to report: it names the kernel that is really asked for.
+    Failures are ignored; ``load`` of the same kernel reports them.
     """
     build_runtime(common.get("compiler") or find_compiler())
 
@@ -241,13 +242,8 @@ def prebuild(
 
 
 def _watched(text: str) -> str:
-    """The source in words whose memory accesses are seen: no compiler instruments its own ``memcpy``."""
+    """The source with instrumented functions in place of the compiler's own ``memcpy`` and ``memset``."""
     return text.replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
-
-
-def _checked(text: str) -> str:
-    """The same, with C++ in place of inline PTX."""
-    return _watched(translated(text))
 
 
 def _directive(option: str) -> str:
@@ -259,9 +255,8 @@ def _directive(option: str) -> str:
 def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], entry: KernelEntry) -> str:
     """The translation unit: the emulator's headers, the macros, the source, the entry point.
 
-    The macros come behind the headers, which use short names of their own.
-    The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function; not one
-    called like a member of CUDA's vectors, which would be renamed with it.
+    The macros follow the headers, which use short names themselves. The kernel is renamed, because ``fma`` or ``read``
+    would be a C library function, unless its name is that of a member of CUDA's vectors, which would be renamed too.
     """
     own_name = entry.name if entry.name in ("x", "y", "z", "w") else f"peakgate_kernel_{entry.name}"
     return "\n".join(
@@ -280,9 +275,12 @@ def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], entr
 
 
 def _dynamic_shared_names(built: Path, files: Sequence[SourceFile], kernel: str, name: str) -> list[str]:
-    """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
+    """The ``extern __shared__`` arrays of an object file, which are its undefined thread-local symbols.
+
+    Raises KernelBuildError if the kernel has more static shared memory than CUDA allows.
+    """
     symbols = [symbol for symbol in symbols_of(built) if symbol.kind == "STT_TLS"]
-    # The file's other kernels have variables too. Which functions this one calls is not known.
+    # Variables of other kernels do not count. Those of device functions do, since the callers are not known.
     known = {each.partition("<")[0] for file in files for each in kernels(file.text)}
     others = [f"{len(other)}{other}" for other in known - {name}]
     static = sum(
@@ -301,9 +299,9 @@ def _dynamic_shared_names(built: Path, files: Sequence[SourceFile], kernel: str,
 
 
 def _description(names: Sequence[str], compiler: Compiler, *, has_variables: bool) -> Path:
-    """An object file with the dynamic shared arrays of these names, and whether the kernel has variables.
+    """An object file that defines dynamic shared arrays of these names, and whether the kernel has variables.
 
-    Most kernels have no such array, or one of the same name.
+    It is cached: most kernels have no such array, or one of the same name.
     """
     text = _dynamic_shared(names)
     text += f"PEAKGATE_API int peakgate_has_variables() {{ return {int(has_variables)}; }}\n"

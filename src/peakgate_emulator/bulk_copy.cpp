@@ -1,10 +1,11 @@
-// Copies by the copy engine (TMA): bytes, or tiles of arrays that tensor maps describe, between global and shared memory.
+// Copies by the copy engine (TMA): bytes, or tiles of arrays that tensor maps describe, between global and shared
+// memory.
 //
-// One to shared memory is sent when it is issued and arrives when the phase of its barrier object ends, which is when
-// somebody looks at the barrier and neither arrivals nor bytes are missing. Until then its destination is unwritten. Races
-// are looked for at the issue, for hardware may begin at once. One from shared memory reads until its group is waited for,
-// and has written when that wait is not for the reading alone, or at the end of its thread.
-// Both are done by agents (order.cpp).
+// A copy to shared memory is sent when it is issued and arrives when the phase of its barrier object ends, that is,
+// when a thread tests the barrier and neither arrivals nor bytes are missing. Until then its destination counts as
+// unwritten. Races are detected at the issue, since hardware may begin at once. A copy from shared memory reads until
+// its group is waited for, and has written after a full wait (not `.read`) or at the end of its thread. Both are
+// performed by agents (order.cpp).
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -14,13 +15,13 @@ namespace peakgate {
 
 constexpr uintptr_t PIECE = 16, TILE_ALIGNMENT = 128;
 
-// What a tile is, of an array; or so many bytes from `linear` on.
+// The global memory of a copy: a tile of an array, or `bytes` bytes from `linear` on.
 struct Extent {
     const TensorMap* map; // null: bytes
     int at[MAX_AXES];
     char* linear;
     uint32_t bytes; // in shared memory
-    char* sent;     // a copy of what another block sends, made at the issue; null: it comes from global memory
+    char* sent;     // the data that another block sends, copied at the issue; null: the data come from global memory
 };
 
 struct Load {
@@ -34,7 +35,7 @@ struct Load {
 struct Store {
     Extent to;
     char* from;
-    char* staged; // what has been read; null: nothing yet
+    char* staged; // the data read so far; null: nothing yet
     int thread, group, agent;
     uint32_t stamp;
     uintptr_t caller;
@@ -45,7 +46,7 @@ struct BulkCopies {
     size_t load_count, load_room;
     Store* stores;
     size_t store_count, store_room;
-    int committed[MAX_THREADS]; // groups of stores closed so far
+    int committed[MAX_THREADS]; // number of committed groups of stores
 };
 
 BulkCopies* new_bulk_copies() { return static_cast<BulkCopies*>(calloc(1, sizeof(BulkCopies))); }
@@ -54,15 +55,15 @@ namespace {
 
 BulkCopies& here() { return *state.block->bulk_copies; }
 
-// The unit of 16 bytes that hardware has in place of this one.
+// The swizzled address of a unit of 16 bytes.
 char* swizzled(char* place, int span) {
     const auto address = reinterpret_cast<uintptr_t>(place);
     const uintptr_t units = span ? static_cast<uintptr_t>(span) / PIECE - 1 : 0;
     return reinterpret_cast<char*>(address ^ ((address >> 7 & units) << 4));
 }
 
-// Calls `row(in_shared, in_global, first, count)` for each row of a tile, in elements: of those the tile has, `count` from
-// `first` on are inside of the array.
+// Calls `row(in_shared, in_global, first, count)` for each row of a tile; of its elements, `count` from `first` on are
+// inside the array.
 template <class F> void for_rows(const Extent& tile, F row) {
     const TensorMap& map = *tile.map;
     int rows = 1;
@@ -87,7 +88,7 @@ template <class F> void for_rows(const Extent& tile, F row) {
     }
 }
 
-// Calls `piece(in_shared, in_global, bytes)` for what of a row is inside, no further than a unit of 16 bytes at once.
+// Calls `piece(in_shared, in_global, bytes)` for the part of a row that is inside, in pieces within units of 16 bytes.
 template <class F> void for_pieces(const TensorMap& map, char* row, char* global, int first, int count, F piece) {
     const auto begin = static_cast<uintptr_t>(first * map.element_bytes);
     const auto end = begin + static_cast<uintptr_t>(count * map.element_bytes);
@@ -117,7 +118,7 @@ Extent tile_of(const PeakgateTile& asked, uintptr_t caller) {
         }
     }
     if (!map) {
-        report(OUT_OF_BOUNDS, caller, 0, "copy of a tile by what is no tensor map of this launch");
+        report(OUT_OF_BOUNDS, caller, 0, "copy of a tile without a tensor map of this launch");
         abandon_launch();
     }
     if (asked.axes != map->axes) {
@@ -146,7 +147,7 @@ Extent bytes_of(const void* global, uint32_t bytes, uintptr_t caller) {
     return {nullptr, {}, static_cast<char*>(const_cast<void*>(global)), bytes, nullptr};
 }
 
-// To one place, with its bytes to one barrier object, both of the same block.
+// Sends to one address and counts the bytes at one barrier object, both of the same block.
 void send(const Extent& from, void* to, const void* barrier, uintptr_t caller) {
     state.sending = true;
     const int object = expect_arrival(barrier, from.bytes, caller);
@@ -181,7 +182,7 @@ void load(const Extent& from, void* to, const void* barrier, unsigned blocks, ui
     }
 }
 
-// What is in shared memory or registers now, to another block.
+// Copies the current contents of shared memory or registers, to be sent to another block.
 Extent sent_bytes(const void* from, uint32_t bytes) {
     auto* copy = static_cast<char*>(malloc(bytes));
     if (!copy) abort();
@@ -204,7 +205,7 @@ void store(const Extent& to, const void* from, uintptr_t caller) {
     check_alignment(from, to.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
     const int by = agent(STORES, state.current / WARP);
     const uint32_t stamp = new_stamp_of(by);
-    if (to.map) { // what is outside of the array is not stored, and may be anything
+    if (to.map) { // elements outside the array are not stored and may be uninitialised
         char* tile = static_cast<char*>(const_cast<void*>(from));
         for_rows(to, [&](uintptr_t offset, char* global, int first, int count) {
             for_pieces(*to.map, tile + offset, global, first, count,
@@ -219,7 +220,7 @@ void store(const Extent& to, const void* from, uintptr_t caller) {
            {to, static_cast<char*>(const_cast<void*>(from)), nullptr, state.current, all.committed[state.current], by, stamp, caller});
 }
 
-// What is in shared memory now is what will be stored.
+// Copies the current contents of shared memory, which will be stored.
 void read_shared(Store& store) {
     if (store.staged) return;
     store.staged = static_cast<char*>(malloc(store.to.bytes));
@@ -250,7 +251,7 @@ void write_global(Store& store) {
     store.staged = nullptr;
 }
 
-// Those of the current thread in groups before this one.
+// Performs the stores of the current thread in groups before this one.
 void perform_stores(int before, bool reads_only) {
     BulkCopies& all = here();
     size_t kept = 0;
@@ -276,7 +277,7 @@ void begin_block_of_bulk_copies() {
     memset(all.committed, 0, sizeof all.committed);
 }
 
-// Nobody can wait any more for what the thread has issued, and shared memory goes with its block.
+// The thread's stores can no longer be waited for, and shared memory ends with its block.
 void end_thread_of_bulk_copies() {
     const BulkCopies& all = here();
     for (size_t i = 0; i < all.store_count; ++i) {

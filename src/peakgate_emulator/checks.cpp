@@ -1,6 +1,6 @@
-// Checks every memory access of a kernel built with -fsanitize=thread,bounds,alignment. The sanitizers' own runtimes are
-// not linked: the hooks their instrumentation calls are answered here, inside the process, so that a defect can be reported
-// to the host instead of ending it.
+// Checks every memory access of a kernel built with -fsanitize=thread,bounds,alignment. The sanitizers' own runtimes
+// are not linked: the hooks that their instrumentation calls are implemented here, so that a defect is reported to the
+// host instead of ending the process.
 #include "shadow.h"
 
 #include <stdio.h>
@@ -13,20 +13,20 @@ namespace {
 struct Region {
     uintptr_t start, size;
     int argument;
-    bool watched; // writes are to be looked at: they are not allowed, or may be a NaN
+    bool watched; // writes are checked: they are not allowed, or may be a NaN
     Space space;
-    Cell* cells; // null where nothing is written, so nothing can race
+    Cell* cells; // null if nothing is written, so nothing can race
     const Buffer* buffer;
 };
 
-// The arguments, the variables of the kernel's image, and the heap that malloc() in a kernel takes from.
+// The arguments, the variables of the kernel's image, and the heap of malloc() in kernels.
 Region regions[MAX_BUFFERS + 2];
-constexpr int VARIABLES = -2, HEAP = -1; // in place of an argument
+constexpr int VARIABLES = -2, HEAP = -1; // in place of an argument's number
 int region_count;
 int last_region;
 
-// Epochs do not repeat, so the shadow of an earlier launch needs no clearing: it is merely old. Only after LAST_EPOCH they
-// begin anew, with new shadow memory.
+// Epochs do not repeat, so the shadow memory of an earlier launch need not be cleared. After LAST_EPOCH they restart
+// with new shadow memory.
 constexpr uint32_t LAST_EPOCH = 1u << 31;
 
 struct Shadow {
@@ -35,7 +35,7 @@ struct Shadow {
 };
 Shadow global_shadow, variable_shadow, heap_shadow;
 Cell* shared_cells; // of the block that runs
-uint32_t shadows_since; // epochs have begun anew so often
+uint32_t shadows_since; // number of restarts of the epochs
 
 void release(Shadow& shadow) {
     if (shadow.cells) munmap(shadow.cells, shadow.size);
@@ -70,7 +70,7 @@ bool reserve(Shadow& shadow, size_t cells) {
 
 const Region* nearest_region(uintptr_t address) {
     const Region* nearest = nullptr;
-    uintptr_t least = uintptr_t{1} << 30; // farther than this from every array, the address is simply wild
+    uintptr_t least = uintptr_t{1} << 30; // further than this from every array, the address is reported as wild
     for (int i = 0; i < region_count; ++i) {
         const Region& region = regions[i];
         if (region.argument == VARIABLES) continue;
@@ -83,11 +83,11 @@ const Region* nearest_region(uintptr_t address) {
     return nearest;
 }
 
-// An access that leaves a variable comes to the gap behind it.
+// An access beyond the end of a variable is in the gap after it.
 __attribute__((noinline)) void check_variable(const char* what, size_t size, uintptr_t address, uintptr_t caller) {
     const Launch& launch = state.launch;
     const uintptr_t at = address - state.image;
-    int low = 0, high = launch.variable_count; // of the first that begins behind it
+    int low = 0, high = launch.variable_count; // of the first variable that begins after it
     while (low < high) {
         const int middle = (low + high) / 2;
         if (launch.variables[middle].start <= at)
@@ -95,13 +95,13 @@ __attribute__((noinline)) void check_variable(const char* what, size_t size, uin
         else
             high = middle;
     }
-    for (int i = low - 1; i >= 0 && i >= low - 4; --i) { // aliases begin together
+    for (int i = low - 1; i >= 0 && i >= low - 4; --i) { // aliases have the same start
         const Variable& variable = launch.variables[i];
         if (at + size <= variable.start + variable.size) return;
     }
     const Variable* variable = nullptr;
     uintptr_t distance = VARIABLE_GAP_BYTES;
-    for (int i = low ? low - 1 : 0; i <= low && i < launch.variable_count; ++i) { // what it lies behind, and before
+    for (int i = low ? low - 1 : 0; i <= low && i < launch.variable_count; ++i) { // the variables before and after it
         const Variable& near = launch.variables[i];
         const uintptr_t from = near.start > at ? near.start - at : at > near.start + near.size ? at - near.start - near.size : 0;
         if (from < distance) variable = &near;
@@ -119,7 +119,7 @@ __attribute__((noinline)) void check_variable(const char* what, size_t size, uin
     if (behind < (1u << 20) || state.shared - address < (1u << 20))
         out_of_bounds(what, size, static_cast<long>(address - state.shared), "shared memory",
                       state.dynamic_shared - state.shared + state.launch.shared_bytes, caller);
-    report(OUT_OF_BOUNDS, caller, 0, "%s of %zu bytes at an address that belongs to nothing (%#lx)", what, size,
+    report(OUT_OF_BOUNDS, caller, 0, "%s of %zu bytes at an address outside all memory (%#lx)", what, size,
            static_cast<unsigned long>(address));
     abandon_launch();
 }
@@ -143,7 +143,7 @@ __attribute__((noinline)) void watched_write(const Region& region, uintptr_t add
                    buffer.not_finite});
 }
 
-// Reason to spend the budget: there is a write to look at, or accesses are traced.
+// Called when the budget seems spent: a write is to be checked, or accesses are traced.
 __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
     budget_low(caller);
     const Launch& launch = state.launch;
@@ -165,7 +165,7 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
                         manners[manner] | (dynamic ? 8u : 0u)};
 }
 
-// Of shared memory of another block; false if it is none.
+// Checks an access to another block's shared memory; false if it is none.
 template <Manner manner> __attribute__((noinline)) bool access_in_cluster(uintptr_t address, size_t size, uintptr_t caller) {
     const int rank = rank_reached(address);
     if (rank < 0) return false;
@@ -180,14 +180,14 @@ template <Manner manner> __attribute__((noinline)) bool access_in_cluster(uintpt
     return true;
 }
 
-// One function for each manner, to which the hooks jump.
+// The hooks jump to one function per manner.
 template <Manner manner> __attribute__((noinline)) void access(uintptr_t address, size_t size, uintptr_t caller) {
     constexpr const char* what = is_read(manner) ? "read" : "write";
     if (!state.checking) return; // the launcher's code in the kernel's image
     if (__builtin_expect(--state.budget_left < 0, 0)) access_beside(manner, address, size, caller);
     if (!is_read(manner)) {
         written_at = address;
-        written_size = manner == ASYNC_ISSUE ? 0 : size; // its value comes with the wait
+        written_size = manner == ASYNC_ISSUE ? 0 : size; // its value is written at the wait
     }
 
     const uintptr_t in_shared = address - state.shared;
@@ -349,7 +349,7 @@ void check_cached_read(const void* address, size_t size, uintptr_t caller) {
         if (offset >= regions[i].size || !regions[i].cells) continue;
         for (uintptr_t word = offset / 4; word <= (offset + size - 1) / 4; ++word) {
             const Access& write = regions[i].cells[word].write;
-            if (write.epoch < state.launch_since || !ordered(write, regions[i].space)) continue; // or a race as any other
+            if (write.epoch < state.launch_since || !ordered(write, regions[i].space)) continue; // an ordinary race
             report(GLOBAL_RACE, caller, state.image + write.address,
                    "texture or surface read of argument %d (byte %lu) that this launch has written: such reads need not "
                    "see the writes of their own launch",
@@ -391,7 +391,7 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
     if (!size) return;
     if (address - state.shared >= state.shared_size) outside("asynchronous read of shared memory", address, size, caller);
     access<PLAIN_READ>(address, size, caller);
-    const Access* fenced = nullptr; // neighbours most often have one writer
+    const Access* fenced = nullptr; // neighbouring words usually have the same writer
     for (uintptr_t offset = address - state.shared; offset < address - state.shared + size; offset += 4) {
         Cell& cell = shared_cells[offset / 4];
         const Access& write = cell.write;
@@ -555,7 +555,7 @@ PEAKGATE_API void __ubsan_handle_out_of_bounds_abort(void*, uintptr_t index) {
            static_cast<long>(index));
     abandon_launch();
 }
-// The compiler's knowledge of an access through a pointer.
+// The compiler's description of an access through a pointer.
 struct TypeMismatch {
     const char* file;
     uint32_t line, column;
@@ -563,11 +563,11 @@ struct TypeMismatch {
     uint8_t log_alignment, kind;
 };
 
-// nvcc aligns a thread's own arrays as the accesses to them need it, the host's compilers those of 16 bytes and more:
-// of a smaller one, what it would be on a GPU cannot be known.
+// nvcc aligns a thread's own arrays as the accesses to them require, the host's compilers only those of 16 bytes and
+// more; for a smaller one the alignment on a GPU is unknown.
 PEAKGATE_API void __ubsan_handle_type_mismatch_v1(const TypeMismatch* access, uintptr_t pointer) {
     if (pointer - state.stacks < state.stacks_size && access->log_alignment < 4) return;
-    if (pointer % 16 == 0) return; // no access of a GPU needs more
+    if (pointer % 16 == 0) return; // the largest alignment that an access of a GPU needs
     report(MISALIGNED, PEAKGATE_CALLER, 0, "access through a pointer not aligned to its type (%lu bytes past a multiple of 16)",
            static_cast<unsigned long>(pointer % 16));
     abandon_launch();

@@ -1,12 +1,12 @@
-// Clusters: blocks that run together, reach one another's shared memory and meet at a barrier of their own.
+// Clusters: blocks that run together, access each other's shared memory and have a common barrier.
 //
-// There is one segment of shared memory, where the block that runs has its own. That of the others is kept in a window
-// each, laid out alike: an address in another block's shared memory is one in its window. Blocks of a cluster take turns
-// (blocks.cpp), so that a window is up to date whenever another block looks into it.
+// There is one segment of shared memory, which the running block uses. Each other block's is stored in a window of the
+// same layout: an address in another block's shared memory is in its window. Blocks of a cluster take turns
+// (blocks.cpp), so a window is up to date whenever another block accesses it.
 //
-// A block may be reached from when it has begun until it ends, and only barriers say when that is. So an access that no
-// barrier of the cluster, and nothing else that the block did, came before is reported, and so is one that the block need
-// not have waited for before its last thread ended, in whatever order the two ran.
+// A block's shared memory may be accessed between its begin and its end, and only barriers order these. So an access is
+// reported if neither a barrier of the cluster nor anything else orders the block's begin before it, and if nothing
+// orders it before the end of the block's last thread, in whatever order the two ran.
 #include "shadow.h"
 
 #include <stdio.h>
@@ -17,16 +17,16 @@ PEAKGATE_BUILTIN(peakgate_cluster_size);
 
 namespace peakgate {
 
-constexpr int PHASES = 2; // of the barrier, the one that fills and the one before it
+constexpr int PHASES = 2; // of the barrier: the current one and the previous one
 
 // The last access of a thread to another block's shared memory.
 struct Visit {
-    uint32_t epoch, stamp; // of epoch 0: none
+    uint32_t epoch, stamp; // epoch 0: none
     uintptr_t address;
-    uint64_t arrivals; // of its block at the barrier until then
+    uint64_t arrivals; // number of arrivals of its block at the barrier until then
 };
 
-// What threads of a block knew that have arrived in one of its epochs.
+// The clocks of a block's threads that have arrived, by epoch.
 struct Arrivals {
     Published published;
     uint32_t epoch;
@@ -44,16 +44,16 @@ struct Cluster {
     size_t window_rooms[MAX_CLUSTER];
     uint64_t phase; // of the barrier
     int arrived;
-    Published passed[PHASES]; // what those who arrived knew
+    Published passed[PHASES]; // clocks of the threads that arrived
     Arrivals arrivals[MAX_CLUSTER];
-    uint64_t waited[MAX_CLUSTER]; // phases that some thread of the block has waited for
-    Published at_end[MAX_CLUSTER]; // what its threads knew that have ended
+    uint64_t waited[MAX_CLUSTER]; // number of phases that some thread of the block has waited for
+    Published at_end[MAX_CLUSTER]; // clocks of its ended threads
     Visit* visits[MAX_CLUSTER]; // by rank and thread of the visitor
 };
 
 namespace {
 
-Cluster** clusters; // those with blocks that have not ended
+Cluster** clusters; // clusters with blocks that have not ended
 size_t cluster_count, cluster_room;
 Cluster** spare;
 size_t spare_count, spare_room;
@@ -81,7 +81,7 @@ Cluster* new_cluster(uint32_t number) {
         cluster->windows[rank] = shared_copy(cluster->windows[rank], cluster->window_rooms[rank]);
         free(cluster->visits[rank]);
         cluster->visits[rank] = nullptr;
-        // By now, or its shadow memory might have been another block's while this cluster runs.
+        // Allocated now, or its shadow memory might have been another block's while this cluster runs.
         cluster->blocks[rank] = new_block();
         if (!cluster->windows[rank] || !cluster->blocks[rank]) return nullptr;
     }
@@ -218,7 +218,7 @@ void end_thread_of_cluster() {
     Cluster& cluster = *state.cluster;
     const int own = state.block->rank;
     if (current_thread().has_arrived && current_thread().arrived_phase == cluster.phase)
-        --cluster.arrived; // it is among those that live no more
+        --cluster.arrived; // it no longer counts as living
     publish_across(cluster.at_end[own]);
     if (state.block->alive > 1) return;
     uintptr_t issued_at = 0;
@@ -310,7 +310,7 @@ void peakgate_cluster_dims(unsigned x, unsigned y, unsigned z) {
         abandon_launch();
     }
     if (grid[0] % x || grid[1] % y || grid[2] % z) {
-        report(FAULT, caller, 0, "a grid of %u x %u x %u blocks in clusters of %u x %u x %u, of which it is no multiple", grid[0], grid[1],
+        report(FAULT, caller, 0, "a grid of %u x %u x %u blocks is not a multiple of clusters of %u x %u x %u", grid[0], grid[1],
                grid[2], x, y, z);
         abandon_launch();
     }

@@ -1,4 +1,4 @@
-"""The C++ compiler that kernels are built with for the emulator: which of three, how it is called, what it said."""
+"""The C++ compiler that builds kernels for the emulator: how it is found and called, and its error messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from peakgate_emulator.sources import SourceFile, no_such_kernel, remedy
 
 MIN_GCC = 12
 MIN_CLANG = 16
-"""Older ones instrument vector accesses in a way that reads as a race."""
+"""Older versions instrument vector accesses so that they look like a race."""
 MIN_ZIG = (0, 14)
 
 COMMON = (
@@ -37,18 +37,18 @@ COMMON = (
 )
 _KERNEL = (
     *COMMON,
-    "-w",  # what a CUDA compiler accepts is not to be judged by another
+    "-w",  # no warnings about code that a CUDA compiler accepts
     "-g1",
     "-gdwarf-4",
-    "-fdata-sections",  # binary.py puts a gap behind each
+    "-fdata-sections",  # binary.py adds a gap after each
     "-fno-strict-aliasing",  # kernels reinterpret float* as float4*
     "-fwrapv",
-    "-fno-finite-loops",  # an endless loop is to be found, not assumed away
+    "-fno-finite-loops",  # endless loops are to be reported, not optimised away
     "-ffp-contract=fast",
     "-fno-math-errno",
-    "-fno-optimize-sibling-calls",  # a return address must lie in the caller
+    "-fno-optimize-sibling-calls",  # return addresses must be in the caller
 )
-# After a misaligned access to a thread's own memory the launch may go on (checks.cpp).
+# The launch may continue after a misaligned access to a thread's own memory (checks.cpp).
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
 _CHECKED_GCC = (
     "-fsanitize=bounds,alignment",
@@ -68,8 +68,8 @@ _CHECKED_CLANG = (
     "-mllvm",
     "-tsan-distinguish-volatile=1",
 )
-# Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
-# Where variables are is computed at -g1 too, for up to a quarter of the time, and then left out.
+# Unique symbols would merge variables of kernels with one name; a wrapper around every access to shared memory would be
+# slow. Tracking variables takes up to a quarter of the time even at -g1, which does not use it.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 
 _NOT_EMULATED = {
@@ -84,10 +84,10 @@ _NOT_EMULATED = {
 _CUDA_HEADER = re.compile(
     r"((?:cuda|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*)(?:: No such file|' file not found)"
 )
-"""A header of CUDA without a stand-in; installing CUDA's would not help."""
+"""A missing header of CUDA that has no stand-in; installing CUDA's would not help."""
 
 NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
-"""How the message about a kernel ends that needs what only a GPU has."""
+"""End of the message about a feature that is not emulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ class Compiler:
 
     @property
     def identity(self) -> str:
-        """Cache key of a build."""
+        """Part of a build's cache key."""
         return f"{self.name} {self.version} {' '.join(self.command[1:])} {platform.machine()}"
 
 
 def find_compiler() -> Compiler:
     """The first usable of g++ >= 12, clang++ >= 16 and the ``ziglang`` wheel >= 0.14.
 
-    Raises NoCompiler if there is none; it names the versions that are there but too old.
+    Raises NoCompiler if there is none; the message lists installed versions that are too old.
     """
     found, unusable = _search(os.environ.get("PATH", ""))
     if found:
@@ -128,13 +128,13 @@ def find_compiler() -> Compiler:
 
 
 def available_compilers() -> tuple[Compiler, ...]:
-    """Every usable compiler, the preferred one first."""
+    """All usable compilers, the preferred one first."""
     return _search(os.environ.get("PATH", ""))[0]
 
 
 @lru_cache
 def _search(path: str) -> tuple[tuple[Compiler, ...], tuple[str, ...]]:
-    """Usable compilers, and words about those that are not."""
+    """Usable compilers, and descriptions of unusable ones."""
     found: list[Compiler] = []
     unusable: list[str] = []
     for name in ("g++", "clang++"):
@@ -150,8 +150,8 @@ def _search(path: str) -> tuple[tuple[Compiler, ...], tuple[str, ...]]:
             unusable.append(f"{executable} is {family} {version}")
         elif all(compiler.name != family for compiler in found):
             found.append(Compiler(family, (executable,), (executable,), version))
-    zig = _zig_version()
-    if zig is not None:
+    if importlib.util.find_spec("ziglang") is not None:
+        zig = importlib.metadata.version("ziglang")
         if tuple(int(part) for part in re.findall(r"\d+", zig)[:2]) < MIN_ZIG:
             unusable.append(f"ziglang is {zig}")
         else:
@@ -160,7 +160,7 @@ def _search(path: str) -> tuple[tuple[Compiler, ...], tuple[str, ...]]:
 
 
 def _identify(executable: str) -> tuple[str, str] | None:
-    """Family and version by the program's own word; a ``g++`` may well be clang under another name."""
+    """Family and version by ``--version``, since a ``g++`` may be clang."""
     try:
         answer = subprocess.run(
             [executable, "--version"], capture_output=True, text=True, timeout=60, check=True
@@ -174,40 +174,34 @@ def _identify(executable: str) -> tuple[str, str] | None:
     return ("g++", gcc.group(1)) if gcc else None
 
 
-def _zig_version() -> str | None:
-    if importlib.util.find_spec("ziglang") is None:
-        return None
-    return importlib.metadata.version("ziglang")
-
-
 def _zig(version: str) -> Compiler:
-    # An explicit target makes zig use the C library headers it brings along; by default it looks for installed ones.
-    # Linking goes straight to its lld: the driver would first build runtime libraries that nothing here needs.
+    # With an explicit target zig uses its own C library headers; by default it looks for installed ones. Linking calls
+    # its lld directly: the driver would first build runtime libraries that are not needed.
     target = f"{platform.machine()}-linux-gnu"
     zig = (sys.executable, "-P", "-m", "ziglang")
     return Compiler("zig", (*zig, "c++", "-target", target), (*zig, "ld.lld"), version)
 
 
 def builds_folder() -> Path:
-    """Where builds of the emulator are kept."""
+    """Cache folder of the emulator's builds."""
     return cache_folder() / "emulator"
 
 
 def runtime_flags(compiler: Compiler) -> tuple[str, ...]:
-    """For the runtime, which is never checked itself."""
+    """Flags for the runtime, which is not instrumented."""
     own = () if compiler.is_gcc else ("-fno-sanitize=all",)  # zig enables some by default
     return (*COMMON, "-O2", "-ffp-contract=fast", *own)
 
 
 def kernel_flags(compiler: Compiler) -> tuple[str, ...]:
-    """For a kernel, whose memory accesses are watched."""
+    """Flags for a kernel, whose memory accesses are instrumented."""
     own = (*_GCC, *_CHECKED, *_CHECKED_GCC) if compiler.is_gcc else (*_CHECKED, *_CHECKED_CLANG)
     return (*_KERNEL, *own)
 
 
 def link(objects: Iterable[Path], library: Path, scratch: Path, compiler: Compiler) -> None:
-    """Links beside ``library`` and moves it there in one step; it finds the runtime in its own folder."""
-    # The runtime is needed by what loads the kernel, even if the kernel itself calls nothing of it.
+    """Link in ``scratch`` and move the result to ``library`` atomically; it finds the runtime in its own folder."""
+    # The runtime is called through the kernel's image, even if the kernel itself does not use it.
     options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
     if compiler.name != "zig":
         options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
@@ -217,20 +211,17 @@ def link(objects: Iterable[Path], library: Path, scratch: Path, compiler: Compil
     linked.replace(library)
 
 
-def _environment() -> dict[str, str]:
-    zig = str(builds_folder() / "zig")
-    return {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig, **os.environ, "LC_ALL": "C"}
-
-
 def run(
     command: Iterable[str | Path], limit_s: float = bounded.PROCESSOR_LIMIT_S, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler in a folder, with so much processor time; the caller looks at the exit code."""
-    return bounded.run([str(part) for part in command], _environment(), limit_s, folder)
+    """Run a compiler in a folder with a limit of processor time; the caller checks the exit code."""
+    zig = str(builds_folder() / "zig")
+    environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig, **os.environ, "LC_ALL": "C"}
+    return bounded.run([str(part) for part in command], environment, limit_s, folder)
 
 
 def must_run(command: Iterable[str | Path]) -> None:
-    """The same for what belongs to the emulator: it is not the user's doing if that does not compile."""
+    """As ``run``, for the emulator's own sources; raises KernelBuildError if they do not compile."""
     arguments = tuple(command)
     done = run(arguments)
     if done.returncode:
@@ -241,7 +232,7 @@ def must_run(command: Iterable[str | Path]) -> None:
 def failed(
     done: subprocess.CompletedProcess[str], files: Sequence[SourceFile], kernel: str, wrapper: Path, limit_s: float
 ) -> KernelBuildError:
-    """Why a kernel did not compile, in one line: a limit that was exceeded, else the compiler's first error."""
+    """The error for a kernel that did not compile: an exceeded limit, or else the compiler's first error."""
     if bounded.exceeded(done):
         return KernelBuildError(f"{files[0].path.name}: {bounded.why(limit_s)}")
     return first_error(done.stderr, files, kernel, wrapper)
@@ -261,7 +252,7 @@ def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: 
         return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"))
     name, line = Path(found["file"]).name, int(found["line"])
     users = [file.path.name for file in files]
-    if name not in users:  # an error in a library's header: the line that includes it says more
+    if name not in users:  # an error in a library's header is reported at the line that includes it
         chain = re.findall(r"^(?:In file included|\s+) from ([^:\n]+):(\d+)", output[: found.start()], re.MULTILINE)
         included = next(((Path(file).name, int(at)) for file, at in chain if Path(file).name in users), None)
         if included is not None:
@@ -271,7 +262,7 @@ def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: 
 
 
 def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
-    """Remedy for an error: the emulator's own limits first, then those of any compiler."""
+    """Advice for an error: features that the emulator lacks, missing headers, or host code."""
     text = next((file.text for file in files if file.path.name == name), "")
     written = text.splitlines()[line - 1] if 0 < line <= text.count("\n") + 1 else ""
     for pattern, feature in _NOT_EMULATED.items():

@@ -1,7 +1,7 @@
-// Included before an unmodified .cu file, so that a C++17 compiler takes it for plain C++.
+// Included before an unmodified .cu file, so that a C++17 compiler accepts it.
 //
-// Helpers that end in the runtime are not inlined and hand on their return address: that is the kernel's own line, the
-// one a defect is reported at.
+// Helpers that call the runtime are not inlined and pass on their return address: it gives the kernel's line at which a
+// defect is reported.
 #pragma once
 
 #include "cuda_math.h"
@@ -9,7 +9,7 @@
 
 #define PEAKGATE_EMULATED 1
 #define PEAKGATE 1
-// __CUDA_ARCH__ is given by the build.
+// The build defines __CUDA_ARCH__.
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
 #define __CUDACC_VER_MAJOR__ 13
@@ -24,7 +24,7 @@
 #define __global__
 #define __device__
 #define __host__
-// The host may set it: its value must not be taken for known. Protected, so that the runtime finds it (memory.cpp).
+// The host may set it, so the compiler must not assume its value. Protected, so that the runtime finds it (memory.cpp).
 #define __constant__ __attribute__((used, visibility("protected")))
 #define __managed__
 #define __grid_constant__
@@ -33,12 +33,12 @@
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
-// C++ allows alignas only in front of a declaration, kernels write it behind __shared__.
+// C++ allows alignas only before a declaration; kernels write it after __shared__.
 #define alignas(n) __attribute__((aligned(n)))
 
-// Shared memory is thread-local storage: it makes a function's variable static, keeps `extern` meaningful, and puts all
-// of a kernel's shared variables into one contiguous segment.
-// `used`, or what is only written, by threads that race, would be optimised away.
+// Shared memory is thread-local storage: this makes a function's variable static, allows `extern`, and places all of a
+// kernel's shared variables in one contiguous segment. `used`, or variables that are only written would be optimised
+// away with their races.
 #define __shared__ thread_local __attribute__((used))
 
 #define PEAKGATE_TRIPLE(name) (uint3{name##_x, name##_y, name##_z})
@@ -90,7 +90,7 @@ PEAKGATE_HELPER int __all_sync(unsigned mask, int predicate) {
     return peakgate_ballot(mask, !predicate, PEAKGATE_CALLER) == 0;
 }
 
-// The lanes that come here together: as many as can, which hardware does not promise.
+// The lanes that converge here: as many as possible, which hardware does not guarantee.
 PEAKGATE_HELPER unsigned __activemask(int site = ~__builtin_LINE()) { return peakgate_converge(site, PEAKGATE_CALLER); }
 
 // The lanes whose values equal this one's.
@@ -133,7 +133,7 @@ PEAKGATE_REDUCE(__reduce_and_sync, a& b)
 PEAKGATE_REDUCE(__reduce_or_sync, a | b)
 PEAKGATE_REDUCE(__reduce_xor_sync, a ^ b)
 
-// ---- strong loads and stores, and atomics: no other thread runs in between, so a plain read and write will do ----
+// ---- strong loads and stores, and atomics: no other thread runs in between, so plain reads and writes suffice ----
 template <class T> PEAKGATE_HELPER T peakgate_load(const volatile T* at, int order, int scope) {
     const auto* plain = const_cast<const T*>(at);
     peakgate_strong(plain, sizeof(T), PEAKGATE_LOAD, order, scope, nullptr, PEAKGATE_CALLER);
@@ -220,7 +220,7 @@ PEAKGATE_HELPER T peakgate_atomicCAS(T* at, U expected, V desired, int order, in
 
 // ---- the rest of what CUDA offers without an include ----
 extern "C" int printf(const char*, ...);
-// Members of these names, of any number of parameters, are renamed with them.
+// Members with these names are renamed too, whatever their parameters.
 #define memcpy(...) peakgate_memcpy(__VA_ARGS__)
 #define memset(...) peakgate_memset(__VA_ARGS__)
 #define malloc(...) peakgate_malloc(__VA_ARGS__)
@@ -235,7 +235,7 @@ using ::peakgate_memset;
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))
 #define __brkpt() ((void)0)
-// Of launches that depend on one another there is one here.
+// There are no dependent launches here.
 #define cudaGridDependencySynchronize() ((void)0)
 #define cudaTriggerProgrammaticLaunchCompletion() ((void)0)
 #define __prof_trigger(counter) ((void)0)

@@ -1,18 +1,18 @@
 // CUB's reductions, scans, loads and stores of a warp and of a block. Included in place of cub/cub.cuh and of the
 // headers of these classes.
 //
-// A block's primitives write one slot per thread, meet at a barrier and read the slots: storage that is used again
-// without a barrier is a race, as CUB's manual says. Sums are taken in the order of the threads. Members hand on their
-// return address, the kernel's own line.
+// A block's primitives write one slot per thread, wait at a barrier and read the slots: reusing storage without a
+// barrier is a race, as CUB's manual says. Sums are computed in thread order. Members pass on their return address,
+// which gives the kernel's line.
 #pragma once
 
 #include "cuda_groups.h"
 
-// Not an int: a member may take one in this place.
+// Not an int, since a member may have an int parameter in this position.
 struct PeakgateCubSite { int line; };
 #define PEAKGATE_CUB_SITE PeakgateCubSite site = PeakgateCubSite{~static_cast<int>(__builtin_LINE())}
 #define PEAKGATE_CUB_PLAIN __attribute__((no_sanitize("thread")))
-#define PEAKGATE_CUB_INLINE __attribute__((always_inline)) // so that the caller's arrays are accessed at its lines
+#define PEAKGATE_CUB_INLINE __attribute__((always_inline)) // so that accesses to the caller's arrays have its lines
 #define PEAKGATE_CUB_CALLER __builtin_return_address(0)
 
 namespace cub {
@@ -36,7 +36,7 @@ namespace details {
 
 using namespace cooperative_groups::details;
 
-// The lanes of the calling thread's logical warp that the block has.
+// The existing lanes of the calling thread's logical warp.
 inline unsigned warp_mask(unsigned size) {
     const unsigned first = lane() / size * size, begin = rank_in_block() - lane();
     const unsigned there = block_threads() - begin < 32 ? lanes(block_threads() - begin, 0) : ~0u;
@@ -141,7 +141,7 @@ template <class T, int THREADS> struct Slots {
     }
 };
 
-// Storage that belongs to the class itself, where a kernel gives none.
+// The class's own storage, if a kernel gives none.
 template <class Storage> Storage& private_storage() {
     __shared__ Storage storage;
     return storage;

@@ -1,8 +1,8 @@
-// Cooperative groups, on top of the barriers and warp primitives of cuda_cpu.h. Included in place of cooperative_groups.h,
-// cooperative_groups/reduce.h, scan.h and memcpy_async.h.
+// Cooperative groups, on top of the barriers and warp primitives of cuda_cpu.h. Included in place of
+// cooperative_groups.h, cooperative_groups/reduce.h, scan.h and memcpy_async.h.
 //
-// Members that end in the runtime are not inlined and hand on their return address, the kernel's own line; a barrier is
-// distinguished by the line it is called from.
+// Members that call the runtime are not inlined and pass on their return address, which gives the kernel's line;
+// barriers are distinguished by the line of the call.
 #pragma once
 
 #define PEAKGATE_MEMBER __attribute__((noinline, no_sanitize("thread")))
@@ -17,7 +17,7 @@ inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
 inline unsigned lane() { return rank_in_block() % warpSize; }
 inline unsigned below(unsigned mask, unsigned lane) { return static_cast<unsigned>(__popc(mask & ((1u << lane) - 1))); }
 inline unsigned lanes(unsigned size, unsigned first) { return (size == 32 ? ~0u : (1u << size) - 1) << first; }
-// The lane of a mask that has so many others of it below.
+// The lane of a mask with the given rank.
 inline unsigned nth(unsigned mask, unsigned rank) {
     for (; rank && mask; --rank) mask &= mask - 1;
     return mask ? static_cast<unsigned>(__builtin_ctz(mask)) : 32;
@@ -115,7 +115,7 @@ struct cluster_group {
 };
 inline cluster_group this_cluster() { return {}; }
 
-// Some lanes of a warp: what tiles, coalesced groups and thread groups have in common.
+// Some lanes of a warp: the base of tiles, coalesced groups and thread groups.
 struct lane_group {
     unsigned mask = 0;
     unsigned thread_rank() const { return details::below(mask, details::lane()); }
@@ -123,7 +123,7 @@ struct lane_group {
     unsigned num_threads() const { return size(); }
     PEAKGATE_MEMBER void sync() const { details::meet(mask, __builtin_return_address(0)); }
 
-    // The value of the lane that `choose` makes of this one's rank, its own where that is none of the group.
+    // The value of the lane with rank `choose(rank)`, or the own value if the group has no such lane.
     template <class T, class F> __attribute__((no_sanitize("thread"))) T exchanged(const T& value, F choose, const void* caller) const {
         T all[warpSize];
         const unsigned met = details::gather(mask, value, all, caller);
@@ -191,7 +191,7 @@ template <unsigned N, class Parent = void> struct thread_block_tile : lane_group
     unsigned meta_group_size() const { return tiles_in_parent; }
 };
 
-// A group of which only the running program knows what it is: a whole block, or some lanes of a warp.
+// A group whose kind is known only at run time: a whole block, or some lanes of a warp.
 struct thread_group : lane_group {
     bool is_block = false;
     thread_group() = default;
@@ -230,7 +230,7 @@ inline thread_group tiled_partition(const thread_group& parent, unsigned size) {
     thread_group tile;
     if (parent.is_block) {
         tile.mask = details::lanes(size, details::lane() / size * size);
-    } else { // so many threads of the parent, by rank
+    } else { // groups of this many threads of the parent, by rank
         const unsigned first = parent.thread_rank() / size * size;
         for (unsigned rank = first; rank < first + size && rank < parent.size(); ++rank)
             tile.mask |= 1u << details::nth(parent.mask, rank);
@@ -286,7 +286,7 @@ template <class T> struct bit_xor {
     T operator()(T a, T b) const { return a ^ b; }
 };
 
-// A reduction combines in the order of a tree; the result is every thread's.
+// A reduction combines values in tree order; every thread gets the result.
 template <class G, class T, class F> PEAKGATE_MEMBER T reduce(const G& group, T value, F&& f) {
     T all[warpSize], ranked[warpSize];
     const unsigned met = details::gather(group.mask, value, all, __builtin_return_address(0));
@@ -305,7 +305,7 @@ template <class G, class T, class F> PEAKGATE_MEMBER T inclusive_scan(const G& g
     for (left &= left - 1; left; left &= left - 1) sum = f(sum, all[__builtin_ctz(left)]);
     return sum;
 }
-// The first thread's result is T(), which is what CUDA gives for a sum and leaves open for other operations.
+// The first thread's result is T(), as in CUDA for a sum; for other operations CUDA does not define it.
 template <class G, class T, class F> PEAKGATE_MEMBER T exclusive_scan(const G& group, T value, F&& f) {
     T all[warpSize];
     const unsigned met = details::gather(group.mask, value, all, __builtin_return_address(0));
@@ -324,7 +324,7 @@ template <class G, class F> inline void invoke_one(const G& group, F&& f) {
 
 // ---- asynchronous copies: performed at the wait, like those of the pipeline primitives ----
 namespace details {
-// Each thread of the group starts its share, in words where it can.
+// Each thread of the group starts its share, in words if possible.
 template <class G> inline void copy_async(const G& group, void* destination, const void* source, size_t bytes) {
     const bool words = (reinterpret_cast<size_t>(destination) | reinterpret_cast<size_t>(source) | bytes) % 4 == 0;
     char* to = static_cast<char*>(destination);

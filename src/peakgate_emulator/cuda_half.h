@@ -26,7 +26,7 @@ template <int mantissa, int exponent> inline unsigned short narrowed(double valu
         const int power = biased - 1023 < least ? least : biased - 1023;
         const int dropped = 52 - mantissa + (power - (biased - 1023));
         const unsigned long long significand = biased ? (bits & ((1ull << 52) - 1)) | 1ull << 52 : 0;
-        // Beyond this distance it is only known to be nonzero.
+        // More dropped bits only matter by being nonzero.
         const unsigned long long kept = dropped < 60 ? significand >> dropped : 0;
         const unsigned long long rest = dropped < 60 ? significand & ((1ull << dropped) - 1) : significand != 0;
         const unsigned long long half = dropped < 60 ? 1ull << (dropped - 1) : 2;
@@ -100,7 +100,7 @@ template <class T> struct alignas(4) Half2 {
     Half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
 };
 
-// Declared where templates look them up, for instance in atomics.
+// Declared in the namespace where templates, such as atomics, look them up.
 template <class T> inline Half2<T> operator+(Half2<T> a, Half2<T> b) { return {T(a.x + b.x), T(a.y + b.y)}; }
 template <class T> inline Half2<T> operator-(Half2<T> a, Half2<T> b) { return {T(a.x - b.x), T(a.y - b.y)}; }
 template <class T> inline bool operator==(Half2<T> a, Half2<T> b) { return a.x == b.x && a.y == b.y; }
@@ -118,7 +118,7 @@ using half2 = __half2;
 using nv_bfloat16 = __nv_bfloat16;
 using nv_bfloat162 = __nv_bfloat162;
 
-// ---- what both types have under the same names ----
+// ---- functions of both types with the same names ----
 #define PEAKGATE_HALF_OPERATOR(type, op)                                                                               \
     inline type operator op(type a, type b) { return type(static_cast<float>(a) op static_cast<float>(b)); }           \
     inline type& operator op##=(type& a, type b) { return a = a op b; }                                                \
@@ -138,7 +138,7 @@ using nv_bfloat162 = __nv_bfloat162;
     inline type##2 name##2(type##2 a, type##2 b) { return {type(a.x op b.x ? 1 : 0), type(a.y op b.y ? 1 : 0)}; }      \
     inline bool both(type##2 a, type##2 b) { return a.x op b.x && a.y op b.y; }                                        \
     inline unsigned name##2_mask(type##2 a, type##2 b) { return (a.x op b.x ? 0xffffu : 0u) | (a.y op b.y ? 0xffff0000u : 0u); }
-// The same that is true where one is a NaN.
+// The same, true if one operand is a NaN.
 #define PEAKGATE_HALF_UNORDERED(type, name, both, op)                                                                  \
     inline bool name(type a, type b) { return __hisnan(a) || __hisnan(b) || a op b; }                                  \
     inline type##2 name##2(type##2 a, type##2 b) { return {type(name(a.x, b.x) ? 1 : 0), type(name(a.y, b.y) ? 1 : 0)}; } \
@@ -236,7 +236,7 @@ using nv_bfloat162 = __nv_bfloat162;
 PEAKGATE_HALF(__half)
 PEAKGATE_HALF(__nv_bfloat16)
 
-// Between a type and one of integers: through a double that is rounded to odd, where it has more bits than that.
+// Conversions to and from integers, through a double rounded to odd if the integer has more bits.
 #define PEAKGATE_HALF_INTEGER(type, one, name, integer)                                                                \
     inline integer __##one##2##name##_rn(type a) { return peakgate::to_integer<integer>(rintf(a)); }                   \
     inline integer __##one##2##name##_rz(type a) { return peakgate::to_integer<integer>(truncf(a)); }                  \
@@ -247,8 +247,8 @@ PEAKGATE_HALF(__nv_bfloat16)
     inline type __##name##2##one##_rd(integer a) { return type::rounded(peakgate::to_odd(a), peakgate::DOWN); }        \
     inline type __##name##2##one##_ru(integer a) { return type::rounded(peakgate::to_odd(a), peakgate::UP); }
 
-// ---- conversions; CUDA puts the type's name into theirs ----
-// `one` and `two` are the words for a value and a pair: half and half2, bfloat16 and bfloat162.
+// ---- conversions, whose names contain the type in CUDA ----
+// `one` and `two` are the names of a value and a pair: half and half2, bfloat16 and bfloat162.
 #define PEAKGATE_HALF_CONVERSIONS(type, one, two, from_two)                                                            \
     inline type __float2##one(float a) { return type(a); }                                                             \
     inline type __float2##one##_rn(float a) { return type(a); }                                                        \
@@ -288,7 +288,7 @@ PEAKGATE_HALF(__nv_bfloat16)
 PEAKGATE_HALF_CONVERSIONS(__half, half, half2, __half22float2)
 PEAKGATE_HALF_CONVERSIONS(__nv_bfloat16, bfloat16, bfloat162, __bfloat1622float2)
 
-// ---- for inline PTX: what it does with numbers of 16 bits, and with pairs of them ----
+// ---- for inline PTX: operations on 16-bit numbers and on pairs of them ----
 #include "cuda_ptx_values.h"
 namespace peakgate_ptx {
 #define PEAKGATE_PTX_HALF(name, ...)                                                                                   \

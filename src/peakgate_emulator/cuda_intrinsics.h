@@ -5,8 +5,8 @@
 extern "C" int fesetround(int) noexcept;
 namespace peakgate {
 enum Rounding { TO_NEAREST, TO_ZERO, DOWN, UP };
-// While it lives the processor rounds like that. What it computes goes through volatile variables, or it would be computed
-// before or after.
+// Sets the processor's rounding mode during its lifetime. Operands and results must be volatile, or the compiler could
+// move the computation out of it.
 struct Rounded {
 #ifdef __aarch64__
     explicit Rounded(Rounding mode) { fesetround(mode == UP ? 0x400000 : mode == DOWN ? 0x800000 : mode ? 0xc00000 : 0); }
@@ -20,12 +20,13 @@ template <class T> constexpr bool is_signed = T(-1) < T(0);
 template <class T> constexpr T largest = is_signed<T> ? static_cast<T>(~(1ull << (8 * sizeof(T) - 1))) : static_cast<T>(~0ull);
 template <class T> constexpr T smallest = is_signed<T> ? static_cast<T>(1ull << (8 * sizeof(T) - 1)) : T(0);
 
-// A whole number in another type, its largest or smallest value where it is beyond them.
+// An integer converted to another type, clamped to its range.
 template <class T, class U> inline T clamped(U a) {
     const __int128 wide = a;
     return wide < smallest<T> ? smallest<T> : wide > largest<T> ? largest<T> : static_cast<T>(wide);
 }
-// The same of a floating-point number without a fraction. NaN is 0, or for the double types the smallest or largest power.
+// The same for a floating-point number without a fraction. NaN becomes 0, or the highest bit alone if either type has 8
+// bytes.
 template <class T, class U> inline T to_integer(U a) {
     if (a != a) return sizeof(U) == 8 || sizeof(T) == 8 ? static_cast<T>(1ull << (8 * sizeof(T) - 1)) : T(0);
     const double wide = static_cast<double>(a), limit = ldexp(1.0, 8 * static_cast<int>(sizeof(T)) - is_signed<T>);
@@ -34,7 +35,7 @@ template <class T, class U> inline T to_integer(U a) {
 }
 } // namespace peakgate
 
-// ---- intrinsics; the fast ones are as exact as the plain ones here ----
+// ---- intrinsics; the fast ones are as accurate as the others here ----
 // Macros, because the C library has internal functions by some of these names.
 #define __expf(x) expf(x)
 #define __exp10f(x) powf(10.0f, x)
@@ -67,7 +68,7 @@ inline double __hiloint2double(int high, int low) {
     return __longlong_as_double(static_cast<long long>(high) << 32 | static_cast<unsigned>(low));
 }
 
-// Not the compilers' builtins: for processors that may lack the instruction, g++ makes them calls of a library.
+// Not the compilers' builtins, which g++ replaces by library calls if the processor may lack the instruction.
 inline int __popc(unsigned a) {
     a -= a >> 1 & 0x55555555u;
     a = (a & 0x33333333u) + (a >> 2 & 0x33333333u);
@@ -98,7 +99,7 @@ inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
     return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
-// Four bytes out of eight; with its highest bit set, a selector spreads the sign of its byte.
+// Selects four of eight bytes; if a selector's highest bit is set, the byte's sign is replicated instead.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selectors) {
     const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
     unsigned result = 0;
@@ -133,7 +134,7 @@ inline unsigned __sad(int a, int b, unsigned sum) {
     return sum + (a < b ? static_cast<unsigned>(b) - static_cast<unsigned>(a) : static_cast<unsigned>(a) - static_cast<unsigned>(b));
 }
 inline unsigned __usad(unsigned a, unsigned b, unsigned sum) { return sum + (a < b ? b - a : a - b); }
-// The n-th set bit from `base` on, or from it downwards where n is negative; all ones where there is none.
+// The n-th set bit from `base` upwards, or downwards if n is negative; all ones if there is none.
 inline unsigned __fns(unsigned mask, unsigned base, int n) {
     if (n == 0) return mask >> (base & 31) & 1 ? base : ~0u;
     for (int at = static_cast<int>(base), step = n > 0 ? 1 : -1; at >= 0 && at < 32; at += step)

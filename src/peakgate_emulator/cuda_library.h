@@ -1,5 +1,5 @@
-// What NVIDIA's own headers expect of nvcc and of the host's library, for kernels that include some of them (nvidia.py):
-// cuda::std, cuda::ptx and cuRAND's device code.
+// Definitions that NVIDIA's own headers expect from nvcc and from the host's library, for kernels that include
+// cuda::std, cuda::ptx or cuRAND's device code (headers.py).
 #pragma once
 
 #include <iosfwd>
@@ -8,7 +8,7 @@
 #define __NVCC__ 1
 #define CCCL_DISABLE_CTK_COMPATIBILITY_CHECK 1
 #define CCCL_DISABLE_EXCEPTIONS 1
-// These would include NVIDIA's own narrow types, in whose place are the emulator's.
+// Prevents including NVIDIA's own narrow types, which the emulator replaces.
 #define CCCL_DISABLE_FP16_SUPPORT 1
 #define CCCL_DISABLE_BF16_SUPPORT 1
 #define CCCL_DISABLE_NVFP8_SUPPORT 1
@@ -52,7 +52,7 @@ using ::peakgate_free;
 using ::peakgate_malloc;
 } // namespace std
 } // namespace cuda
-// Which memory a pointer is to is asked for assertions alone.
+// The address space of a pointer is used only in assertions.
 inline int __isGlobal(const void*) { return 1; }
 inline int __isShared(const void*) { return 1; }
 inline int __isClusterShared(const void*) { return 1; }

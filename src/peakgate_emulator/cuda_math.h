@@ -1,8 +1,8 @@
-// The arithmetic that CUDA offers without an include. Declared here rather than taken from <math.h>, which in C++ costs
-// a third of a second a file.
+// The mathematical functions that CUDA provides without an include. Declared here instead of including <math.h>, which
+// takes a third of a second per file in C++.
 #pragma once
 
-// ---- libm: the double function, its float twin, and the overload for float ----
+// ---- libm: the double function, its float variant, and the overload for float ----
 #define PEAKGATE_MATH_1(name)                                                                                          \
     extern "C" double name(double) noexcept;                                                                           \
     extern "C" float name##f(float) noexcept;                                                                          \
@@ -64,7 +64,7 @@ extern "C" void sincos(double, double*, double*) noexcept;
 extern "C" int abs(int) noexcept;
 extern "C" long long llabs(long long) noexcept;
 
-// Those of libm that have no overload for float, or whose result or second operand is an integer.
+// Functions of libm without an overload for float, or with an integer result or second operand.
 #define PEAKGATE_MATH_OF(result, name, ...)                                                                            \
     extern "C" result name(double __VA_ARGS__) noexcept;                                                               \
     extern "C" result name##f(float __VA_ARGS__) noexcept;
@@ -109,7 +109,7 @@ inline long long llround(float x) { return llroundf(x); }
 inline float scalbn(float x, int n) { return scalbnf(x, n); }
 inline float exp10(float x) { return exp10f(x); }
 
-// A power of other types: float where both are float or int, as nvcc has it, double otherwise.
+// pow of other types: float if both are float or int, as in nvcc, otherwise double.
 inline float pow(float x, int y) { return powf(x, static_cast<float>(y)); }
 inline double pow(double x, int y) { return pow(x, static_cast<double>(y)); }
 inline double pow(float x, double y) { return pow(static_cast<double>(x), y); }
@@ -128,7 +128,7 @@ inline double rcbrt(double x) { return 1.0 / cbrt(x); }
 inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
 inline double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
 inline float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
-// Exact where they are whole numbers or halves of them: the angle is brought into a quarter of a turn first.
+// Exact for multiples of one half: the angle is reduced to a quarter turn first.
 inline double sinpi(double x) {
     const double turned = fmod(fabs(x), 2.0), half = turned >= 1 ? turned - 1 : turned;
     const double size = sin(3.14159265358979323846 * (half > 0.5 ? 1 - half : half));
@@ -147,12 +147,12 @@ inline float __cos2pif(float x) { return cospif(2 * x); }
 inline void __sincos2pif(float x, float* s, float* c) { sincospif(2 * x, s, c); }
 inline double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 inline float normcdff(float x) { return static_cast<float>(normcdf(static_cast<double>(x))); }
-inline double erfcx(double x) { // by its asymptotic series where erfc has too few bits
+inline double erfcx(double x) { // by its asymptotic series if erfc is too small
     if (x < 25) return exp(x * x) * erfc(x);
     return 0.56418958354775628695 / x * (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x)));
 }
 inline float erfcxf(float x) { return static_cast<float>(erfcx(static_cast<double>(x))); }
-// Newton's steps from an estimate good to three digits.
+// Newton's method from an estimate accurate to three digits.
 inline double erfcinv(double x) {
     if (!(x > 0 && x < 2)) return x == 0 ? __builtin_inf() : x == 2 ? -__builtin_inf() : __builtin_nan("");
     if (x > 1) return -erfcinv(2 - x);
@@ -178,7 +178,7 @@ inline double normcdfinv(double x) { return -1.41421356237309504880 * erfcinv(2 
 inline float erfcinvf(float x) { return static_cast<float>(erfcinv(static_cast<double>(x))); }
 inline float erfinvf(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
 inline float normcdfinvf(float x) { return static_cast<float>(normcdfinv(static_cast<double>(x))); }
-// Sums of positive terms.
+// By its power series, whose terms are positive.
 inline double peakgate_bessel_i(int order, double x) {
     double term = order ? x / 2 : 1, sum = term;
     for (int k = 1; fabs(term) > 1e-17 * fabs(sum); ++k) sum += term *= x * x / (4.0 * k * (k + order));
@@ -188,7 +188,7 @@ inline double cyl_bessel_i0(double x) { return peakgate_bessel_i(0, x); }
 inline double cyl_bessel_i1(double x) { return peakgate_bessel_i(1, x); }
 inline float cyl_bessel_i0f(float x) { return static_cast<float>(cyl_bessel_i0(static_cast<double>(x))); }
 inline float cyl_bessel_i1f(float x) { return static_cast<float>(cyl_bessel_i1(static_cast<double>(x))); }
-// Length of a vector, without overflow on the way.
+// Length of a vector, without intermediate overflow.
 inline double norm3d(double a, double b, double c) { return hypot(hypot(a, b), c); }
 inline double norm4d(double a, double b, double c, double d) { return hypot(hypot(a, b), hypot(c, d)); }
 inline double norm(int n, const double* values) {
@@ -217,7 +217,7 @@ template <class T> constexpr bool isnan(T x) { return __builtin_isnan(x); }
 template <class T> constexpr bool isinf(T x) { return __builtin_isinf(x); }
 template <class T> constexpr bool isfinite(T x) { return __builtin_isfinite(x); }
 
-// ---- min and max: for mixed types in their common type, for floating types the number if the other is a NaN ----
+// ---- min and max: mixed types are compared in their common type; of a number and a NaN the result is the number ----
 template <class A, class B> constexpr auto min(A a, B b) {
     using Common = decltype(true ? a : b);
     return static_cast<Common>(b) < static_cast<Common>(a) ? static_cast<Common>(b) : static_cast<Common>(a);
@@ -240,7 +240,7 @@ inline unsigned long long ullmax(unsigned long long a, unsigned long long b) { r
 
 #include "cuda_intrinsics.h"
 
-// ---- what nvcc offers without an include, by way of the host's headers ----
+// ---- names that nvcc provides without an include, through the host's headers ----
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;

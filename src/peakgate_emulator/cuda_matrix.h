@@ -1,15 +1,15 @@
-// Matrices of a warp, as its tensor cores have them: mma, ldmatrix, stmatrix and movmatrix of PTX. All 32 lanes meet, the
-// last one to come does it for all, and each goes on with its part.
+// PTX's mma, ldmatrix, stmatrix and movmatrix. All 32 lanes meet, the last one to arrive computes for all, and each
+// continues with its fragment.
 #pragma once
 
-// The emulator's own arithmetic: nothing in it is to be checked.
+// The emulator's own arithmetic, which is not instrumented.
 #define PEAKGATE_UNWATCHED __attribute__((no_sanitize("thread", "bounds", "alignment")))
 
 namespace peakgate_ptx {
 
 constexpr int LANES = 32;
 
-// The lanes meet; `together` is called once, with what each of them brought.
+// The lanes meet; `together` is called once with the operands of all of them.
 PEAKGATE_UNWATCHED inline void meet(void* brought, void (*together)(void* const*), const void* caller) {
     const PeakgateWarpCall call = {PEAKGATE_WARP_TOGETHER, ~0u, &brought, nullptr, sizeof brought, 0, warpSize, together};
     peakgate_warp(&call, caller);
@@ -19,7 +19,8 @@ template <int COUNT> struct Sums {
     uint64_t of[COUNT];
 };
 
-// Registers of A, then of B, then of the sums, of which there are COUNT: as values, for an array's elements would be watched.
+// Registers of A, then of B, then COUNT of the sums: passed as values, since accesses to an array would be
+// instrumented.
 template <int COUNT, class... R>
 __attribute__((noinline)) PEAKGATE_UNWATCHED Sums<COUNT> mma(const PeakgateWarpProduct* product, R... registers) {
     uint64_t given[] = {registers...};
@@ -30,8 +31,8 @@ __attribute__((noinline)) PEAKGATE_UNWATCHED Sums<COUNT> mma(const PeakgateWarpP
     return sums;
 }
 
-// COUNT matrices of 8 x 8 elements of 16 bits. Lanes 8 m to 8 m + 7 have the rows of matrix m, 16 bytes each; of the
-// fragments a lane has two neighbours of row lane / 4, or of column lane / 4 where it is transposed.
+// COUNT matrices of 8 x 8 elements of 16 bits. Lanes 8 m to 8 m + 7 give the addresses of the rows of matrix m, 16
+// bytes each. A lane's fragment has two neighbouring elements of row lane / 4, or of column lane / 4 if transposed.
 template <int COUNT, bool TRANSPOSED> struct Matrices {
     struct Lane {
         unsigned short row[8];
@@ -83,7 +84,7 @@ struct Moved {
         for (int lane = 0; lane < LANES; ++lane) {
             lanes[lane]->to = 0;
             for (int i = 0; i < 2; ++i) {
-                const int row = lane % 4 * 2 + i, col = lane / 4; // of what is transposed
+                const int row = lane % 4 * 2 + i, col = lane / 4; // of the transposed matrix
                 const uint64_t element = lanes[4 * row + col / 2]->from >> (16 * (col % 2)) & 0xffffu;
                 lanes[lane]->to |= element << (16 * i);
             }

@@ -1,5 +1,5 @@
-// fp8 and fp4 as cuda_fp8.h and cuda_fp4.h have them: conversions to nearest even, saturating to the largest finite number.
-// Included in their place.
+// fp8 and fp4 of cuda_fp8.h and cuda_fp4.h: conversions round to nearest even and saturate to the largest finite
+// number. Included in their place.
 #pragma once
 
 #include "cuda_half.h"
@@ -14,7 +14,8 @@ enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRound
 
 namespace peakgate {
 
-// A sign, `exponents` and `mantissa` bits. Of e4m3 the largest exponent is one of numbers, but for NaN; e2m1 has numbers alone.
+// A sign, `exponents` and `mantissa` bits. In e4m3 the largest exponent has numbers, except for NaN; e2m1 has only
+// numbers.
 template <int mantissa, int exponents> struct Narrow {
     static constexpr int bits = 1 + mantissa + exponents, bias = (1 << (exponents - 1)) - 1;
     static constexpr unsigned minus = 1u << (bits - 1);
@@ -27,7 +28,7 @@ template <int mantissa, int exponents> struct Narrow {
         const double magnitude = fabs(value);
         int exponent = 1 - bias;
         while (exponent < 16 && magnitude >= ldexp(1.0, exponent + 1)) ++exponent;
-        const double scaled = ldexp(magnitude, mantissa - exponent), steps = to_zero ? floor(scaled) : rint(scaled); // of the last place
+        const double scaled = ldexp(magnitude, mantissa - exponent), steps = to_zero ? floor(scaled) : rint(scaled);
         const double encoded = steps + ldexp(static_cast<double>(exponent + bias - 1), mantissa);
         if (!(encoded <= largest)) return static_cast<unsigned char>(sign | (saturates ? largest : beyond));
         return static_cast<unsigned char>(sign | static_cast<unsigned>(encoded));
@@ -53,7 +54,7 @@ template <int mantissa, int exponents> struct Narrow {
     explicit operator __nv_bfloat16() const { return __nv_bfloat16(widened(__x)); }
 };
 
-// Two or four of them in one word, the first in its lowest bits.
+// Two or four numbers in one word, the first in its lowest bits.
 template <class T, class Storage> struct NarrowWord {
     Storage __x;
     NarrowWord() = default;

@@ -1,9 +1,9 @@
-// Building blocks of inline PTX after ptx.py has translated it to C++: registers of 64 bits, read as any type.
+// Functions used by inline PTX that ptx.py has translated to C++: registers have 64 bits and are read as any type.
 #pragma once
 
 namespace peakgate_ptx {
 
-// A signed number fills the register, as where one of 8 bits is put into one of 32.
+// Signed numbers are sign-extended, as when 8 bits are loaded into a 32-bit register.
 template <class T> __attribute__((always_inline)) inline uint64_t bits(T value) {
     uint64_t result = 0;
     __builtin_memcpy(&result, &value, sizeof(T) < 8 ? sizeof(T) : 8);
@@ -21,8 +21,8 @@ template <class T> inline void assign(T& to, uint64_t from) { to = get<T>(from);
 
 inline unsigned rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
-// An address in shared memory is an offset of 32 bits, as on a GPU.
-// Above the offset stands which block of the cluster, if it is another one.
+// An address in shared memory is an offset of 32 bits, as on a GPU. For another block of the cluster its rank is in the
+// bits above the offset.
 inline char* shared(uint64_t offset) {
     const auto address = static_cast<uint32_t>(offset);
     return address >> PEAKGATE_RANK_SHIFT ? peakgate_cluster_pointer(address) : peakgate_shared_base() + address;
@@ -65,14 +65,14 @@ PEAKGATE_PTX_CALL inline void store_bulk(void* to, const void* from, unsigned by
 }
 PEAKGATE_PTX_CALL inline void cluster_arrive(int releases) { peakgate_cluster_arrive(releases, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void cluster_wait(int site) { peakgate_cluster_wait(site, __builtin_return_address(0)); }
-// The same place in another block, of a pointer or of an address in shared memory.
+// The corresponding address in another block's shared memory, for a pointer or a 32-bit address.
 PEAKGATE_PTX_CALL inline uint64_t mapped(uint64_t pointer, unsigned rank) {
     return reinterpret_cast<uint64_t>(peakgate_map_shared(generic(pointer), rank, __builtin_return_address(0)));
 }
 PEAKGATE_PTX_CALL inline uint64_t mapped_shared(uint64_t address, unsigned rank) {
     return shared_offset(reinterpret_cast<uint64_t>(peakgate_map_shared(shared(address), rank, __builtin_return_address(0))));
 }
-// The rank of the block whose shared memory an address is in.
+// The rank of the block whose shared memory contains an address.
 inline unsigned rank_of(uint64_t address) {
     const unsigned rank = static_cast<unsigned>(address) >> PEAKGATE_RANK_SHIFT;
     return rank ? rank - 1 : peakgate_cluster_rank();

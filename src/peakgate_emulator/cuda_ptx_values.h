@@ -1,14 +1,14 @@
-// Operations of inline PTX without a C++ operator. Included where a source has inline PTX.
+// Operations of inline PTX without a C++ operator. Included if a source has inline PTX.
 #pragma once
 
 #include "cuda_cpu.h"
 
 namespace peakgate_ptx {
 
-// ---- arithmetic: what an operation of C++ does not do by itself ----
+// ---- arithmetic that differs from C++'s operators ----
 template <class T> inline T flushed(T a) { return a; }
 inline float flushed(float a) { return __builtin_fabsf(a) < 0x1p-126f ? __builtin_copysignf(0, a) : a; }
-template <class T> inline T saturated(T a) { return a > T(0) ? (a < T(1) ? a : T(1)) : T(0); } // of a NaN 0
+template <class T> inline T saturated(T a) { return a > T(0) ? (a < T(1) ? a : T(1)) : T(0); } // NaN becomes 0
 template <class T> inline T rectified(T a) { return a > T(0) || a != a ? a : T(0); }
 
 template <class T> inline T fused(T a, T b, T c) { return fma(a, b, c); }
@@ -58,7 +58,7 @@ inline double whole_rzi(double a) { return trunc(a); }
 inline double whole_rmi(double a) { return floor(a); }
 inline double whole_rpi(double a) { return ceil(a); }
 
-// A float of 10 bits of mantissa, as tensor cores take it.
+// A float with 10 bits of mantissa, as used by tensor cores.
 inline uint32_t tf32_of(float a, uint32_t added) {
     const uint32_t bits = __float_as_uint(a);
     if ((bits & 0x7f800000u) == 0x7f800000u) return bits & 0x7fffffu ? 0x7fffffffu : bits;
@@ -123,7 +123,7 @@ template <class A, class B, class C> inline C dot2(A a, B b, C sum, bool is_high
 }
 
 // ---- warps ----
-// `limits` has the width of the groups of lanes and how far a source may be.
+// `limits` encodes the width of the groups of lanes and the limit of source lanes.
 #define PEAKGATE_PTX_SHUFFLE(name, from, reaches)                                                                      \
     __attribute__((always_inline)) inline uint32_t shuffle_##name(uint32_t mask, uint32_t value, uint32_t b, uint32_t limits, bool& in_range) {       \
         const int lane = static_cast<int>(rank() % 32), groups = static_cast<int>(limits >> 8 & 31);                   \

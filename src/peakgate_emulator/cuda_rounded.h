@@ -1,9 +1,9 @@
-// Arithmetic and conversions in each rounding. Included where a source names one.
+// Arithmetic and conversions with explicit rounding. Included if a source uses one.
 #pragma once
 
 #include "cuda_math.h"
 
-// Arithmetic in each rounding.
+// Arithmetic with explicit rounding.
 namespace peakgate {
 template <class T, class F, class... V> inline T rounded(Rounding mode, F computed, V... values) {
     const volatile T kept[] = {values...};
@@ -43,7 +43,7 @@ PEAKGATE_ROUNDED_2(__ddiv, double, /)
 PEAKGATE_ROUNDED_3(__fma, double, fma)
 PEAKGATE_ROUNDED_1(__drcp, double, 1 / a, 1 / v[0])
 PEAKGATE_ROUNDED_1(__dsqrt, double, sqrt(a), sqrt(v[0]))
-// Conversions. Out of its range a number becomes the largest or smallest of the type, as in the instruction.
+// Conversions. Numbers out of range are clamped to the type's range, as in the instruction.
 namespace peakgate {
 template <class To, class From> inline To converted(From a, Rounding mode) {
     const volatile From kept = a;

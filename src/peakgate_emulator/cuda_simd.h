@@ -1,4 +1,4 @@
-// Operations on the two halves or four bytes of a word. Included where a source names one.
+// Operations on the two halves or four bytes of a word. Included if a source uses one.
 #pragma once
 
 #include "cuda_math.h"
@@ -82,7 +82,7 @@ PEAKGATE_SIMD_SUM(__vsads4, 8, __vabsdiffs4)
 PEAKGATE_SIMD_SUM(__vsadu2, 16, __vabsdiffu2)
 PEAKGATE_SIMD_SUM(__vsadu4, 8, __vabsdiffu4)
 
-// The larger and the smaller of two or three, of a sum and a third, from 0 on where they are `relu`.
+// The maximum and minimum of two or three, or of a sum and a third, clamped at 0 for `relu`.
 #define PEAKGATE_EXTREME(name, op)                                                                                     \
     PEAKGATE_EXTREME_OF(name, s32, int, op)                                                                            \
     PEAKGATE_EXTREME_OF(name, u32, unsigned, op)                                                                       \

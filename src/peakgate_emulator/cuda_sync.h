@@ -25,7 +25,7 @@ template <size_t N> struct aligned_size_t {
 };
 
 // ---- atomics ----
-// A plain read and write will do, for no other thread runs in between; what they order is the runtime's to know.
+// Plain reads and writes suffice, since no other thread runs in between; the runtime tracks what they order.
 namespace details {
 constexpr int order_of(memory_order order) {
     return order == memory_order_relaxed ? PEAKGATE_RELAXED
@@ -104,7 +104,7 @@ template <class T, thread_scope S = thread_scope_system> struct atomic_ref {
     operator T() const { return load(); }
 };
 
-// In shared memory it is not initialised, as on a GPU.
+// Not initialised in shared memory, as on a GPU.
 template <class T, thread_scope S = thread_scope_system> struct atomic {
     T value;
     atomic() = default;
@@ -177,7 +177,7 @@ template <thread_scope, unsigned stages> struct pipeline_shared_state {
     unsigned long long full[stages], empty[stages];
 };
 
-// With one thread, its asynchronous copies; with a group, a ring of stages that all its threads fill and empty.
+// For one thread, its asynchronous copies; for a group, a ring of stages that all its threads fill and empty.
 template <thread_scope> struct pipeline {
     unsigned long long *full = nullptr, *empty = nullptr;
     unsigned stages = 0, threads = 1, filled = 0, emptied = 0;
@@ -215,7 +215,7 @@ PEAKGATE_MEMBER pipeline<S> make_pipeline(const G& group, pipeline_shared_state<
 }
 template <unsigned left, thread_scope S> inline void pipeline_consumer_wait_prior(pipeline<S>&) { peakgate_async_wait(left); }
 
-// ---- asynchronous copies, of one thread or of a group: there at the wait ----
+// ---- asynchronous copies, of one thread or of a group: performed at the wait ----
 struct one_thread {
     static unsigned thread_rank() { return 0; }
     static unsigned size() { return 1; }

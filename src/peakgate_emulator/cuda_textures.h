@@ -1,5 +1,5 @@
-// Texture and surface objects: what kernels call, in the words of the runtime (textures.cpp). Included behind cuda_cpu.h
-// for kernels that name one.
+// Texture and surface functions, implemented by the runtime (textures.cpp). Included after cuda_cpu.h for kernels that
+// use one.
 #pragma once
 
 #include "cuda_cpu.h"
@@ -12,7 +12,7 @@ enum cudaSurfaceBoundaryMode {
 };
 
 namespace peakgate {
-// A number, or a vector of numbers that begins with `x`.
+// A number, or a vector of numbers whose first member is `x`.
 template <class T, bool = __is_class(T)> struct Texel {
     using Channel = T;
 };
@@ -89,7 +89,7 @@ PEAKGATE_SURFACE(surf2D, 2, 0, (int x, int y), y, 0)
 PEAKGATE_SURFACE(surf3D, 3, 0, (int x, int y, int z), y, z)
 PEAKGATE_SURFACE(surf2DLayered, 2, 1, (int x, int y, int layer), y, layer)
 
-// Declared, so that kernels beside those that read them run.
+// Declared, so that other kernels of the file compile.
 #define PEAKGATE_NO_TEXTURE(name)                                                                                      \
     template <class T, class... A> inline T name(cudaTextureObject_t, A...) {                                          \
         peakgate_not_emulated("texture memory (" #name ")");                                                           \

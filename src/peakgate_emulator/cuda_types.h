@@ -10,7 +10,7 @@ struct dim3 {
     constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// Pairs and quadruples are aligned to their own size, quadruples to no more than 16 bytes.
+// Pairs and quadruples are aligned to their own size, but to at most 16 bytes.
 #define PEAKGATE_VECTORS_EXCEPT_3(element, name)                                                                       \
     struct name##1 {                                                                                                   \
         element x;                                                                                                     \
@@ -45,7 +45,7 @@ PEAKGATE_VECTORS(unsigned long long, ulonglong)
 PEAKGATE_VECTORS(float, float)
 PEAKGATE_VECTORS(double, double)
 
-// The names that CUDA 13 has for those of 32 bytes, by how they are aligned.
+// CUDA 13's names of the types of 32 bytes, by alignment.
 #define PEAKGATE_VECTORS_4(element, name, alignment)                                                                   \
     struct __attribute__((aligned(alignment))) name##4_##alignment##a {                                                \
         element x, y, z, w;                                                                                            \

@@ -1,4 +1,4 @@
-// Products by a group of four warps (wgmma of PTX): each warp multiplies its 16 of 64 rows, once it waits for the product
+// Products by a warpgroup (PTX's wgmma): each warp multiplies its 16 of 64 rows when it waits for the product
 // (tensor_cores.cpp).
 #pragma once
 

@@ -1,7 +1,7 @@
 // nvcuda::wmma, CUDA C++'s own interface to the tensor cores. Included in place of mma.h.
 //
-// Which elements of a matrix a lane holds is not said by CUDA; here, row by row, every 32nd, from its own number on. Loads
-// and stores order nothing between lanes.
+// CUDA does not define which elements of a matrix a lane holds; here every 32nd in row order, beginning with the lane's
+// number. Loads and stores do not order the lanes.
 #pragma once
 
 #include "cuda_half.h"
@@ -70,7 +70,7 @@ inline void fill_fragment(fragment<Use, m_, n_, k_, Type, Layout>& to, const Val
 
 namespace details {
 
-// Where element `i` of the lane's fragment lies.
+// Offset of element `i` of the lane's fragment.
 template <class Fragment> inline size_t place(int i, unsigned leading, bool by_columns) {
     const int at = i * 32 + lane();
     const auto row = static_cast<size_t>(at / Fragment::cols_), col = static_cast<size_t>(at % Fragment::cols_);

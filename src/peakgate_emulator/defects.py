@@ -1,4 +1,4 @@
-"""What an emulated launch shows, as data: its defects, and the shared-memory accesses of a block that is traced."""
+"""The defects of an emulated launch, and the trace of one block's shared-memory accesses, as data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peakgate_emulator.binary import LaunchStructure, lines_of, plain_name, symb
 Triple = tuple[int, int, int]
 
 _ROOM = 1 << 20
-"""Accesses that are kept, the first ones."""
+"""Largest number of traced accesses; later ones are only counted."""
 
 _TRACED = np.dtype([(name, np.uint32) for name in ("epoch", "thread", "offset", "size", "address", "manner")])
 """``Traced`` of runtime.h."""
@@ -24,7 +24,7 @@ _WRITE, _ATOMIC, _ASYNC, _DYNAMIC = 1, 2, 4, 8
 
 
 class DefectKind(IntEnum):
-    """Kind of a defect."""
+    """Kind of a defect; the numbers of ``Kind`` in runtime.h."""
 
     OUT_OF_BOUNDS = 1
     INDEX_OUT_OF_BOUNDS = 2
@@ -46,18 +46,18 @@ class DefectKind(IntEnum):
 
     @property
     def words(self) -> str:
-        """For people: ``shared race``."""
+        """In words, such as ``shared race``."""
         return self.name.lower().replace("_", " ")
 
 
 _RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
 _READ_LAST, _WRITE_LAST = "read after write", "write after read"
-"""How the messages of such races begin."""
+"""Beginnings of the messages of such races."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaceStep:
-    """What a thread does at ``location``, ``file.cu:12``; ``thread`` and ``block`` are None where not known."""
+    """One thread's step at ``location``, such as ``file.cu:12``; ``thread`` and ``block`` are None if unknown."""
 
     location: str
     thread: Triple | None
@@ -68,10 +68,9 @@ class RaceStep:
 class EmulatorDefect:
     """One defect, at its first occurrence.
 
-    ``location`` and ``other_location`` are ``file.cu:12``, None where unknown (an output that nobody wrote has no
-    place, and no thread either); the other one and ``other_thread`` are
-    those of the access or barrier that this one clashes with. ``count`` is how often it happened. ``both_ways``: the
-    two lines race as read after write and as write after read.
+    ``location`` is such as ``file.cu:12``; None if unknown, as for an output that no thread wrote. ``other_location``
+    and ``other_thread`` are those of the conflicting access or barrier. ``count`` is the number of occurrences.
+    ``both_ways``: the two lines race as read after write and as write after read.
     """
 
     kind: DefectKind
@@ -85,7 +84,7 @@ class EmulatorDefect:
     both_ways: bool = False
 
     def __str__(self) -> str:
-        """One line: where, what, by whom, against what, how often."""
+        """One line: location, kind, message, thread, conflicting thread, count."""
         where = f"{self.location}: " if self.location else ""
         against = "".join(
             (
@@ -108,9 +107,9 @@ class EmulatorDefect:
 
     @property
     def order(self) -> tuple[RaceStep, ...]:
-        """The fewest steps that show it, in this order: of a clash the other access and then this one; else this one.
+        """The steps that reproduce it, in order: the conflicting access if there is one, then this one.
 
-        Empty for what no thread does, such as an output that nobody writes.
+        Empty if no thread is involved, as for an output that is not written.
         """
         if self.location is None:
             return ()
@@ -133,9 +132,9 @@ class EmulatorDefect:
 
 
 def in_reading_order(found: Sequence[EmulatorDefect]) -> tuple[EmulatorDefect, ...]:
-    """The defects of one launch: of two lines that race both ways the read after write first, early reads last.
+    """The defects of one launch, sorted: write after read later if the lines race both ways, uninitialised reads last.
 
-    A missing barrier shows as a race and an early read; the race says where the other side is.
+    A missing barrier causes a race and an uninitialised read; the race has both locations.
     """
     after_write = {each.written_and_read for each in found if each.message.startswith(_READ_LAST)}
     after_read = {each.written_and_read for each in found if each.message.startswith(_WRITE_LAST)}
@@ -151,10 +150,7 @@ def in_reading_order(found: Sequence[EmulatorDefect]) -> tuple[EmulatorDefect, .
 
 
 class KernelDefect(Exception):
-    """A kernel did something that is wrong on a GPU.
-
-    ``defects`` has all that was seen, ``kind`` is that of the first.
-    """
+    """A kernel has defects: all are in ``defects``, and ``kind`` is the first one's."""
 
     def __init__(self, defects: tuple[EmulatorDefect, ...]) -> None:
         first = defects[0]
@@ -166,9 +162,9 @@ class KernelDefect(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SharedAccess:
-    """One access: ``phase`` counts the barriers of the block before it, ``thread`` is the linear index in the block.
+    """One access: ``phase`` is the number of the block's barriers before it, ``thread`` the linear index in the block.
 
-    ``array`` is the variable's name, empty where unknown, and ``offset`` in bytes from its begin; ``line`` is
+    ``array`` is the variable's name, empty if unknown, ``offset`` is in bytes from its start, and ``line`` is such as
     ``file.cu:12``.
     """
 
@@ -184,7 +180,7 @@ class SharedAccess:
 
 
 class Trace:
-    """The accesses of ``block`` in the launch that it is given to; ``threads`` is the shape of that launch's blocks."""
+    """Records the accesses of ``block`` in the launch it is passed to; ``threads`` is the shape of the blocks."""
 
     def __init__(self, block: Triple) -> None:
         self.block = block
@@ -194,7 +190,7 @@ class Trace:
         self._library = Path()
 
     def begin(self, request: LaunchStructure, library: Path) -> None:
-        """Have a launch write to this trace, which forgets an earlier one."""
+        """Make a launch write to this trace; an earlier launch's accesses are discarded."""
         self._count.value, self._library = 0, library
         self.threads = tuple(request.block)
         request.trace_block = self.block
@@ -204,11 +200,11 @@ class Trace:
 
     @property
     def missing(self) -> int:
-        """Accesses that there was no room for."""
+        """Number of accesses that were not recorded."""
         return max(0, self._count.value - _ROOM)
 
     def accesses(self) -> list[SharedAccess]:
-        """Every access that was kept, in order."""
+        """The recorded accesses, in order."""
         kept = self._kept[: min(self._count.value, _ROOM)]
         if not kept.size:
             return []
@@ -236,6 +232,6 @@ class Trace:
 
 
 def _shared_arrays(library: Path) -> list[tuple[int, int, str]]:
-    """Begin, size and name of each static ``__shared__`` variable: thread-local symbols of the shared object."""
+    """Offset, size and name of each static ``__shared__`` variable: thread-local symbols of the shared object."""
     of_threads = [symbol for symbol in symbols_of(library) if symbol.kind == "STT_TLS" and symbol.size]
     return sorted({(symbol.address, symbol.size, plain_name(symbol.name)) for symbol in of_threads})

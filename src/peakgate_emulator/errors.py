@@ -1,13 +1,13 @@
-"""What the emulator refuses, each in one line: what was given, what was expected, what to do next.
+"""The emulator's errors; messages are one line: what was given, what was expected, what to do next.
 
-What is wrong with a kernel itself is a ``KernelDefect`` of ``defects``.
+Defects of a kernel are raised as ``KernelDefect`` (defects.py).
 """
 
 from __future__ import annotations
 
 
 class EmulatorError(Exception):
-    """Something that a caller gives, or that is missing; ``message`` is one line."""
+    """Base class: invalid input, or something is missing; ``message`` is one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -15,15 +15,15 @@ class EmulatorError(Exception):
 
 
 class SourceError(EmulatorError):
-    """A source that cannot be read, or that does not have what is asked for."""
+    """A source that cannot be read, or that lacks the kernel asked for."""
 
 
 class ArgumentsError(EmulatorError):
-    """Arguments that do not fit the kernel's parameters, or a variable that it does not have."""
+    """Arguments that do not fit the kernel's parameters, or a variable that does not exist."""
 
 
 class LaunchError(EmulatorError):
-    """A grid, a block or an amount of shared memory that no launch can have."""
+    """An impossible grid, block or amount of shared memory."""
 
 
 class CannotEmulate(EmulatorError):
@@ -31,11 +31,11 @@ class CannotEmulate(EmulatorError):
 
 
 class NoCompiler(EmulatorError):
-    """No C++ compiler that kernels could be built with."""
+    """No usable C++ compiler."""
 
 
 class UnwritableCache(EmulatorError):
-    """The folder of builds cannot be written."""
+    """The cache folder cannot be written."""
 
 
 class KernelBuildError(EmulatorError):
@@ -43,4 +43,4 @@ class KernelBuildError(EmulatorError):
 
 
 class LaunchNotEnded(EmulatorError):
-    """A launch that was ended at its limit of processor time, and no defect was seen: it may be right, and long."""
+    """A launch that exceeded its limit of processor time without a defect; the kernel may be correct but slow."""

@@ -1,5 +1,5 @@
-// Catches what would end the process: a signal for a wild address, a wild jump, a full stack or a division by zero is
-// taken on a stack of its own, reported, and the launch abandoned.
+// Catches signals that would end the process, for a wild address, a wild jump, a stack overflow or a division by zero:
+// they are handled on a separate stack and reported, and the launch is abandoned.
 #include "runtime.h"
 
 #include <signal.h>
@@ -32,7 +32,7 @@ uintptr_t program_counter(const void* context) {
 #endif
 }
 
-// Origin of a jump: on x86-64 the call has just pushed it.
+// Origin of a jump: on x86-64 the call has just pushed its return address.
 uintptr_t called_from(const void* context) {
 #if defined(__x86_64__)
     const uintptr_t address = *reinterpret_cast<const uintptr_t*>(stack_pointer(context));
@@ -42,8 +42,8 @@ uintptr_t called_from(const void* context) {
     return address - state.image < state.image_size ? address : 0;
 }
 
-// Call site in the kernel of a hook that found the stack full: its return address is the first one above the stack's end that
-// lies in the kernel. The guard, which was hit at `address`, is the stack's first 64 KiB.
+// The kernel's call of a hook in which the stack overflowed: the first return address above the stack's end that is in
+// the kernel. The guard, which was hit at `address`, is the stack's first 64 KiB.
 uintptr_t kernel_code_above(uintptr_t stack, uintptr_t address) {
     const uintptr_t usable = state.stacks + (((address - state.stacks) | 0xffff) + 1);
     const auto* from = reinterpret_cast<const uintptr_t*>((stack > usable ? stack : usable) & ~uintptr_t{7});
@@ -55,10 +55,10 @@ uintptr_t kernel_code_above(uintptr_t stack, uintptr_t address) {
 
 void caught(int signal, siginfo_t* info, void* context) {
     const uintptr_t stack = stack_pointer(context);
-    // Further down than a guard reaches, it is not a kernel of ours.
+    // A stack pointer outside the fibers' stacks is not a kernel's.
     if (!state.running || stack - state.stacks >= state.stacks_size) {
         for (int i = 0; i < COUNT; ++i) {
-            if (SIGNALS[i] == signal) sigaction(signal, &before[i], nullptr); // happens again on return
+            if (SIGNALS[i] == signal) sigaction(signal, &before[i], nullptr); // the signal is raised again on return
         }
         return;
     }
@@ -72,10 +72,10 @@ void caught(int signal, siginfo_t* info, void* context) {
     else if (address - state.stacks < state.stacks_size && stack < address + (64 << 10) && address < stack + (64 << 10))
         report(FAULT, at ? at : kernel_code_above(stack, address), 0, "stack overflow: recursion or local arrays of more than 192 KiB in one thread");
     else if (jumped)
-        report(FAULT, called_from(context), 0, "call of an address that is no code (%#lx)",
+        report(FAULT, called_from(context), 0, "call of an address that is not code (%#lx)",
                static_cast<unsigned long>(address));
     else
-        report(FAULT, at, 0, "access to an address that belongs to nothing (%#lx)",
+        report(FAULT, at, 0, "access to an address outside all memory (%#lx)",
                static_cast<unsigned long>(address));
     abandon_launch_from_handler(signal);
 }
@@ -84,7 +84,7 @@ void caught(int signal, siginfo_t* info, void* context) {
 
 uintptr_t interrupted_at(const void* context) {
     const uintptr_t address = program_counter(context);
-    // One further, because reports give the address behind the instruction.
+    // Plus one, since reports have the address after the instruction.
     return address - state.image < state.image_size ? address + 1 : 0;
 }
 
@@ -97,7 +97,7 @@ void abandon_launch_from_handler(int signal) {
     sigset_t own;
     sigemptyset(&own);
     sigaddset(&own, signal);
-    sigprocmask(SIG_UNBLOCK, &own, nullptr); // the handler is left by a switch, not by a return
+    sigprocmask(SIG_UNBLOCK, &own, nullptr); // the handler ends by a switch, not by a return
     abandon_launch();
 }
 

@@ -1,4 +1,4 @@
-"""Files of the emulator: sources, which may be anything, and the folder in which builds are kept."""
+"""Reads source files, which are untrusted, and manages the cache folder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PREFIX = "peakgate.build."
 
 
 def cache_folder() -> Path:
-    """Where builds are kept: ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory; absolute."""
+    """The cache folder: ``$PEAKGATE_CACHE``, or else ``.cache`` in the working directory; absolute."""
     return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
 
 
 def read_source(path: Path) -> bytes:
-    """The content of a regular file of at most 64 MiB, opened without waiting; SourceError for anything else."""
+    """The content of a regular file of at most 64 MiB, opened without blocking; SourceError for anything else."""
     expected = f"{path}: expected the readable source of a kernel"
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
@@ -39,7 +39,7 @@ def read_source(path: Path) -> bytes:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Put a text at ``path``, making its folder; a reader sees no part of it. UnwritableCache where it cannot be."""
+    """Write a text to ``path`` atomically, creating its folder. UnwritableCache if that fails."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -50,7 +50,7 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """UnwritableCache in place of what the system says of a full, read-only or missing folder."""
+    """Raise UnwritableCache in place of an OSError, as of a full, read-only or missing folder."""
     try:
         yield
     except OSError as error:
@@ -62,12 +62,12 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """Keep other processes and threads that name the same file out of the block, where the file system can."""
+    """Hold an exclusive lock on a file for the block, if the file system has locks."""
     with writing(lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        with suppress(OSError):  # NFS without locks: two may do the same work
+        with suppress(OSError):  # NFS without locks: two processes may do the same work
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -76,7 +76,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch_folder(place: Path) -> Iterator[Path]:
-    """A new folder in ``place`` for the length of the block; those of processes that are gone are removed first."""
+    """A new folder in ``place`` for the block; folders of ended processes are removed first."""
     for other in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # in use, or gone
             _remove_abandoned(other)
@@ -89,13 +89,13 @@ def scratch_folder(place: Path) -> Iterator[Path]:
 
 
 def _held(place: Path) -> tuple[Path, int]:
-    """A folder and what holds its lock, by whose end it is free."""
+    """A new folder, and the descriptor that holds its lock; closing it releases the lock."""
     while True:
         with writing(place):
             path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-        with suppress(FileNotFoundError):  # another process came before the lock, and removed it
+        with suppress(FileNotFoundError):  # another process removed it before it was locked
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(OSError):  # NFS without locks: no folder is removed there either
+            with suppress(OSError):  # NFS without locks: folders are not removed there
                 fcntl.flock(lock, fcntl.LOCK_SH)
             if path.exists():
                 return path, lock
@@ -105,7 +105,7 @@ def _held(place: Path) -> tuple[Path, int]:
 def _remove_abandoned(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whose process lives holds it
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process holds the lock
         shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(descriptor)

@@ -1,9 +1,9 @@
-"""The headers that kernels include, where there is no nvcc: small stand-ins, and CUDA's own where they are installed.
+"""The headers that kernels include, without nvcc: small stand-ins, and CUDA's own if they are installed.
 
-nvcc compiles kernels between a host's headers. A C++ compiler must not take those that redefine what CUDA offers by
-itself, and NVRTC has none. So both find small stand-ins under the usual names: the files of ``stand_ins/``, in ``both``
-and ``emulator`` (NVRTC's own are given by who uses it), and empty ones for those of ``empty.txt``. Without any include,
-nvcc also offers ``uint``, ``INFINITY`` and the like: that is the prelude.
+nvcc compiles kernels together with the host's headers. A C++ compiler must not use headers that redefine built-ins of
+CUDA, and NVRTC has no headers. So both use small stand-ins with the usual names: the files of ``stand_ins/both`` and
+``stand_ins/emulator`` (NVRTC's are in ``peakgate``), and empty ones for those in ``empty.txt``. The prelude provides
+what nvcc defines without any include, such as ``uint`` and ``INFINITY``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 INSTALL = "install the extra nvrtc, or set CUDA_HOME to a toolkit"
 FURTHER_WHEELS = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand"}
-"""Headers of CUDA that not every extra brings, by how their names begin: wmma's, cuRAND's."""
+"""Wheels with headers that not every extra installs, by the beginning of the header's name: wmma's, cuRAND's."""
 
 PRELUDE = "peakgate_prelude.h"
 STAND_INS = Path(__file__).with_name("stand_ins")
@@ -26,7 +26,7 @@ _BACKWARD = (
     *("algorithm", "array", "cfloat", "climits", "cmath", "cstddef", "cstdint", "functional", "initializer_list"),
     *("limits", "numeric", "optional", "tuple", "type_traits", "utility", "variant"),
 )
-"""Headers of cuda::std that are the C++ library's in the emulator."""
+"""Headers of cuda::std for which the emulator uses the C++ library's."""
 
 _OF_SYNC = ("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
 _OWN = {
@@ -40,15 +40,15 @@ _OWN = {
     + [f"cub/block/block_{what}.cuh" for what in ("reduce", "scan", "load", "store")]
     + [f"cub/warp/warp_{what}.cuh" for what in ("reduce", "scan")],
 }
-"""Headers of the emulator that stand in for some of CUDA's."""
+"""Headers of the emulator that replace headers of CUDA."""
 _EMPTY_EMULATED = ("complex", "complex.h", "cuda_pipeline.h", "cuda_pipeline_primitives.h")
 _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
-"""Harmless in the emulator, and its C++ library is built on them."""
+"""Headers of the compiler that are not replaced: the C++ library needs them."""
 
 
 @lru_cache
 def emulator_headers() -> dict[str, str]:
-    """Name to text of the prelude and of each stand-in: a C++ compiler has most of its library by itself."""
+    """Text of the prelude and of each stand-in, by name."""
     back = "#include <{0}>\nnamespace cuda {{ namespace std {{ using namespace ::std; }} }}\n"
     texts = {
         **texts_of(STAND_INS / "emulator"),
@@ -61,14 +61,14 @@ def emulator_headers() -> dict[str, str]:
 
 @lru_cache
 def headers_beside_nvidia() -> dict[str, str]:
-    """Those for the emulator where NVIDIA's own headers are in use: ``cuda::std`` is theirs but for atomics."""
+    """The stand-ins for use with NVIDIA's own headers, which provide ``cuda::std`` except atomics."""
     theirs = {f"cuda/std/{name}" for name in _BACKWARD}
     kept = {name: text for name, text in emulator_headers().items() if name not in theirs}
     return kept | _files(STAND_INS / "beside_nvidia")
 
 
 def texts_of(folder: Path) -> dict[str, str]:
-    """The files of one build, those that both have among them; its prelude ends with the mathematical functions."""
+    """The stand-ins of one build, including the common ones; its prelude ends with the mathematical functions."""
     found = {**_files(STAND_INS / "both"), **_files(folder)}
     found[PRELUDE] += found.pop("peakgate_math.h")
     return found
@@ -83,26 +83,27 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def empty_names() -> list[str]:
-    """Headers for host code only, or that NVRTC and the emulator provide themselves."""
+    """Names of headers that are only for host code, or whose contents NVRTC and the emulator provide themselves."""
     return (STAND_INS / "empty.txt").read_text(encoding="utf-8").split()
 
 
 def with_empty(empty: Iterable[str], texts: dict[str, str]) -> dict[str, str]:
-    """All of them, each text taken once per translation unit."""
+    """The texts with include guards, and the empty headers."""
     guards = {name: f"PEAKGATE_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}" for name in texts}
     once = {name: f"#ifndef {guards[name]}\n#define {guards[name]}\n{text}#endif\n" for name, text in texts.items()}
     return {**dict.fromkeys(sorted(empty), "\n"), **once}
 
 
 PROBED_HEADERS = ("cuda_fp16.h", "cuda/std/limits", "nv/target", "curand_kernel.h")
-"""One of CUDA's own, two of its C++ libraries, one of cuRAND: a folder that has it is the one for its like."""
+"""One header of each group: CUDA's, its C++ libraries' (two), cuRAND's; they identify the group's folder."""
 
 
 @lru_cache
 def cuda_folders(major: int) -> tuple[Path, ...]:
-    """Where CUDA's own headers are: the wheels of NVRTC's release, then $CUDA_HOME, $CUDA_PATH or a system toolkit.
+    """Folders of CUDA's own headers: the wheels of NVRTC's release, then $CUDA_HOME, $CUDA_PATH or a system toolkit.
 
-    CUDA's headers and those of its C++ libraries (``cccl``) are looked for apart: PyTorch installs the first alone.
+    CUDA's headers and those of its C++ libraries (``cccl``) are looked for separately: PyTorch installs only the
+    former.
     """
     spec = importlib.util.find_spec("nvidia")
     wheels = ("cuda_runtime", "cuda_cccl") if major < 13 else (f"cu{major}",)
@@ -120,12 +121,12 @@ _VERSIONS = (
     ("cuda/std/__cccl/version.h", "CCCL_VERSION"),
     ("curand.h", "CURAND_VERSION"),
 )
-"""Macros that say which release a header is of."""
+"""Headers and their macros with the release."""
 
 
 @lru_cache
 def cuda_version(major: int) -> str:
-    """Which of CUDA's headers those are, for the key of a build that may include them."""
+    """The releases of those headers, for the key of a build that may include them."""
     versions = []
     for folder in cuda_folders(major):
         for name, macro in _VERSIONS:
@@ -138,24 +139,24 @@ def cuda_version(major: int) -> str:
 
 _NVIDIA_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]((?:cuda/|curand_)[\w/.]+)[>"]', re.MULTILINE)
 NVIDIA_HEADER = re.compile(r"cuda/(?:std/\w+|bit|cmath|iterator|numeric|ptx|type_traits|utility|warp)|curand_\w+\.h")
-"""NVIDIA's own headers that compile for the emulator, with what its ``cuda_library.h`` has in front: most of
-``cuda::std``, ``cuda::ptx``, cuRAND's device code. Their inline PTX is translated as a kernel's own."""
+"""NVIDIA's own headers that compile for the emulator after ``cuda_library.h``: most of ``cuda::std``, ``cuda::ptx``,
+cuRAND's device code. Their inline PTX is translated like a kernel's."""
 
 
 def needs_nvidia(texts: Iterable[str]) -> bool:
-    """Whether emulated sources include a header that has to be NVIDIA's own."""
+    """Whether sources include a header for which the emulator needs NVIDIA's own."""
     own = emulator_headers()
     included = (name for text in texts for name in _NVIDIA_INCLUDE.findall(text))
     return any(NVIDIA_HEADER.fullmatch(name) and name not in own for name in included)
 
 
 def nvidia_folders() -> tuple[Path, ...]:
-    """Where NVIDIA's own headers are, of the newest CUDA that is installed; empty if none is."""
+    """Folders of NVIDIA's own headers, of the newest installed CUDA; empty if none is."""
     return cuda_folders(_newest())
 
 
 def nvidia_version() -> str:
-    """Which ones those are, for the key of a build."""
+    """Their folders and releases, for the key of a build."""
     return f"{nvidia_folders()} {cuda_version(_newest())}"
 
 
@@ -165,7 +166,7 @@ def _newest() -> int:
 
 
 def headers_with_ptx(texts: Iterable[str]) -> set[str]:
-    """Names of such headers whose PTX sources may come to; that of ``cuda::ptx`` is in files named like functions."""
+    """Names of those headers whose PTX the sources may use; ``cuda::ptx`` has files named after its functions."""
     written, folders = "\n".join(texts), nvidia_folders()
     words = set(re.findall(r"\w+", written)) if "cuda/ptx" in written else set()
     begun = {start for word in words for start in _starts(word)}

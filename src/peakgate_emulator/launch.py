@@ -1,4 +1,4 @@
-"""Loads an emulated kernel, runs it on NumPy arrays and turns the defects it shows into exceptions."""
+"""Loads an emulated kernel, runs it on NumPy arrays and raises its defects as exceptions."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ MAX_SHARED_BYTES = 227 * 1024
 BLOCK_MAX, GRID_MAX, THREADS_PER_BLOCK_MAX = (1024, 1024, 64), (2**31 - 1, 65535, 65535), 1024
 MAX_COOPERATIVE_THREADS = 16384
 NOT_EMULATED = 17
-"""The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
+"""Kind of a report that is not a defect: the kernel reached something that is not emulated."""
 NOT_ENDED_KIND = 19
-"""The kind of a report that is no defect either: the launch was ended at its limit."""
+"""Kind of a report that is not a defect: the launch exceeded its time limit."""
 _NO_BUDGET = 1 << 62
 LAUNCH_LIMIT_S = 60.0
-"""Processor time that a launch may take, where the caller knows no better."""
+"""Default limit of a launch's processor time."""
 
 
-_one_launch = threading.Lock()  # the runtime keeps the state of one launch, and ctypes lets other threads run
+_one_launch = threading.Lock()  # the runtime has the state of one launch, and ctypes releases the GIL
 
 
 def load(
@@ -48,11 +48,12 @@ def load(
     defines: tuple[tuple[str, str], ...] = (),
     **build: Unpack[BuildOptions],
 ) -> EmulatedKernel:
-    """Builds, or takes from the cache, the ``__global__`` function ``kernel`` of a ``.cu`` file.
+    """Build the ``__global__`` function ``kernel`` of a ``.cu`` file, or load it from the cache.
 
-    ``kernel`` names it as a stage's ``entry`` does (``softmax<float, 256>``). ``include`` are folders in which
-    its includes are looked for beside its own; of ``options``, meant for NVRTC, macros and the language standard count.
-    ``__CUDA_ARCH__`` is that of the compute ``capability``; ``specific`` defines the macros of its features too.
+    ``kernel`` has the form of a stage's ``entry`` (``softmax<float, 256>``). ``include`` are further folders for its
+    includes. From ``options``, which are NVRTC's, macros, include folders and the language standard are used.
+    ``capability`` defines ``__CUDA_ARCH__``; ``specific`` also defines the macros of architecture-specific features.
+
 
     Raises KernelBuildError if it does not compile, another EmulatorError if a compiler is missing.
     """
@@ -65,8 +66,8 @@ class EmulatedKernel:
     def __init__(self, name: str, library: Path) -> None:
         self.name = name
         self._library = library
-        # Kernels linked by lld name no C library; they find those that the process has loaded for all. The runtime is
-        # called through the kernel, which is linked to it: there may be several, one for each compiler.
+        # Kernels linked by lld do not depend on a C library; they use the ones loaded globally. The runtime is called
+        # through the kernel's image, since there may be one runtime per compiler.
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
         try:
             self._image = ctypes.CDLL(str(library))
@@ -99,20 +100,20 @@ class EmulatedKernel:
         nonfinite: Mapping[int, str] | None = None,
         trace: Trace | None = None,
     ) -> None:
-        """Runs the kernel to its end; arrays are modified in place.
+        """Run the kernel; arrays are modified in place.
 
-        Pointers take C-contiguous arrays of the element type (any, where the pointer is to void or to a struct such as
-        float4), scalars a NumPy scalar of the type. ``grid`` is in blocks, ``block`` in threads, ``shared_bytes`` is
-        the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0 ascending,
-        1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits: more are taken
-        for an endless loop. ``limit_s`` bounds processor time.
-        ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
-        ``outputs`` are arguments, by position, that the launch must write in full, and read only after that.
-        ``cooperative`` lets all blocks wait for the grid. ``nonfinite`` has the types of arrays, by position: NaNs and
-        infinities that are written to them are reported. ``trace`` receives the accesses to shared memory of its block.
+        Arguments for pointers are C-contiguous arrays of the element type (of any type for pointers to void or to a
+        struct such as float4), those for values NumPy scalars of the type. ``grid`` is in blocks, ``block`` in threads,
+        ``shared_bytes`` is the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0
+        ascending, 1 descending, larger ones seeds of a shuffle. ``access_budget`` limits memory accesses and waits;
+        more are reported as an endless loop. ``limit_s`` limits processor time. ``constants`` are set first:
+        ``__constant__`` and ``__device__`` variables by name, which keep their values. ``outputs`` are positions of
+        arguments that the launch must write in full and must not read before it has written them. ``cooperative`` lets
+        all blocks wait for the grid. ``nonfinite`` has the types of arrays, by position, in which NaNs and infinities
+        that the kernel writes are reported. ``trace`` records its block's accesses to shared memory.
 
-        Raises KernelDefect for what the kernel does wrong, ArgumentsError or LaunchError for what the caller gives,
-        LaunchNotEnded at the limit of time.
+        Raises KernelDefect for defects of the kernel, ArgumentsError or LaunchError for invalid input, LaunchNotEnded
+        at the time limit.
         """
         self._check_shape(grid, block, shared_bytes)
         blocks = grid[0] * grid[1] * grid[2]
@@ -165,7 +166,7 @@ class EmulatedKernel:
             raise KernelDefect(tuple(_unwritten(*found) for found in unwritten))
 
     def _set(self, variable: str, values: np.ndarray[Any, Any]) -> None:
-        """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; ArgumentsError if none is large enough."""
+        """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; ArgumentsError if missing or too small."""
         known = {
             symbol.name: symbol
             for symbol in symbols_of(self._library)
@@ -245,7 +246,7 @@ def _address(function: Any) -> int | None:
 
 
 def _mangled(variable: str) -> list[str]:
-    """How C++ may name a variable: as it is, static, in namespaces, or both."""
+    """Possible symbol names of a variable: plain, static, in namespaces, or both."""
     parts = variable.split("::")
     spelled = [f"{len(part)}{part}" for part in parts]
     if len(parts) == 1:

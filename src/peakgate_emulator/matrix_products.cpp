@@ -1,8 +1,8 @@
-// Products of small matrices: fragments to numbers, their sums, numbers to fragments.
+// Products of small matrices: converts fragments to numbers, computes the sums, and converts them back.
 //
-// A matrix is spread over the lanes as the PTX ISA lists its fragments. Products are exact, and so are their sums but for
-// one rounding to nearest at the end; tensor cores cut off, before they add, what lies far below the largest product.
-// Eight numbers are converted and added at once, as far as the processor's vectors go.
+// A matrix is distributed over the lanes as the PTX ISA defines its fragments. Products are exact, and so are their
+// sums except for one rounding to nearest at the end; tensor cores truncate terms far below the largest product before
+// they add. Eight numbers are converted and added at once, if the processor's vectors are wide enough.
 #include "runtime.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ ALWAYS_INLINE void select(Words& to, const Ints& where, const Words& from) {
     to = (__builtin_bit_cast(Words, where) & from) | (~__builtin_bit_cast(Words, where) & to);
 }
 
-// Numbers of a sign, `exponent` and `mantissa` bits. Of e4m3 the largest exponent is one of numbers, but for NaN.
+// Numbers of a sign, `exponent` and `mantissa` bits. In e4m3 the largest exponent has numbers, except for NaN.
 template <int mantissa, int exponent> ALWAYS_INLINE void widen(const Words& from, Floats& to) {
     constexpr int bias = (1 << (exponent - 1)) - 1, size = mantissa + exponent;
     constexpr bool has_infinity = mantissa != 3;
@@ -78,7 +78,8 @@ int bits_of(PeakgateNumber kind) {
 }
 int per_register(PeakgateNumber kind) { return bits_of(kind) < 32 ? 32 / bits_of(kind) : 1; }
 
-// What `number` makes of each part of eight registers: those at one place beside one another, `step` further for the next.
+// Applies `number` to each part of eight registers: the results for one part are adjacent, the next part's are `step`
+// further.
 template <int PARTS, class N, class F> ALWAYS_INLINE void decode_parts(N* to, int step, F number) {
 #pragma GCC unroll 8
     for (int part = 0; part < PARTS; ++part) {
@@ -118,7 +119,7 @@ template <class N> ALWAYS_INLINE void decode_any(PeakgateNumber kind, const uint
             const Words bits = words >> (16 * part) << 16;
             numbers = __builtin_bit_cast(Floats, bits);
         });
-    case PEAKGATE_TF32: // the upper 19 bits: the others are not looked at
+    case PEAKGATE_TF32: // the upper 19 bits; the others are ignored
         return decode_parts<1>(to, step, [&](int, Floats& numbers) __attribute__((always_inline)) {
             const Words bits = words & 0xffffe000u;
             numbers = __builtin_bit_cast(Floats, bits);
@@ -134,7 +135,7 @@ template <class N> ALWAYS_INLINE void decode_any(PeakgateNumber kind, const uint
     }
 }
 
-// Not inlined: every product would hold the code of every kind of number, which takes seconds to compile.
+// Not inlined: every product would contain the code for every number format, which takes seconds to compile.
 template <class N> __attribute__((noinline)) void decode_narrow(PeakgateNumber kind, const uint32_t* registers, N* to, int step) {
     decode_any(kind, registers, to, step);
 }
@@ -145,7 +146,8 @@ template <class N> ALWAYS_INLINE void decode(PeakgateNumber kind, const uint32_t
     is_wide ? decode_wide(kind, registers, to, step) : decode_narrow(kind, registers, to, step);
 }
 
-// sums += a . b: `depth` times `rows` numbers of a, and as many times `columns` of b. Four rows of eight columns at once.
+// sums += a . b, where a has `depth` x `rows` numbers and b `depth` x `columns`. Computes four rows of eight columns at
+// once.
 template <class N> ALWAYS_INLINE void add_products(const N* a, const N* b, N* sums, int depth, int columns, int rows) {
     using Vector = typename VectorOf<N>::type;
     constexpr int lanes = 32 / sizeof(N), parts = EIGHT / lanes, at_once = 4;
@@ -167,8 +169,8 @@ template <class N> ALWAYS_INLINE void add_products(const N* a, const N* b, N* su
     }
 }
 
-// The same of eight columns of doubles, each product added without being rounded before, as a GPU does it; where the
-// processor can, the compiler makes that of `add_products`. Other products are exact, which makes no difference.
+// The same for eight columns of doubles with fused multiply-adds, as on a GPU; if the processor has them, the compiler
+// uses them in `add_products` too. Other products are exact, so fusing makes no difference.
 template <class N> ALWAYS_INLINE void add_fused(const N* a, const N* b, N* sums, int depth, int rows) {
     for (int row = 0; row < rows; ++row)
         for (int col = 0; col < EIGHT; ++col)
@@ -176,13 +178,13 @@ template <class N> ALWAYS_INLINE void add_fused(const N* a, const N* b, N* sums,
                 sums[row * EIGHT + col] = static_cast<N>(__builtin_fma(a[k * rows + row], b[k * EIGHT + col], sums[row * EIGHT + col]));
 }
 
-// In half precision, rounded once.
+// Converts to half precision with one rounding.
 ALWAYS_INLINE uint32_t to_half(double number) {
     const auto bits = __builtin_bit_cast(uint64_t, number);
     const uint32_t sign = static_cast<uint32_t>(bits >> 63) << 15;
     uint64_t exponent = bits >> 52 & 0x7ff;
     exponent = exponent < 1023 - 14 ? 1023 - 14 : exponent > 1023 + 16 ? 1023 + 16 : exponent;
-    // Adding this rounds to the last place of a half.
+    // Adding this rounds to a half's last place.
     const double magnitude = __builtin_fabs(number), large = __builtin_bit_cast(double, (exponent + 42) << 52);
     const auto rounded = static_cast<float>(magnitude + large - large);
     const auto wide = __builtin_bit_cast(uint32_t, rounded);
@@ -198,8 +200,8 @@ ALWAYS_INLINE double half_of(uint32_t bits) {
     return static_cast<double>(bits & 0x8000u ? -number : number);
 }
 
-// Calls `pair(lane, r, numbers)` for all pairs of neighbours in a row of the sums: where they are, and as which registers of
-// which lane, from `r` on; eight columns after the other.
+// Calls `pair(lane, r, numbers)` for all pairs of neighbouring sums in a row, which are the registers from `r` on of
+// the lane; eight columns at a time.
 template <PeakgateNumber SUMS, class N, class F> ALWAYS_INLINE void for_pairs(int rows, int columns, N* sums, F pair) {
     constexpr int registers = SUMS == PEAKGATE_F16 ? 1 : 2;
     for (int row = 0; row < rows; ++row)
@@ -208,7 +210,7 @@ template <PeakgateNumber SUMS, class N, class F> ALWAYS_INLINE void for_pairs(in
                 pair(row % EIGHT * LANES_OF_ROW + i, (col / EIGHT * 2 + row / EIGHT) * registers, sums + row * columns + col + 2 * i);
 }
 
-// `of(lane, r)` is a register.
+// Reads the sums; `of(lane, r)` is a register.
 template <PeakgateNumber SUMS, class N, class F> ALWAYS_INLINE void take_sums(int rows, int columns, N* sums, F of) {
     for_pairs<SUMS>(rows, columns, sums, [&](int lane, int r, N* numbers) __attribute__((always_inline)) {
         for (int i = 0; i < 2; ++i) {
@@ -223,7 +225,7 @@ template <PeakgateNumber SUMS, class N, class F> ALWAYS_INLINE void take_sums(in
     });
 }
 
-// Integers are added here to what is there, clamped or wrapped around.
+// Writes the sums. Integers are added here to the initial values, clamped or with wrap-around.
 template <PeakgateNumber SUMS, class N, class F>
 ALWAYS_INLINE void give_sums(bool clamps, int rows, int columns, N* sums, F of) {
     for_pairs<SUMS>(rows, columns, sums, [&](int lane, int r, const N* numbers) __attribute__((always_inline)) {
@@ -243,7 +245,7 @@ ALWAYS_INLINE void give_sums(bool clamps, int rows, int columns, N* sums, F of) 
     });
 }
 
-// Sums of integers of eight bits are exact in single precision.
+// Sums of products of 8-bit integers are exact in single precision.
 template <PeakgateNumber SUMS> struct Sum {
     using type = double;
 };
@@ -251,7 +253,8 @@ template <> struct Sum<PEAKGATE_S32> {
     using type = float;
 };
 
-// A row of A, or a column of B, is in four lanes; the next register is eight rows below, where there are, or further along k.
+// A row of A, or a column of B, is in four lanes; the next register is eight rows below, if there are as many, or
+// further along k.
 template <class N> ALWAYS_INLINE void gather(PeakgateNumber kind, uint64_t* const* registers, int first_register, int count, int halves, N* to) {
     const int size = EIGHT * halves;
     for (int r = 0; r < count; ++r) {
@@ -287,7 +290,7 @@ template <PeakgateNumber SUMS> ALWAYS_INLINE void multiply_fragments(const Peakg
     give_sums<SUMS>(product.clamps, rows, EIGHT, sums, sum);
 }
 
-// Of rows of 32 bytes along k.
+// The same for rows of 32 bytes along k.
 template <class N> ALWAYS_INLINE void gather(PeakgateNumber kind, const unsigned char* rows, int count, N* to) {
     for (int row = 0; row < count; row += EIGHT) {
         for (int word = 0; word < BYTES_OF_ROW / 4; ++word) {
@@ -298,7 +301,7 @@ template <class N> ALWAYS_INLINE void gather(PeakgateNumber kind, const unsigned
     }
 }
 
-// 16 rows of A, and of B as many as the sums have columns; 64 of them at once, or eight.
+// 16 rows of A, and as many rows of B as the sums have columns; computed 64 or eight columns at a time.
 template <PeakgateNumber SUMS>
 ALWAYS_INLINE void multiply_rows(const PeakgateProduct& product, const unsigned char* rows_of_a, const unsigned char* rows_of_b, uint32_t* values) {
     using N = typename Sum<SUMS>::type;

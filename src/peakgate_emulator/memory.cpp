@@ -1,4 +1,4 @@
-// The memory a launch needs: stacks for its fibers, arrays where the kernel is to see them, its shared variables.
+// The memory of a launch: stacks of its fibers, copies of the arrays for the kernel, shared variables.
 #include "runtime.h"
 
 #include <link.h>
@@ -12,9 +12,10 @@ namespace {
 constexpr size_t STACK_BYTES = 256 << 10;
 constexpr size_t GUARD_BYTES = 64 << 10; // a multiple of every page size in use
 
-size_t stacks_ready; // the first so many may be used
+size_t stacks_ready; // number of stacks that may be used
 
-// Addresses for the stacks of all threads that may be alive at once; fewer where a process may not have so many.
+// Reserves addresses for the stacks of all threads that may be alive at once; fewer if the process may not have as
+// many.
 bool map_stacks() {
     if (state.stacks) return true;
     for (size_t wanted = MAX_LIVE_THREADS; wanted >= MAX_THREADS; wanted /= 2) {
@@ -39,7 +40,7 @@ uint32_t symbol_count(const uint32_t* hashes) {
     return last + 1;
 }
 
-// The image's __constant__ variables, but for static ones, are its only protected objects.
+// The image's __constant__ variables, except static ones, are its only protected objects.
 void find_constants(const ElfW(Dyn)* dynamic) {
     const ElfW(Sym)* symbols = nullptr;
     const uint32_t* hashes = nullptr;
@@ -58,7 +59,7 @@ void find_constants(const ElfW(Dyn)* dynamic) {
     }
 }
 
-// Finds the image the kernel lies in, and this host thread's copy of its thread-local segment.
+// Finds the kernel's image and this host thread's copy of its thread-local segment.
 int find_image(dl_phdr_info* image, size_t, void* inside) {
     const auto wanted = reinterpret_cast<uintptr_t>(inside);
     bool found = false;
@@ -87,8 +88,8 @@ int find_image(dl_phdr_info* image, size_t, void* inside) {
     return 1;
 }
 
-// Copies the arrays to where the kernel is to see them: each ends, but for its alignment to 256 bytes as device memory
-// has it, at memory that nobody may touch.
+// Copies the arrays for the kernel: each is aligned to 256 bytes, as in device memory, and is followed by inaccessible
+// memory.
 constexpr size_t GAP_BYTES = 16 << 20;
 constexpr uintptr_t DEVICE_ALIGNMENT = 256;
 
@@ -145,7 +146,7 @@ bool map_launch() {
 }
 
 void unmap_launch(bool copy_back) {
-    for (int i = 0; copy_back && i < state.launch.slot_count; ++i) { // addresses of a launch mean nothing after it
+    for (int i = 0; copy_back && i < state.launch.slot_count; ++i) { // addresses are invalid after the launch
         const Slot& slot = state.launch.slots[i];
         if (!slot.holder) continue;
         memcpy(static_cast<char*>(slot.holder->device) + slot.offset, static_cast<char*>(slot.holder->host) + slot.offset,
@@ -158,7 +159,7 @@ void unmap_launch(bool copy_back) {
     }
 }
 
-// Tops are staggered, or the hot ends of all stacks would compete for the same few cache sets.
+// Tops are staggered, or the ends of all stacks would compete for the same few cache sets.
 char* stack_top(int stack) {
     const size_t stagger = static_cast<size_t>(stack % 48) * 320;
     const uintptr_t top = state.stacks + STACK_BYTES * static_cast<size_t>(stack + 1) - stagger;
@@ -180,8 +181,8 @@ void begin_heap() {
 
 namespace {
 
-// Of the segment of shared memory the parts that a launch uses: what lies before the dynamic array, of that so much as it
-// asked for, and what lies behind.
+// The parts of the shared memory segment that a launch uses: before the dynamic array, its requested size, and after
+// it.
 struct Part {
     char* start;
     size_t size;
@@ -199,15 +200,15 @@ Parts shared_parts() {
 
 } // namespace
 
-// Shared memory starts a block full of NaNs, and of -1.
+// Shared memory is filled with NaNs, which are -1 as integers, when a block begins.
 void poison_shared() {
     const Parts parts = shared_parts();
     for (const Part& part : parts.part) memset(part.start, 0xff, part.size);
-    initialise_guards(); // as they are now, no constructor runs, and a GPU runs none either
+    initialise_guards(); // with these values constructors do not run, as on a GPU
 }
 
 char* shared_copy(char* from, size_t& room) {
-    constexpr uintptr_t ALIGNMENT = 1024; // what addresses are looked at for, as by swizzles
+    constexpr uintptr_t ALIGNMENT = 1024; // the largest alignment that kernels rely on, as in swizzles
     if (from && state.shared_size <= room && reinterpret_cast<uintptr_t>(from) % ALIGNMENT == state.shared % ALIGNMENT) return from;
     if (from) munmap(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(from) & ~(ALIGNMENT - 1)), room + ALIGNMENT);
     room = state.shared_size;
@@ -242,7 +243,7 @@ void load_shared(const Block& block) {
 
 using namespace peakgate;
 
-// Nothing is given twice in a launch: what is used after it was freed still belongs to nobody else.
+// Memory is not reused within a launch, so an access after free() is in memory that nothing else uses.
 void* peakgate_malloc(size_t bytes) {
     if (!heap) {
         void* mapped = mmap(nullptr, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -259,6 +260,6 @@ void* peakgate_malloc(size_t bytes) {
 
 void peakgate_free(void* address) {
     if (!address || static_cast<size_t>(static_cast<char*>(address) - heap) < heap_used) return;
-    report(OUT_OF_BOUNDS, PEAKGATE_CALLER, 0, "free of an address that malloc did not give");
+    report(OUT_OF_BOUNDS, PEAKGATE_CALLER, 0, "free of an address that malloc did not return");
     abandon_launch();
 }

@@ -1,4 +1,4 @@
-// PTX's sixteen barriers of a block that some of its threads meet at (bar.sync, bar.arrive).
+// PTX's sixteen named barriers of a block, for some of its threads (bar.sync, bar.arrive).
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@ namespace peakgate {
 constexpr int BARRIERS = 16;
 
 struct NamedBarrier {
-    int expected; // 0 while nobody has come
-    int count;    // those that only arrive are among them
+    int expected; // 0 until the first thread arrives
+    int count;    // including threads that only arrive
     Published published;
 };
 
@@ -54,7 +54,7 @@ void peakgate_named_barrier(int name, int threads, int waits, const void* caller
     }
     NamedBarrier& barrier = state.block->named_barriers->barriers[name];
     if (barrier.count && barrier.expected != expected) {
-        report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d is met for %d threads and for %d", name, expected,
+        report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d is used for %d threads and for %d", name, expected,
                barrier.expected);
         abandon_launch();
     }

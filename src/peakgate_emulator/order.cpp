@@ -1,5 +1,5 @@
-// Which accesses have happened before which others: vector clocks with scopes, as C++ race detectors have them. This file
-// is the only one that knows; everything else asks `ordered` (shadow.h), which comes here where blocks differ.
+// The happens-before relation of accesses: vector clocks with scopes, as in C++ race detectors. Only this file
+// implements it; other files call `ordered` (shadow.h), which calls this file if the blocks differ.
 //
 //  operation                                        | effect on order
 //  -------------------------------------------------+----------------------------------------------------------------------
@@ -20,10 +20,10 @@
 //  .acquire, memory_order_acquire                   | what the word's clock has is acquired at once
 //  .release, memory_order_release                   | the thread's own clock joins the word's clock
 //  a failing compare-and-swap                       | a strong load
-//  a strong store (no read-modify-write) of another | begins the word's clock anew: the earlier releases are not seen in it
+//  a strong store (no read-modify-write) of another | restarts the word's clock: it no longer has the earlier releases
 //  thread                                           |
-//  __syncthreads and its kin, bar.sync, block.sync  | all clocks of the block are joined; strong loads before it are acquired,
-//                                                   | fences before it hold for every thread behind it (the guide's last
+//  __syncthreads variants, bar.sync, block.sync     | all clocks of the block are joined; strong loads before it are acquired,
+//                                                   | fences before it hold for every thread after it (the guide's last
 //                                                   | block and CUB's GridBarrier rely on these two)
 //  bar.arrive, cuda::barrier, mbarrier              | arrival releases, wait acquires, in the block
 //  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
@@ -34,14 +34,14 @@
 //  barrier.cluster, cluster.sync                    | arrival releases (`.relaxed`: what was fenced), wait acquires, among
 //                                                   | all blocks of the cluster; of one block: as __syncthreads, at the wait
 //
-// Copies by the copy engine and wgmma are done by agents, each with a stamp of its own as a thread has: nobody knows what
-// an agent did before waiting for it (bulk_copy.cpp, tensor_cores.cpp), and no barrier changes that.
+// Copies by the copy engine and wgmma are performed by agents, which have stamps like threads. An agent's accesses are
+// ordered only for threads that waited for it (bulk_copy.cpp, tensor_cores.cpp); barriers do not order them.
 //
-// A strong load is ordered after the strong store that it saw, as regards that word alone (PTX's observation order).
+// A strong load is ordered after the strong store that it observed, for that word only (PTX's observation order).
 //
-// A clock is sparse: per block the epoch up to which everything is known (a barrier ends an epoch, and with it all threads
-// of the block know of one another), and beside it single threads of the epoch in which they released. Inside a block and an
-// epoch rows of stamps do the same; most threads never have more than that.
+// A clock is sparse: per block the epoch up to which everything is known (a barrier ends an epoch and orders all
+// threads of the block), and single threads of the epoch in which they released. Within a block and an epoch, rows of
+// stamps are used instead; most threads never need more.
 #include "shadow.h"
 
 #include <stdlib.h>
@@ -49,13 +49,13 @@
 
 namespace peakgate {
 
-// Whose accesses before `until` (epoch and stamp) are known: the block's number and the thread, or all its threads.
+// The accesses before `until` (epoch and stamp) that are known: those of a block's thread, or of all its threads.
 struct Entry {
     uint64_t who, until;
 };
 constexpr uint64_t EVERYBODY = 0xffff, SEVERAL = ~uint64_t{0};
 
-// Never changed once it is made; what it knows of other blocks may be shared with others.
+// Immutable; the entries about other blocks may be shared with other clocks.
 struct Clock {
     int references;
     uint32_t count;
@@ -63,13 +63,13 @@ struct Clock {
     Entry entries[1];
 };
 
-constexpr int PADDING = 16;  // or the rows would compete for the same few cache sets
-constexpr int SCOPES = 2;    // of a release: the block, the device
-constexpr int AWAITED = 8;   // words that a thread has read since it last acquired
-constexpr int FENCES = 8;    // between kinds of accesses, the last ones of a thread
-constexpr int OBSERVED = 64; // strong stores that a block has seen last
+constexpr int PADDING = 16;  // otherwise the rows would compete for the same few cache sets
+constexpr int SCOPES = 2;    // of a release: block or device
+constexpr int AWAITED = 8;   // words that a thread has read since its last acquire
+constexpr int FENCES = 8;    // number of a thread's latest proxy fences that are kept
+constexpr int OBSERVED = 64; // latest strong stores that a block has observed
 
-// The releases that a word's value stands for, the latest first.
+// The releases that a load of the word's value acquires, the latest first.
 struct Link {
     int references;
     uint32_t length;
@@ -79,9 +79,9 @@ struct Link {
 };
 
 struct Location {
-    uintptr_t address; // 0: an empty place of the table
-    uint32_t begun;    // how often a store began it anew
-    uint32_t too_long; // links that are worth joining to one
+    uintptr_t address; // 0: an empty entry of the table
+    uint32_t begun;    // number of stores that restarted it
+    uint32_t too_long; // number of links from which on they are joined
     uint64_t stored_by;
     Link* released[SCOPES];
 };
@@ -91,12 +91,12 @@ struct Locations {
     size_t capacity, count;
 };
 
-// Stores that a strong load has seen and no fence has acquired.
+// Stores that a strong load has observed and no fence has acquired.
 struct Awaited {
     uintptr_t address;
     uint32_t begun;
     int scope;
-    bool compares; // by a compare-and-swap: a lock, whose data need the fence even where they are volatile
+    bool compares; // by a compare-and-swap: a lock, whose data need the fence even if they are volatile
     Link* released[SCOPES];
 };
 
@@ -108,20 +108,20 @@ struct Awaiting {
 struct Observed {
     const void* cell;
     uint32_t epoch, stamp;                   // of the store
-    uint32_t observer_epoch, observer_stamp; // of who saw it
+    uint32_t observer_epoch, observer_stamp; // of the observer
     uint16_t thread, observer;
 };
 
-// A thread's clock beyond that of its block at the last barrier.
+// A thread's clock in addition to that of its block at the last barrier.
 struct OfThread {
-    Clock* others; // of other blocks; null: what its block knows
+    Clock* others; // of other blocks; null: the same as its block's
     Clock* fenced[SCOPES];
     Awaiting awaiting;
-    uint32_t row_epoch; // when its row was last added to
+    uint32_t row_epoch; // epoch of the last addition to its row
     bool listed;
 };
 
-// The last fences of a thread between its own accesses to shared memory and asynchronous ones.
+// A thread's latest fences between its own accesses to shared memory and asynchronous ones.
 struct ProxyFences {
     struct {
         uint32_t epoch, stamp;
@@ -132,10 +132,10 @@ struct ProxyFences {
 
 struct Order {
     uint32_t rows[MAX_THREADS][MAX_THREADS + AGENTS + PADDING];
-    int used_rows; // the first so many may not be zero,
-    bool wide;     // in columns of other warps and of agents too
+    int used_rows; // rows from this one on are zero
+    bool wide;     // whether columns of other warps and of agents may not be zero
     OfThread threads[MAX_THREADS];
-    int listed[MAX_THREADS], listed_count; // threads that have something
+    int listed[MAX_THREADS], listed_count; // threads with a clock of their own
     Clock* others;
     Clock* fenced[SCOPES];
     Awaiting awaiting;
@@ -151,7 +151,7 @@ namespace {
 Locations global_locations;
 Entry* scratch;
 size_t scratch_count, scratch_room;
-Entry* spare_run; // where they are merged
+Entry* spare_run; // buffer for merging
 size_t spare_room;
 
 struct Run { // of epochs of one block
@@ -224,24 +224,24 @@ uint64_t known_until(const Clock& clock, uint64_t whose) {
 
 bool is_agent(uint64_t whose) { return (whose & EVERYBODY) >= MAX_THREADS && (whose & EVERYBODY) != EVERYBODY; }
 
-// Agents count in stamps alone: no barrier ends what they do.
+// Agents only use stamps, since barriers do not order them.
 uint64_t time_of(const Access& access) {
     return time_of(access.thread < MAX_THREADS ? access.epoch : 0, access.stamp);
 }
 
-// Of a clock that has no further one behind it.
+// For a clock without a further one.
 bool knows(const Clock* clock, uint64_t whose, uint64_t time) {
     if (clock && is_agent(whose)) return known_until(*clock, whose) > time;
     return clock && (known_until(*clock, whose | EVERYBODY) > time || known_until(*clock, whose) > time);
 }
 
-// Behind the additions from one on that are in order.
+// The end of the sorted run of additions that begins at `at`.
 size_t in_order_until(size_t at) {
     while (++at < scratch_count && scratch[at - 1].who <= scratch[at].who) {}
     return at;
 }
 
-// Additions, by block and thread: those that are in order are merged, most often two clocks.
+// Sorts the additions by block and thread by merging sorted runs, usually two clocks.
 void sort_added() {
     for (;;) {
         size_t merged = 0, at = 0;
@@ -276,7 +276,7 @@ void add_all(const Clock* clock) {
     }
 }
 
-// Additions as one clock: the latest of each thread, and no thread that all of its block is known beyond.
+// The additions as one clock: the latest of each thread, without threads covered by their block's entry.
 Clock* added() {
     sort_added();
     size_t kept = 0;
@@ -305,7 +305,7 @@ Clock* added() {
     return clock;
 }
 
-// Whether a clock has all that another one has; both have no further one behind them.
+// Whether a clock includes another one; neither has a further one.
 bool covers(const Clock& clock, const Clock& other) {
     uint32_t at = 0;
     for (uint32_t i = 0; i < other.count; ++i) {
@@ -319,7 +319,7 @@ bool covers(const Clock& clock, const Clock& other) {
 
 Clock* joined(Clock* a, Clock* b) {
     if (!a || !b || a == b) return keep(a ? a : b);
-    if (!a->others && !b->others) { // most often one of them is no news
+    if (!a->others && !b->others) { // usually one includes the other
         if (covers(*a, *b)) return keep(a);
         if (covers(*b, *a)) return keep(b);
     }
@@ -349,8 +349,8 @@ OfThread& listed(int thread) {
 
 void acquire_awaited(Awaiting& awaiting, int scope, Clock*& others, int thread);
 
-// Stores seen by strong loads before the block's last barriers count for all its threads. It is looked at only when needed: of
-// all blocks that count themselves, only the last one needs it.
+// Stores observed by strong loads before the block's last barriers count for all its threads. Evaluated only when
+// needed: of blocks that count themselves, only the last one needs it.
 void settle_block() {
     Order& order = here();
     if (order.awaiting.count) acquire_awaited(order.awaiting, PEAKGATE_DEVICE, order.others, -1);
@@ -361,7 +361,7 @@ Clock*& others_of(int thread) {
     return of.others ? of.others : here().others;
 }
 
-// The rows of the block that runs, one of which is about to be added to: the next block that has them begins them anew.
+// The rows of the running block, before an addition; the next block that uses them clears them.
 Order& rows_in_use() {
     Order& order = here();
     order.used_rows = state.thread_count;
@@ -382,7 +382,7 @@ void know_agent(int self, int agent, uint32_t stamp) {
     if (known < stamp) known = stamp;
 }
 
-// Adds what of a clock is news; what it says of the own block goes to the thread's row.
+// Adds the new entries of a clock; those about the own block go to the thread's row.
 void learn(const Clock* clock, const Clock* known, int thread, bool own_block_only) {
     for (; clock; clock = clock->others) {
         for (uint32_t i = 0; i < clock->count; ++i) {
@@ -433,7 +433,7 @@ void acquire_awaited(Awaiting& awaiting, int scope, Clock*& others, int thread) 
         Awaited& seen = awaiting.seen[i];
         acquire(seen, scope < seen.scope ? scope : seen.scope, before, thread);
         if (scope < seen.scope)
-            awaiting.seen[kept++] = seen; // a wider fence may come
+            awaiting.seen[kept++] = seen; // a wider fence may follow
         else
             forget(seen);
     }
@@ -458,7 +458,7 @@ void await(Awaiting& awaiting, const Awaited& seen) {
         }
         return;
     }
-    if (awaiting.count == AWAITED) { // the oldest is given up
+    if (awaiting.count == AWAITED) { // the oldest is dropped
         forget(awaiting.seen[0]);
         memmove(&awaiting.seen[0], &awaiting.seen[1], (AWAITED - 1) * sizeof(Awaited));
         --awaiting.count;
@@ -467,14 +467,14 @@ void await(Awaiting& awaiting, const Awaited& seen) {
     for (Link* link : added_one.released) keep(link);
 }
 
-// Of a row, where agents are at work: behind the last one.
+// End of the agents' columns of a row.
 int end_of_agents() { return state.agents ? MAX_THREADS + AGENTS : MAX_THREADS; }
 
 void join_agents(uint32_t* into, const uint32_t* row) {
     for (int i = MAX_THREADS; i < end_of_agents(); ++i) into[i] = row[i] > into[i] ? row[i] : into[i];
 }
 
-// All that a thread knows by now; what it does later has a later stamp.
+// All that a thread knows now; its later accesses have a later stamp.
 Clock* clock_of(int thread) {
     settle_block();
     Order& order = rows_in_use();
@@ -542,7 +542,7 @@ void clear(Locations& table) {
     table.count = 0;
 }
 
-// Whether a clock, which the block of this number has made, has all that another one has; false where that is not plain.
+// Whether a clock, made by block `number`, includes another one; may be false if that is not obvious.
 bool includes(const Clock* clock, uint64_t number, const Clock* other) {
     for (; other; other = other->others) {
         if (other == clock || other == clock->others) return true;
@@ -570,13 +570,13 @@ void push(Link*& released, Link* previous, Clock* clock, uint64_t by) {
     released = link;
 }
 
-// Releases that the new one has as well, as that of a lock that is handed on has all before it, are no longer kept: a chain of
-// them would cost each thread that takes the lock the clocks of all that had it.
+// Releases that the new one includes are dropped, such as the earlier releases of a lock: otherwise each thread that
+// takes the lock would process the clocks of all earlier holders.
 void append(Link*& released, Clock* clock, uint64_t by, bool of_device) {
     if (!clock || (released && released->clock == clock)) return;
     state.released = true;
     Link* previous = released;
-    bool of_others = false; // some of those are another block's, whose threads may ask for their own block's alone
+    bool of_others = false; // some are another block's, whose threads may only need those of their own block
     while (previous) {
         const bool own = previous->by >> 16 == by >> 16;
         if (previous->by != by && ((!own && !of_device) || !includes(clock, by >> 16, previous->clock))) break;
@@ -590,7 +590,7 @@ void append(Link*& released, Clock* clock, uint64_t by, bool of_device) {
     push(released, previous, clock, by);
 }
 
-// One link in place of many: of one block's releases, or of any for the whole device.
+// Joins links: those of one block's releases, or all of the whole device.
 void shorten(Location& at, int which) {
     Link*& released = at.released[which];
     if (!released || released->length < at.too_long) return;
@@ -615,7 +615,7 @@ void forget_thread(OfThread& of) {
     of.listed = false;
 }
 
-// Passes a thread's clock on to others. `awaiting` may be null: strong loads count for their own thread only.
+// Passes a thread's clock on to others. If `awaiting` is null, strong loads count for their own thread only.
 void hand_over(OfThread& of, Clock*& others, Clock** fenced, Awaiting* awaiting) {
     join(others, of.others);
     for (int scope = 0; scope < SCOPES; ++scope) join(fenced[scope], of.fenced[scope]);
@@ -644,7 +644,7 @@ void end_block_of_order() {
 }
 
 void begin_block_of_order() {
-    end_block_of_order(); // of an earlier launch that was abandoned
+    end_block_of_order(); // after an abandoned launch
     Order& order = here();
     for (int i = 0; i < state.thread_count; ++i) state.threads[i].stamp = 0;
     if (state.agents || state.cluster) {
@@ -654,7 +654,7 @@ void begin_block_of_order() {
     for (int i = 0; i < order.used_rows; ++i) {
         if (order.wide)
             memset(order.rows[i], 0, sizeof order.rows[i]);
-        else // only its own warp's have been in use
+        else // only its own warp's were used
             memset(&order.rows[i][first_of_warp(i)], 0, WARP * sizeof(uint32_t));
     }
     state.crossed = false;
@@ -712,7 +712,7 @@ bool ordered_in_cluster(const Access& earlier) {
 
 bool ordered_across_blocks(const Access& earlier) {
     const uint32_t block = block_of(earlier.epoch);
-    if (block == state.block->number) return true; // of an earlier epoch: a barrier came between
+    if (block == state.block->number) return true; // of an earlier epoch: a barrier was between
     const uint64_t whose = static_cast<uint64_t>(block) << 16 | earlier.thread, time = time_of(earlier);
     if (knows(others_of(state.current), whose, time)) return true;
     if (!here().awaiting.count) return false;
@@ -734,7 +734,7 @@ void threads_met(const int* threads, int count) {
     const int columns = state.crossed ? state.thread_count : WARP;
     uint32_t joined_row[MAX_THREADS];
     memcpy(joined_row, &order.rows[threads[0]][begin], static_cast<size_t>(columns) * sizeof *joined_row);
-    // Of the threads that met, each knows best about itself: where a whole warp has met, that is all there is to know.
+    // Each thread that met has the latest stamp of itself; if a whole warp has met, nothing else is needed.
     if (state.crossed || count < WARP) {
         for (int i = 1; i < count; ++i) {
             const uint32_t* row = &order.rows[threads[i]][begin];
@@ -785,7 +785,7 @@ void acquire_from(const Published& published, int thread) {
     join_agents(own, published.known);
     if (!published.others || published.others == others_of(thread)) return;
     settle_block();
-    if (state.cluster) { // through another block it may have heard of its own
+    if (state.cluster) { // another block may have passed on knowledge of the own block
         for (uint32_t i = 0; i < published.others->count; ++i) {
             const Entry& entry = published.others->entries[i];
             const int other = static_cast<int>(entry.who & EVERYBODY);
@@ -794,7 +794,7 @@ void acquire_from(const Published& published, int thread) {
             else if (entry.until >> 32 == state.epoch && other != thread) know_thread(thread, other, static_cast<uint32_t>(entry.until));
         }
     }
-    // Threads that wait for the same most often know the same.
+    // Threads that wait for the same usually know the same.
     static Clock *last, *with, *result;
     if (last != others_of(thread) || with != published.others) {
         Clock* both = joined(others_of(thread), published.others);
@@ -889,12 +889,12 @@ bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers
         const auto& fence = by_writer.fences[i % FENCES];
         const bool later = fence.epoch == write.epoch ? fence.stamp >= write.stamp : fence.epoch > write.epoch;
         if (!later || (fence.of_barriers && !of_barriers)) continue;
-        if (i == oldest && i > 0) return true; // one before it may have been the first behind the write
-        if (&block != state.block) return true; // the access itself has been looked at
+        if (i == oldest && i > 0) return true; // one before it may have been the first after the write
+        if (&block != state.block) return true; // the access itself has been checked
         if (write.thread == self || fence.epoch != state.epoch || state.known[write.thread] > fence.stamp) return true;
     }
     if (&block != state.block) return false;
-    // One of its own will do, once it had heard of the write.
+    // One of its own fences suffices, if the write was known by then.
     const ProxyFences& own = order.proxy_fences[self];
     if (!own.count) return false;
     const auto& last = own.fences[(own.count - 1) % FENCES];
@@ -928,7 +928,7 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
         ++at->begun;
     }
     Order& all = here();
-    if (!loads) ++current_thread().stamp; // what it does from here on is later, see meant_to_follow
+    if (!loads) ++current_thread().stamp; // its later accesses are distinguished by the stamp, see meant_to_follow
     // The block-wide fence is part of the wider one: without it there is none.
     if (!at && !(order & PEAKGATE_RELEASE) && !all.threads[self].fenced[0] && !all.fenced[0]) return;
     Clock* clocks[SCOPES];

@@ -1,7 +1,7 @@
-"""Finds inline PTX in a source and puts C++ in its place, one statement for each ``asm`` statement.
+"""Replaces inline PTX in a source by C++, one statement for each ``asm`` statement.
 
-Where macros put the text of a statement together, the preprocessor comes first and this goes through its output. The
-grammar and the instructions are imported for sources with ``asm`` alone.
+If macros generate a statement's text, the preprocessor runs first and its output is translated. The grammar and the
+instructions are imported only for sources with ``asm``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 _ESCAPES = {r"\n": "\n", r"\r": " ", r"\t": " ", r"\"": '"', "%%": "%"}
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?P<word>if|elif|else|endif)[^\n]*\n", re.MULTILINE)
 
-# What statements are made of and the preprocessor knows; its numbers of barriers begin anew in a second pass.
+# Macros that the generated statements use. The counter of barriers restarts in a second pass of the preprocessor.
 _WORDS = """\
 #define threadIdx (uint3{peakgate_thread_x, peakgate_thread_y, peakgate_thread_z})
 #define blockIdx (uint3{peakgate_block_x, peakgate_block_y, peakgate_block_z})
@@ -42,12 +42,12 @@ _WORDS = """\
 
 
 def translated(text: str) -> str:
-    """The source with C++ in place of its inline PTX; every line keeps its number."""
+    """The source with C++ in place of its inline PTX; line numbers stay."""
     return _translated(text, text)
 
 
 def preprocessed(text: str, names: Collection[str]) -> str:
-    """The same of a preprocessor's output, in the files of these names; its line markers stay."""
+    """The same for a preprocessor's output, only in files of these names; its line markers stay."""
     own, user = [], False
     at = 0
     for marker in (*_MARKER.finditer(text), None):
@@ -60,7 +60,7 @@ def preprocessed(text: str, names: Collection[str]) -> str:
 
 
 def _in_clusters(text: str) -> str:
-    """The text with a call at the start of each kernel's body in place of its ``__cluster_dims__``."""
+    """The text with ``__cluster_dims__`` replaced by a call at the start of the kernel's body."""
     pieces, last = [], 0
     code = masked(text, literals=True)
     for found in _CLUSTER.finditer(code):
@@ -77,7 +77,7 @@ def _in_clusters(text: str) -> str:
 
 
 def put_together(text: str) -> bool:
-    """Whether macros make a part of a statement's text or operands, or may make the size of a kernel's clusters."""
+    """Whether macros generate a part of a statement's text or operands, or may generate the size of clusters."""
     if "__cluster_dims__" in text or re.match(r"#define .*\basm\b", text):  # a macro of the build
         return True
     found = _statements(text, masked(text, literals=True))
@@ -85,7 +85,7 @@ def put_together(text: str) -> bool:
 
 
 def collides(texts: Iterable[str]) -> bool:
-    """Whether macros of a source have names that the C++ in place of its inline PTX uses."""
+    """Whether a source defines macros whose names the C++ in place of its inline PTX uses."""
     texts = list(texts)
     macros = {name for text in texts for name in _DEFINED.findall(text)}
     statements = (found for text in texts if macros for found in _statements(text, masked(text, literals=True)))
@@ -93,7 +93,7 @@ def collides(texts: Iterable[str]) -> bool:
 
 
 def _statements(text: str, code: str) -> Iterator[tuple[int, int, str]]:
-    """Where each ``asm`` statement begins and ends, and what is in its brackets, without comments."""
+    """Start and end of each ``asm`` statement, and the text in its parentheses, without comments."""
     found = list(_ASM.finditer(code))
     if not found:
         return
@@ -114,12 +114,12 @@ def _is_literal(statement: str) -> bool:
 
 
 def _translated(text: str, own: str) -> str:
-    """The text with C++ in place of the statements that are in ``own`` too, which is as long."""
+    """The text with C++ in place of those statements that are also in ``own``, a text of the same length."""
     pieces: list[str] = []
     last = 0
     for start, end, statement in _statements(own, masked(own, literals=True)):
         written = text[start:end]
-        # In the body of a macro every line but the last ends in a backslash.
+        # In a macro's body every line except the last ends with a backslash.
         lines = "".join(re.findall(r"\\?\n", written))
         code = _as_cpp(_MARKER.sub("", statement))
         if markers := list(_MARKER.finditer(written)):
@@ -133,9 +133,9 @@ def _translated(text: str, own: str) -> str:
 
 
 def _as_cpp(text: str) -> str:
-    """The statement that does what ``asm(text)`` does; what is not known in it ends a launch that comes to it.
+    """The C++ statement for ``asm(text)``; an unknown instruction ends a launch that reaches it.
 
-    Where there are conditions of the preprocessor in the text, one statement for each branch, on lines between theirs.
+    If the text has preprocessor conditions, there is one statement for each branch, between the directives.
     """
     depth = 0
     own: list[re.Match[str]] = []
@@ -184,7 +184,7 @@ def _statement(text: str) -> str:
 
 
 def _own_words(text: str) -> set[str]:
-    """The words that ``_as_cpp`` writes by itself, those of the operands' expressions aside."""
+    """The words that ``_as_cpp`` generates, except those of the operands' expressions."""
     operands = (expression for _, expression in (pair for section in _parts(text)[1:] for pair in section))
     for expression in sorted(operands, key=len, reverse=True):
         text = text.replace(f"({expression})", "(0)")
@@ -194,7 +194,7 @@ def _own_words(text: str) -> set[str]:
 def _parts(statement: str) -> tuple[str | None, list[tuple[str, str]], list[tuple[str, str]]]:
     """Template, outputs and inputs of a statement; an operand is its mode (``=``, ``+`` or none) and expression.
 
-    The template is None where it consists of more than literals.
+    The template is None if it does not consist of literals only.
     """
     sections, depth, start, quoted = [], 0, 0, False
     for at, character in enumerate(statement):

@@ -1,4 +1,4 @@
-"""PTX instructions of asynchronous copies, of barriers that count their bytes, and of clusters, as C++ statements."""
+"""C++ statements for the PTX instructions of asynchronous copies, mbarriers and clusters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from peakgate_emulator.ptx_grammar import Address, Instruction, Names, Negated, Operand, Unknown, members_of
 
 SHARED = {"shared", "shared::cta", "shared::cluster"}
-"""An address in shared memory says itself whether it is another block's of the cluster."""
+"""An address in shared memory contains the rank of the block in the cluster."""
 _COMPLETES = "mbarrier::complete_tx::bytes"
 
 
 def all_known(modifiers: Sequence[str], *known: str) -> None:
-    """Unknown where there is another modifier than these."""
+    """Raise Unknown if there is any other modifier."""
     if not set(modifiers) <= set(known):
         raise Unknown
 
@@ -70,7 +70,7 @@ def _bulk(instruction: Instruction, names: Names) -> str:
 
 
 def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
-    """A copy between global and shared memory, behind ``cp.async.bulk``."""
+    """A copy between global and shared memory, given the modifiers after ``cp.async.bulk``."""
     axes = 0
     if modifiers[0] == "tensor":
         if not (found := re.fullmatch(r"([1-5])d", modifiers[1])):
@@ -105,7 +105,7 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
 
 
 def _tile(operand: Operand, axes: int, names: Names) -> str:
-    """A declaration in C++ of ``[map, {coordinates}]``, as ``tile``."""
+    """The C++ declaration of a variable ``tile`` for ``[map, {coordinates}]``."""
     if not isinstance(operand, Address) or len(operand.further) != 1:
         raise Unknown
     (given,) = operand.further
@@ -146,7 +146,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
 
 
 def proxy_fence(modifiers: Sequence[str]) -> str:
-    """A fence between kinds of memory accesses, or behind a barrier's start; it orders a block's accesses too."""
+    """``fence.proxy`` or ``fence.mbarrier_init``; both also order accesses as a fence."""
     of_barriers = modifiers[0] == "mbarrier_init"
     fence = f"peakgate_fence(PEAKGATE_ACQ_REL, {'PEAKGATE_DEVICE' if of_barriers else 'PEAKGATE_BLOCK'});"
     if of_barriers or (modifiers[:2] == ("proxy", "async") and "global" not in modifiers):
@@ -163,7 +163,7 @@ def _map(instruction: Instruction, names: Names) -> str:
 
 
 def _rank(instruction: Instruction, names: Names) -> str:
-    """``getctarank``: whose shared memory an address is in."""
+    """``getctarank``: the rank of the block whose shared memory contains an address."""
     all_known(instruction.modifiers, *SHARED, "u32", "u64")
     to, place = instruction.operands
     address = names.bits(place)
@@ -173,7 +173,7 @@ def _rank(instruction: Instruction, names: Names) -> str:
 
 
 def sent(type_: str, vector: int, others: Sequence[str], instruction: Instruction, names: Names) -> str:
-    """``st.async``: a value to another block's shared memory, its bytes to a barrier object there."""
+    """``st.async``: stores a value in another block's shared memory and counts its bytes at a barrier object there."""
     if instruction.name != "st" or not {*others} <= {"async", _COMPLETES}:
         raise Unknown
     place, values, barrier = instruction.operands

@@ -1,7 +1,7 @@
-"""The grammar of inline PTX, text to instructions, and the meaning of its tokens in C++.
+"""The grammar of inline PTX, which parses text to instructions, and its tokens in C++.
 
-Every register is 64 bits wide and is read as the type that an instruction names (``cuda_ptx.h`` has the helpers). Only
-builds of sources with ``asm`` import it.
+Every register is 64 bits wide and is read as the instruction's type (helpers in ``cuda_ptx.h``). It is imported only
+for sources with ``asm``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OFFSET.2: /[-+]\s*(0[xX][0-9a-fA-F]+|\d+)/
 %ignore /\/\/[^\n]*/
 %ignore /\/\*(.|\n)*?\*\//
 """
-"""A block's braces and a vector's are in different places, so that one token of look-ahead is enough."""
+"""Braces of blocks and of vectors occur in different positions, so that one token of look-ahead is enough."""
 
 _SPECIAL = {
     "laneid": "peakgate_ptx::rank() % 32u",
@@ -79,12 +79,12 @@ _SPECIAL = {
 
 
 class NotUnderstood(Exception):
-    """Text that is no PTX by the grammar."""
+    """Text that the grammar does not accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``[word + offset]``; what stands behind a comma, as the coordinates of a tensor, is in ``further``."""
+    """``[word + offset]``; operands after a comma, such as the coordinates of a tensor, are in ``further``."""
 
     word: str
     offset: str
@@ -123,13 +123,13 @@ def members_of(operand: Operand) -> tuple[Operand, ...]:
 
 
 def two_of(operand: Operand) -> tuple[Operand, Operand]:
-    """The two results of a pair; any other operand, and nowhere for the second."""
+    """The two results of a pair; any other operand, with ``_`` as the second."""
     return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, "_")
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """``guard`` is the predicate it depends on, if any, ``negated`` whether it must be false."""
+    """One instruction; ``guard`` is its predicate, if any, and ``negated`` whether that must be false."""
 
     name: str
     modifiers: tuple[str, ...]
@@ -139,7 +139,7 @@ class Instruction:
 
     @property
     def opcode(self) -> str:
-        """As it is written."""
+        """Name and modifiers, as written."""
         return ".".join((self.name, *self.modifiers))
 
 
@@ -165,7 +165,7 @@ class Program:
 
 @v_args(inline=True)
 class _Build(Transformer[Token, Program]):
-    """Collects a program, from the leaves of the tree upwards, which is the order of the text."""
+    """Builds a Program bottom-up, which is the order of the text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ def _parser() -> Lark:
 
 @lru_cache(maxsize=1024)
 def parsed(template: str) -> Program:
-    """The program of a statement's text. Raises NotUnderstood where the grammar does not have it."""
+    """The program of a statement's text. Raises NotUnderstood if it does not parse."""
     build = _Build()
     try:
         build.transform(_parser().parse(template))
@@ -225,17 +225,17 @@ def parsed(template: str) -> Program:
 
 
 class Unknown(Exception):
-    """An instruction that is not known."""
+    """An instruction that is not emulated."""
 
 
 def variable(name: str) -> str:
-    """The C++ variable that stands for a register."""
+    """The C++ variable of a register."""
     return "peakgate_r_" + re.sub(r"\W", "_", name)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Meaning of a statement's tokens: its operands by position, and the types of its registers.
+    """Translates a statement's tokens; ``given`` are its operands by position, ``registers`` its registers' types.
 
     ``lasting`` are the positions of outputs that are written after the statement.
     """
@@ -245,7 +245,7 @@ class Names:
     lasting: set[int] = field(default_factory=set)
 
     def bits(self, operand: Operand) -> str:
-        """A word as 64 bits."""
+        """A word as a 64-bit C++ expression."""
         if not isinstance(operand, str):
             raise Unknown
         if re.fullmatch(r"%\d+", operand) and int(operand[1:]) < len(self.given):
@@ -263,14 +263,14 @@ class Names:
         raise Unknown
 
     def place(self, operand: Operand) -> str:
-        """A pointer to an operand that is an output: the statement leaves it alone until it is written."""
+        """A pointer to an output operand, which is written later than in this statement."""
         if not isinstance(operand, str) or not re.fullmatch(r"%\d+", operand):
             raise Unknown
         self.lasting.add(int(operand[1:]))
         return f"peakgate_p{operand[1:]}"
 
     def value(self, operand: Operand, type_: str) -> str:
-        """An operand as a value of a C++ type."""
+        """An operand as an expression of a C++ type."""
         if isinstance(operand, Negated):
             return f"!{self.value(operand.word, type_)}"
         if isinstance(operand, str) and re.fullmatch(r"-?\d+\.\d*(?:[eE][-+]?\d+)?", operand):
@@ -278,13 +278,13 @@ class Names:
         return f"peakgate_ptx::get<{type_}>({self.bits(operand)})"
 
     def put(self, operand: Operand, expression: str, type_: str) -> str:
-        """The statement that gives a register a value of a C++ type; none for the register ``_``."""
+        """The statement that assigns a value of a C++ type to a register; for ``_`` the value is discarded."""
         if operand == "_":
             return f"(void)({expression});"
         return f"{self.bits(operand)} = peakgate_ptx::bits(({type_})({expression}));"
 
     def address(self, operand: Operand, space: str) -> str:
-        """A place in memory."""
+        """A memory operand as a C++ pointer."""
         if not isinstance(operand, Address) or operand.further:
             raise Unknown
         helper = "shared" if space == "shared" else "generic"

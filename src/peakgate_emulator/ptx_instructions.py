@@ -1,6 +1,6 @@
-"""PTX instructions as C++ statements.
+"""C++ statements for PTX instructions.
 
-An instruction or a modifier that is not known here is not emulated: the launch that comes to it ends, and names it.
+An unknown instruction or modifier is not emulated: a launch that reaches it ends with an error that names it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ATOMICS = {
 _NOTHING = {
     "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "pmevent",
 }  # fmt: skip
-"""Hints, and what only costs time."""
+"""Hints and delays, which have no effect here."""
 
 _SPACES = {"global", "local", "const", *ptx_async.SHARED}
 _ORDERS = {
@@ -40,7 +40,7 @@ _ORDERS = {
     "release": "PEAKGATE_RELEASE",
     "acq_rel": "PEAKGATE_ACQ_REL",
 }
-"""Memory ordering of an access; none for a weak one."""
+"""Memory order by modifier; empty for a weak access."""
 
 _SCOPES = {
     "cta": "PEAKGATE_BLOCK",
@@ -50,11 +50,11 @@ _SCOPES = {
     "sys": "PEAKGATE_DEVICE",
 }
 _HINTS = re.compile(r"ca|cg|cs|lu|cv|wb|wt|nc|(?:L1|L2)::\w+|level::\w+|unified")
-"""Where a value is cached: without effect on what it is."""
+"""Cache hints, which have no effect on values."""
 
 
 def statement(instruction: Instruction, names: Names) -> str:
-    """One instruction as C++ statements. Raises Unknown where it is not emulated."""
+    """One instruction as C++ statements. Raises Unknown if it is not emulated."""
     if instruction.name in _NOTHING:
         return ";"
     if value := value_of(instruction.opcode):
@@ -67,11 +67,11 @@ def statement(instruction: Instruction, names: Names) -> str:
 
 
 def _computed(value: Value, operands: Sequence[Operand], names: Names) -> str:
-    """The statement that computes a value of operands, behind the register it is for."""
+    """The statement that computes a value; the first operand is the register for the result."""
     to, *sources = operands
     expression, result = value.expression, value.result
     rounding = next((DIRECTED[modifier] for modifier in DIRECTED if modifier in value.modifiers), "")
-    kept = "volatile " if rounding else ""  # or a compiler would compute before the rounding is set
+    kept = "volatile " if rounding else ""  # prevents the compiler from computing before the rounding mode is set
     steps = []
     for letter, type_, operand in zip("abcd", value.types, sources, strict=False):
         given = names.value(operand, type_)
@@ -91,7 +91,7 @@ _APPLIED = {"ftz": "flushed", "sat": "saturated", "relu": "rectified"}
 
 
 def _applied(value: Value, modifier: str, expression: str) -> str:
-    """An expression as a modifier changes it, where the instruction has that."""
+    """The expression with a modifier's function applied, if the instruction has that modifier."""
     return f"peakgate_ptx::{_APPLIED[modifier]}({expression})" if modifier in value.modifiers else expression
 
 
@@ -116,7 +116,7 @@ def _packed(instruction: Instruction, names: Names) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """The modifiers of an instruction that accesses memory; ``order`` and ``scope`` as the runtime takes them."""
+    """The modifiers of an instruction that accesses memory; ``order`` and ``scope`` are the runtime's constants."""
 
     space: str
     type_: str
@@ -146,7 +146,7 @@ class _Access:
 
 
 def _memory(instruction: Instruction, names: Names) -> str:
-    """``ld`` and ``st``; behind an address with a hint stands the policy of the cache."""
+    """``ld`` and ``st``; a cache policy after the address is ignored."""
     access, type_ = _Access.of(instruction), _Access.of(instruction).type_
     if instruction.modifiers[0] == "async":
         return ptx_async.sent(access.type_, access.vector, access.others, instruction, names)
@@ -270,7 +270,7 @@ def _activemask(instruction: Instruction, names: Names) -> str:
 
 
 def _set_predicate(instruction: Instruction, names: Names) -> str:
-    """``setp``: a comparison, and what it is combined with; the second result is that of the opposite comparison."""
+    """``setp``: a comparison, combined with a predicate if given; the second result uses the negated comparison."""
     compared, *modifiers, kind = instruction.modifiers
     combined = next((sign for word, sign in (("and", "&&"), ("or", "||"), ("xor", "!=")) if word in modifiers), "")
     ptx_async.all_known(modifiers, "ftz", "and", "or", "xor")
@@ -287,7 +287,7 @@ def _set_predicate(instruction: Instruction, names: Names) -> str:
 
 
 def _convert(instruction: Instruction, names: Names) -> str:
-    """``cvt``: how it rounds to a number or to an integer, whether it saturates, and from which type to which."""
+    """``cvt``: rounding, saturation, and the two types."""
     *modifiers, to, source = instruction.modifiers
     ptx_async.all_known(modifiers, *(f"r{how}{i}" for how in "nzmp" for i in ("", "i")), "rna", "ftz", "sat", "relu")
     flags = frozenset(modifiers)
@@ -300,7 +300,7 @@ def _convert(instruction: Instruction, names: Names) -> str:
     if rounding.endswith("i"):
         expression = f"{TYPES[to]}(peakgate_ptx::whole_{rounding}(a))"
     if to in ("f16", "bf16") and not rounding.endswith("i"):
-        if to == "bf16" and source in ("s64", "u64"):  # would be rounded twice
+        if to == "bf16" and source in ("s64", "u64"):  # going through a double would round twice
             raise Unknown
         expression = f"peakgate_ptx::narrowed<{TYPES[to]}>(a, peakgate::{DIRECTED.get(rounding, 'TO_NEAREST')})"
         flags -= {*DIRECTED}
@@ -318,7 +318,7 @@ def _convert(instruction: Instruction, names: Names) -> str:
 
 
 def _narrowed(instruction: Instruction, names: Names, rounding: str, flags: frozenset[str]) -> str:
-    """From ``f32`` to two numbers of 16 bits, the second operand the lower one, or to the tensor cores' 19 bits."""
+    """``cvt`` from ``f32`` to two 16-bit numbers, the second operand in the lower half, or to ``tf32``."""
     to, (result, *operands) = instruction.modifiers[-2], instruction.operands
     values = [names.value(operand, "float") for operand in reversed(operands)]
     if to == "tf32":
@@ -334,13 +334,13 @@ def _narrowed(instruction: Instruction, names: Names, rounding: str, flags: froz
 
 
 def _holds(to: str, source: str) -> bool:
-    """Whether an integer type has every number of another."""
+    """Whether an integer type can represent every number of another."""
     bits, bits_of_source = int(to[1:]), int(source[1:])
     return to == source or (bits > bits_of_source and (to[0] == "s" or source[0] == "u"))
 
 
 def _to_space(instruction: Instruction, names: Names) -> str:
-    """``cvta``: an offset in shared memory and a pointer are different numbers, others are the same."""
+    """``cvta``: only for shared memory do the address in the space and the generic address differ."""
     modifiers = instruction.modifiers
     ptx_async.all_known(modifiers, "to", *_SPACES, "u32", "u64", "param")
     to, source = instruction.operands
@@ -366,7 +366,7 @@ def _policy(instruction: Instruction, names: Names) -> str:
 
 
 def _registers(instruction: Instruction, _names: Names) -> str:
-    """``setmaxnreg``: by whole warps; how many registers there are makes no difference here."""
+    """``setmaxnreg``: the warp's lanes meet; the number of registers has no effect here."""
     how, *modifiers = instruction.modifiers
     if how not in ("inc", "dec") or modifiers != ["sync", "aligned", "u32"]:
         raise Unknown

@@ -1,4 +1,4 @@
-"""PTX instructions that a warp's tensor cores execute, as C++ statements: ``cuda_matrix.h`` has what they do."""
+"""C++ statements for the PTX instructions of tensor cores; ``cuda_matrix.h`` implements them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of
 
 _MIXED = ({"e4m3", "e5m2"}, {"s8", "u8"}, {"s4", "u4"})
-"""Types that A and B may have beside one another; others have to be equal."""
+"""Sets of types that A and B may mix; otherwise the types must be equal."""
 _SUMS_OF = {
     "f16": ("f32", "f16"),
     "bf16": ("f32",),
@@ -28,18 +28,13 @@ _DEPTHS: Mapping[tuple[str, int], tuple[int, ...]] = {
     **{(kind, 16): (32, 64) for kind in ("s4", "u4")},
     **{(kind, 8): (32,) for kind in ("s4", "u4")},
 }
-"""By type of A and rows of the product: how long its sums may be."""
+"""Possible k of the shape, by type of A and rows of the product."""
 
 _BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8}
 
 _DEPTHS_OF_GROUPS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
-"""How long the sums of a group's products are, by the type of A."""
+"""k of a ``wgmma``, by type of A."""
 _REGISTERS_OF_A = 4
-
-
-def _registers(name: str, operand: Operand, names: Names) -> str:
-    given = [names.bits(member) for member in members_of(operand)]
-    return f"const uint64_t {name}[{len(given)}] = {{{', '.join(given)}}};"
 
 
 def _taken(name: str, operand: Operand, names: Names) -> str:
@@ -51,13 +46,13 @@ def _numbers(*kinds: str) -> str:
 
 
 def _count(numbers: int, kind: str) -> int:
-    """How many registers of a lane hold its part of a matrix."""
+    """Number of a lane's registers for its fragment of a matrix."""
     bits = _BITS.get(kind) or int(re.sub(r"\D", "", kind))
     return numbers * bits // (32 * max(32, bits))
 
 
 def _product(instruction: Instruction, names: Names) -> str:
-    """``mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32`` and its like, of dense matrices."""
+    """Dense ``mma.sync``, such as ``mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32``."""
     modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("satfinite", "kind::f8f6f4")]
     sync, aligned, shape, layout_of_a, layout_of_b, sums, a, b, added = modifiers
     found = re.fullmatch(r"m(8|16)n8k(\d+)", shape)
@@ -79,9 +74,9 @@ def _product(instruction: Instruction, names: Names) -> str:
 
 
 def _matrices(modifiers: Sequence[str]) -> tuple[int, str, str]:
-    """How many, whether transposed, and in which space, of ``.sync.aligned.m8n8.x4.trans.shared.b16``.
+    """Number of matrices, whether transposed, and the space, from ``.sync.aligned.m8n8.x4.trans.shared.b16``.
 
-    Assemblers take the modifiers between in any order, and kernels are written so.
+    ptxas accepts the middle modifiers in any order, and kernels use that.
     """
     sync, aligned, *between, kind = modifiers
     others = {*between} - {"m8n8"}
@@ -108,8 +103,9 @@ def _store(instruction: Instruction, names: Names) -> str:
     place, values = instruction.operands
     if len(members_of(values)) != count:
         raise Unknown
-    given = _registers("given", values, names).removeprefix("const ")
-    return f"{given} peakgate_ptx::store_matrices<{count}, {transposed}>({names.address(place, space)}, given);"
+    given = ", ".join(names.bits(member) for member in members_of(values))
+    registers = f"uint64_t given[{count}] = {{{given}}};"
+    return f"{registers} peakgate_ptx::store_matrices<{count}, {transposed}>({names.address(place, space)}, given);"
 
 
 def _move(instruction: Instruction, names: Names) -> str:
@@ -120,7 +116,7 @@ def _move(instruction: Instruction, names: Names) -> str:
 
 
 def _group(instruction: Instruction, names: Names) -> str:
-    """``wgmma``: products by a group of four warps, which are there once they are waited for."""
+    """``wgmma``: products by a warpgroup, whose results exist after the wait."""
     what, *modifiers = instruction.modifiers
     if modifiers[:2] != ["sync", "aligned"]:
         raise Unknown
@@ -134,7 +130,7 @@ def _group(instruction: Instruction, names: Names) -> str:
 
 
 def _group_product(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
-    """``.m64n128k16.f32.bf16.bf16`` and its like, behind ``wgmma.mma_async.sync.aligned``, of dense matrices."""
+    """Dense ``wgmma.mma_async.sync.aligned``, given modifiers such as ``m64n128k16.f32.bf16.bf16``."""
     shape, sums, a, b, *clamps = modifiers
     found = re.fullmatch(rf"m64n(\d+)k{_DEPTHS_OF_GROUPS.get(a)}", shape)
     fits = a == b or any({a, b} <= kinds for kinds in _MIXED)

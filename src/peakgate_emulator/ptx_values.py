@@ -1,8 +1,8 @@
-"""PTX instructions that compute a value: their forms as the PTX ISA writes them, and what each is in C++.
+"""PTX instructions that compute a value: their forms in the PTX ISA, and the expression of each in C++.
 
-A form's pattern is a name and its modifiers, ``|`` between those of which one stands there and ``?`` behind one that
-may be absent; the last is the type. The C++ is an expression of the operands a, b, c, d, which have that type unless
-the form names another. An instruction with a modifier that is in no form is not known: it would compute something else.
+A form's pattern is a name and its modifiers, with ``|`` between alternatives and ``?`` after an optional one; the last
+is the type. The C++ is an expression of the operands a, b, c, d, which have that type unless the form gives another. An
+instruction with a modifier that is in no form is unknown, since the modifier may change its value.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TYPES = {
     "bf16x2": "__nv_bfloat162",
     "pred": "bool",
 }
-"""The C++ type of each type."""
+"""C++ types by PTX type."""
 
 DIRECTED = {"rz": "TO_ZERO", "rm": "DOWN", "rp": "UP"}
-"""Roundings other than to nearest even, which is what C++ does."""
+"""Roundings other than C++'s, which is to nearest even."""
 
 _CLASSES = {
     "INT": "u16|u32|u64|s16|s32|s64",
@@ -40,7 +40,7 @@ _CLASSES = {
 }
 
 _FORMS = (
-    # pattern, C++, types of operands that differ, type of the result where it differs
+    # pattern, C++, operands of other types, type of the result if it differs
     ("add|sub INT", "a {sign} b"),
     ("add|sub sat s32", "peakgate_ptx::clamped<int32_t>(int64_t(a) {sign} b)"),
     ("add|sub|mul RND? ftz? sat? f32", "a {sign} b"),
@@ -165,7 +165,7 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^",
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Expression that an instruction computes: one of a, b, c, d of these types, as a value of the type ``result``."""
+    """The expression that an instruction computes from a, b, c, d of these types; its value has the type ``result``."""
 
     expression: str
     types: tuple[str, ...]
@@ -174,12 +174,12 @@ class Value:
 
 
 def value_of(opcode: str) -> Value | None:
-    """Expression that an instruction computes from its operands; None if no form matches."""
+    """The expression of an instruction; None if no form matches."""
     return _values().get(opcode)
 
 
 def opcodes() -> Sequence[str]:
-    """Every instruction of the forms, spelled out."""
+    """All instructions of the forms."""
     return tuple(_values())
 
 
@@ -194,7 +194,7 @@ def _values() -> dict[str, Value]:
 
 
 def _spelled(pattern: str) -> Iterator[tuple[str, ...]]:
-    """The name and the modifiers of each instruction that a pattern stands for."""
+    """Name and modifiers of each instruction that a pattern matches."""
     choices: list[Sequence[str]] = []
     for part in pattern.split():
         named = "|".join(_CLASSES.get(word, word) for word in part.rstrip("?").split("|"))

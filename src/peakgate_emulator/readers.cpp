@@ -1,5 +1,5 @@
-// Readers of a word that lie in other blocks than the latest one: its cell has room for one. Kept only where some word has a
-// clock; without, no two blocks are ordered, and one reader is as good as all.
+// Readers of a word in other blocks than the latest reader, for which alone its cell has room. Recorded only if some
+// word has a clock; otherwise no two blocks are ordered, and one reader suffices.
 #include "shadow.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 namespace peakgate {
 namespace {
 
-constexpr int MOST = 64; // of one word; the oldest are given up
+constexpr int MOST = 64; // of one word; the oldest are dropped
 
 struct Readers {
-    const Cell* cell; // null: an empty place of the table
+    const Cell* cell; // null: an empty entry of the table
     Access* reads;
     int count;
 };

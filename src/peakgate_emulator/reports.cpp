@@ -1,4 +1,4 @@
-// Defects of a kernel, reported once per place: immediately, or where a later write matters.
+// Reports defects of a kernel, once per location: immediately, or after a write whose value matters.
 #include "shadow.h"
 
 #include <stdarg.h>
@@ -43,7 +43,7 @@ namespace {
 constexpr int MAX_WRITES = 4;
 Write writes[MAX_WRITES];
 int write_count;
-int64_t budget_kept; // while there are writes to look at, the budget seems to be spent
+int64_t budget_kept; // while writes are to be checked, the budget seems spent
 
 uint64_t first_bytes(uintptr_t address, size_t size) {
     uint64_t value = 0;

@@ -1,5 +1,5 @@
-// Runs a block: every CUDA thread is a fiber, a barrier is a switch to the next fiber. Nothing runs in parallel, so which
-// thread goes first is decided here and can be varied.
+// Runs a block: every CUDA thread is a fiber, and a barrier is a switch to the next fiber. Nothing runs in parallel, so
+// the thread order is decided here and can be varied.
 #include "runtime.h"
 
 #include "fiber.h"
@@ -21,7 +21,7 @@ namespace {
 
 void* main_stack_pointer;
 int order[MAX_THREADS];    // threads in the order in which they run
-int position[MAX_THREADS]; // and where in it a thread stands
+int position[MAX_THREADS]; // position of each thread in it
 uint3 indices[MAX_THREADS];
 int barrier_result[4];
 long long clock_ticks;
@@ -29,16 +29,18 @@ bool abandoned, restarts;
 uint32_t preempt_random;
 int preempt_count;
 
-// A thread that reads strongly so often, and nothing has changed, lets others run; and one that got the same value from
-// one place so often, whatever else changed (a loop may write while it polls), lets other blocks run.
+// A thread lets others run after PATIENCE strong reads without any change; and lets other blocks run after reading the
+// same value from one address SAME_PATIENCE times, whatever else changed (a loop may write while it polls).
 constexpr int PATIENCE = 4, SAME_PATIENCE = 256;
-// A thread that got the same value from one place so often waits for that word. So much progress is worth a turn whatever it is.
+// A thread that read the same value from one address so often waits for that word. After MUCH_PROGRESS it gets a turn
+// anyway.
 constexpr int PARKING = 2;
 constexpr uint64_t MUCH_PROGRESS = 4096;
-// So many strong accesses are a thread's turn even where all of them change something: another may be to end its loop.
+// Largest number of strong accesses in a thread's turn, even if they change something: another thread may have to end
+// its loop.
 constexpr int LONG_TURN = 65536;
 
-// The last strong store, if it has not been looked at since: the value that it replaced.
+// The last strong store, if not yet evaluated, and the value that it replaced.
 struct {
     uintptr_t address;
     size_t size; // 0: none
@@ -66,7 +68,7 @@ void start_on_new_stack(int thread) {
     started.status = READY;
 }
 
-// If every thread that still lives waits at a barrier, and at the same one, lets them go on.
+// Releases the threads if all living ones wait at the same barrier.
 bool release_barrier() {
     int waiting = 0, count = 0, first = -1, astray = -1;
     for (int i = 0; i < state.thread_count; ++i) {
@@ -99,7 +101,7 @@ bool release_barrier() {
     return true;
 }
 
-// Lets lanes go on that nobody of their warp can join any more, all that wait at one site together.
+// Releases lanes that no other lane of their warp can join any more, all that wait at one site together.
 bool release_converging() {
     bool any = false;
     for (int i = 0; i < state.thread_count; ++i) {
@@ -138,7 +140,7 @@ void settle_stored() {
     stored.size = 0;
 }
 
-// The next thread that polls and for which something may have changed.
+// The next polling thread for which something may have changed.
 int poller_after(int place) {
     settle_stored();
     for (int step = 1; step <= state.thread_count; ++step) {
@@ -152,7 +154,7 @@ int poller_after(int place) {
     return -1;
 }
 
-// Reports what the threads of the block wait for, all of them in vain.
+// Reports what the deadlocked threads of the block wait for.
 void report_waiting() {
     if (report_named_barriers() || report_sync_objects() || (state.cluster && report_cluster_barrier())) return;
     for (int i = 0; i < state.thread_count; ++i) {
@@ -170,10 +172,10 @@ void report_waiting() {
         report(WARP_MASK, current_thread().waits_at, 0, "waits for %s, some of which never arrive", lanes);
         return;
     }
-    report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "threads wait for the grid, others of their block do not come");
+    report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "threads wait for the grid, but others of their block never arrive");
 }
 
-// The thread that runs next; -1 when the block is done, or waits for others.
+// The thread that runs next; -1 if the block has ended, or waits for other blocks.
 int next_thread() {
     const int next = runnable_after(position[state.current]);
     if (next >= 0 || state.block->alive == 0) return next;
@@ -186,14 +188,15 @@ int next_thread() {
         at_grid_barrier += state.threads[i].status == AT_GRID_BARRIER;
     }
     if (at_grid_barrier == state.block->alive) return -1;
-    if (state.cluster) return -1; // another block of it may change that
+    if (state.cluster) return -1; // another block of the cluster may change that
     report_waiting();
     abandon_launch();
 }
 
 // ---- a thread's life ----
 
-// Entry point of a fiber. A thread that ends hands its stack, still warm in the cache, to the next one that has not begun.
+// Entry point of a fiber. An ended thread's stack, which is still cached, is used by the next thread that has not
+// begun.
 void run_thread() {
     for (;;) {
         state.launch.call(state.launch.arguments);
@@ -235,7 +238,8 @@ void run_from(int thread) {
 
 } // namespace
 
-// The first shuffle has the warps in descending order, so that together with the ascending one each runs before each other.
+// The first shuffle has the warps in descending order, so that in it or in ascending order each warp runs before each
+// other.
 void set_order(uint32_t schedule) {
     const int count = state.thread_count;
     const bool warps_descend = schedule == 2;
@@ -243,7 +247,7 @@ void set_order(uint32_t schedule) {
     uint32_t random = schedule * 2654435761u;
     for (int i = count - 1; i > 0 && schedule > 1; --i) {
         random = random * 1664525u + 1013904223u;
-        int first = 0; // of those that change places with one another
+        int first = 0; // first of a group that is permuted
         if (warps_descend) first = i > (count - 1) % WARP ? i - (i - 1 - (count - 1) % WARP) % WARP : 0;
         const int other = first + static_cast<int>((random >> 8) % static_cast<uint32_t>(i - first + 1));
         const int swapped = order[i];
@@ -283,7 +287,7 @@ void begin_threads() {
 
 bool may_see_news(const Block& block, const Thread& thread) {
     if (!thread.parked || state.progress - thread.seen_progress >= MUCH_PROGRESS) return true;
-    if (&block != state.block && thread.polled - state.shared < state.shared_size) return false; // it is set aside
+    if (&block != state.block && thread.polled - state.shared < state.shared_size) return false; // suspended
     uint64_t value = 0;
     memcpy(&value, reinterpret_cast<const void*>(thread.polled), thread.polled_size);
     return value != thread.polled_value;
@@ -312,7 +316,7 @@ void restart_in_clusters(unsigned x, unsigned y, unsigned z) {
     peakgate_cluster_size_y = y;
     peakgate_cluster_size_z = z;
     restarts = true;
-    state.released = true; // readers of several blocks are remembered
+    state.released = true; // readers of several blocks are recorded
     abandon_launch();
 }
 
@@ -323,10 +327,10 @@ bool take_restart() {
     return wanted;
 }
 
-// In a shuffled order of threads: whether others run before the strong access that comes now, where the thread has stored
-// something before. One that is never interrupted would show only its last word to the others.
+// In a shuffled thread order: whether others run before this strong access, if the thread has stored something. Without
+// interruptions others would only see a thread's last store.
 bool preempted(Thread& self) {
-    constexpr int ONE_IN = 4, MOST = 5000; // switches between blocks cost
+    constexpr int ONE_IN = 4, MOST = 5000; // switches between blocks are expensive
     if (!self.has_stored) return false;
     preempt_random = preempt_random * 1664525u + 1013904223u;
     self.has_stored = preempt_random >> 16 >= 65536u / ONE_IN || preempt_count++ >= MOST;
@@ -373,7 +377,7 @@ void wait_as(Status status, uintptr_t caller) {
     self.status = status;
     self.waits_at = caller;
     const int next = next_thread();
-    if (next < 0) { // the whole block waits for the grid
+    if (next < 0) { // all threads of the block wait for the grid
         peakgate_switch(&self.stack_pointer, main_stack_pointer);
         return;
     }
@@ -394,7 +398,7 @@ int64_t traced_budget;
 
 void budget_low(uintptr_t caller) {
     if (out_of_time) {
-        if (!caller) return; // a thread ends
+        if (!caller) return; // the thread has ended
         report_out_of_time(caller);
         abandon_launch();
     }
@@ -434,7 +438,7 @@ void peakgate_grid_barrier(const void* caller) {
     wait_as(AT_GRID_BARRIER, called_at);
 }
 
-// A multiple of what shared memory is aligned to: offsets are aligned as addresses are.
+// Rounded down to the alignment of shared memory, so that offsets are aligned like addresses.
 char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared & ~uintptr_t{1023}); }
 
 int peakgate_is_cooperative() { return state.launch.cooperative; }
@@ -447,7 +451,7 @@ unsigned peakgate_converge(int site, const void* caller) {
 
 long long peakgate_clock() { return ++clock_ticks; }
 
-// Returns 0, or -1 if memory or a timer for the launch could not be had. Defects are in peakgate_reports.
+// Returns 0, or -1 if memory or a timer for the launch is not available. Defects are in peakgate_reports.
 PEAKGATE_API int peakgate_launch(const Launch* launch) {
     state.launch = *launch;
     state.thread_count = static_cast<int>(launch->block[0] * launch->block[1] * launch->block[2]);

@@ -1,4 +1,4 @@
-// State shared by the files of the runtime: that of the one launch that may run at a time.
+// State shared by the files of the runtime; only one launch runs at a time.
 #pragma once
 
 #define PEAKGATE_RUNTIME
@@ -10,7 +10,7 @@
 
 namespace peakgate {
 
-// Puts an item behind those of a list, which has room for some and grows where it has none left.
+// Appends an item to a list, which is enlarged if it is full.
 template <class T> void append(T*& list, size_t& count, size_t& room, const T& item) {
     if (count == room) {
         room = room ? 2 * room : 16;
@@ -22,8 +22,8 @@ template <class T> void append(T*& list, size_t& count, size_t& room, const T& i
 
 constexpr int MAX_THREADS = 1024;
 constexpr int WARP = 32;
-// An engine that performs asynchronous operations: it has a clock of its own, which others join by waiting for it.
-// Copies to shared memory by barrier object, copies from it and products by warp.
+// Agents perform asynchronous operations: each has a clock, which threads join by waiting for it. There are agents for
+// copies to shared memory, by barrier object, and for copies from it and products, by warp.
 constexpr int AGENTS_OF_A_KIND = 32, AGENTS = 3 * AGENTS_OF_A_KIND;
 enum AgentKind { LOADS, STORES, PRODUCTS };
 constexpr int agent(AgentKind kind, int number) { return MAX_THREADS + kind * AGENTS_OF_A_KIND + number % AGENTS_OF_A_KIND; }
@@ -45,16 +45,16 @@ enum Kind : int32_t {
     CONST_WRITE,
     ASSERTION,
     FAULT,
-    UNWRITTEN_OUTPUT, // found by launch.py
+    UNWRITTEN_OUTPUT, // reported by launch.py
     SAME_VALUE_RACE,
     UNINITIALISED_GLOBAL,
     NONFINITE,
-    NOT_EMULATED, // no defect of the kernel
+    NOT_EMULATED, // not a defect of the kernel
     REGISTER_RACE,
-    NOT_ENDED, // within the time that the launch may take: no defect that is known
+    NOT_ENDED, // time limit exceeded; not a defect
 };
 
-// Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if there is none.
+// Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if unknown.
 struct Report {
     int32_t kind;
     int32_t count;
@@ -64,35 +64,35 @@ struct Report {
     char message[200];
 };
 
-// An array argument, filled in by launch.py but for `device`, which comes first: its address is the kernel's argument.
+// An array argument, filled in by launch.py except `device`, which is first: its address is the kernel's argument.
 struct Buffer {
     void* device;
     void* host;
     uint64_t size;
     int32_t argument;
     int32_t writable;
-    int32_t is_output;     // nothing in it may be read before it is written, and all of it is to be written
-    int32_t floating_size; // bytes of a floating-point element, whose NaNs and infinities are reported; 0: they are not
-    uint64_t not_finite;   // the bits of such an element that are all set in a NaN or an infinity, and in no other
-    uint64_t unwritten, first_unwritten; // out: bytes of an output that the launch did not write, and the first
+    int32_t is_output;     // reads before writes are defects, and all of it must be written
+    int32_t floating_size; // bytes of a floating-point element, if NaNs and infinities are reported; otherwise 0
+    uint64_t not_finite;   // the bits of an element that are all set only in NaNs and infinities
+    uint64_t unwritten, first_unwritten; // out: number of bytes of an output that were not written, and the first one
 };
 
 // Location of a pointer to an array in another array (`holder`) or in a value (`value`), filled in by launch.py.
 struct Slot {
     char* value;
-    const Buffer* holder; // null: it is in a value
+    const Buffer* holder; // null: the pointer is in a value
     uint64_t offset;
     const Buffer* target;
 };
 
-// A texture or surface object, filled in by launch.py (textures.py); its address is the kernel's argument. Its texels are
-// those of an array, row by row.
+// A texture or surface object, filled in by launch.py (arguments.py); its address is the kernel's argument. Its texels
+// are an array, row by row.
 enum TexelKind : int32_t { UNSIGNED_TEXEL, SIGNED_TEXEL, FLOATING_TEXEL };
 enum AddressMode : int32_t { WRAP, CLAMP, MIRROR, BORDER }; // CUDA's numbers
 struct Texture {
     Buffer* buffer;
     int32_t dimensions; // 0: linear memory
-    int32_t size[3];    // width, height, depth; 1 where there is none
+    int32_t size[3];    // width, height, depth; 1 for missing dimensions
     int32_t layers;     // 0: not layered
     int32_t channels, channel_bytes;
     TexelKind kind;
@@ -100,25 +100,25 @@ struct Texture {
     int32_t linear, normalized_coordinates, normalized_values, is_surface;
 };
 
-// How the copy engine sees an array, filled in by launch.py; the kernel's argument names it. Axes count from the contiguous
-// one on.
+// The copy engine's view of an array, filled in by launch.py; the kernel's argument contains its address. Axes are
+// numbered from the contiguous one.
 constexpr int MAX_AXES = 5;
 struct TensorMap {
     Buffer* buffer;
     int32_t axes, element_bytes;
     uint64_t extents[MAX_AXES]; // in elements
     uint64_t strides[MAX_AXES]; // in bytes
-    int32_t box[MAX_AXES];      // elements that one copy moves
-    int32_t swizzle;            // bytes within which units of 16 bytes change places; 0: none
+    int32_t box[MAX_AXES];      // elements per copy
+    int32_t swizzle;            // bytes within which units of 16 bytes are permuted; 0: none
 };
 
-// One access to the shared memory of the block that is traced; read by defects.py.
+// One access to the traced block's shared memory; read by defects.py.
 struct Traced {
     uint32_t epoch, thread, offset, size, address;
     uint32_t manner; // 1: a write, 2: atomic, 4: an asynchronous copy was issued, 8: `offset` counts from the dynamic part
 };
 
-// A __device__ or __constant__ variable of the kernel's image, where others follow it only behind a gap (binary.py).
+// A __device__ or __constant__ variable of the kernel's image, followed by a gap (binary.py).
 struct Variable {
     uint64_t start, size;
     const char* name;
@@ -134,22 +134,22 @@ struct Launch {
     int32_t buffer_count;
     uint32_t schedule;
     uint32_t shared_bytes;
-    int64_t limit_ms; // of processor time
-    int32_t cooperative; // all blocks are alive at once, so that they may meet
+    int64_t limit_ms; // limit of processor time
+    int32_t cooperative; // all blocks are alive at once, so that grid barriers work
     int64_t access_budget;
     char* (*dynamic_shared)();
     Texture* textures;
     int32_t texture_count;
-    uint32_t trace_block[3]; // whose accesses to shared memory are traced
+    uint32_t trace_block[3]; // the block whose accesses to shared memory are traced
     Traced* trace;           // null: none
     uint64_t trace_room;
-    uint64_t* traced; // out: how many there were, also those beyond the room
+    uint64_t* traced; // out: their number, including those that did not fit
     const uint64_t* guards; // offsets in shared memory of the guard variables that g++ gives objects with a constructor
     int32_t guard_count;
     const Slot* slots;
     int32_t slot_count;
     int32_t variable_count;
-    const Variable* variables; // by their places in the image
+    const Variable* variables; // sorted by address
     const TensorMap* tensor_maps;
     int32_t tensor_map_count;
 };
@@ -163,9 +163,9 @@ enum Status : uint8_t {
     AT_NAMED_BARRIER,
     AT_OBJECT,
     AT_GRID_BARRIER,
-    AT_PRODUCT, // of a group of four warps
+    AT_PRODUCT, // of a warpgroup
     AT_CLUSTER_BARRIER,
-    POLLING, // it has read what nobody has changed since
+    POLLING, // it has read a value that has not changed since
     DONE
 };
 
@@ -173,25 +173,25 @@ struct Thread {
     void* stack_pointer;
     uint3 index;
     Status status;
-    bool predicate;      // given to the barrier it waits at
-    int barrier_site;    // which barrier or point of convergence that is
-    unsigned warp_mask;  // given to the warp primitive it waits in, or the lanes it converged with
-    uint32_t stamp;      // how often it has met other threads in this block, or released what it did
-    uint32_t met_stamp;  // the stamp that it had when it last heard of others
+    bool predicate;      // argument of the barrier it waits at
+    int barrier_site;    // site of that barrier or point of convergence
+    unsigned warp_mask;  // argument of the warp primitive it waits in, or the lanes it converged with
+    uint32_t stamp;      // number of times it has met other threads in this block, or released
+    uint32_t met_stamp;  // its stamp when it last learned of others
     int stack;
     uintptr_t waits_at;     // code address of the call it waits in
-    bool has_stored;        // strongly, since it was last interrupted
+    bool has_stored;        // by a strong store, since it was last interrupted
     uint64_t seen_progress; // the launch's, when it last polled
-    int polls;              // since then
-    int strong_accesses;    // since it last let others run at one
-    int same_polls;         // polls running of one place that gave the same value
-    int polled_object;      // the barrier object that it polls, counted from 1; 0: none
-    uintptr_t polled;       // the word that it read last
+    int polls;              // number of polls since then
+    int strong_accesses;    // number since it last let others run
+    int same_polls;         // consecutive polls of one address with the same value
+    int polled_object;      // number of the barrier object that it polls, from 1; 0: none
+    uintptr_t polled;       // address of the word that it read last
     size_t polled_size;
-    uint64_t polled_value;  // and what was there
-    bool parked;            // it waits for that word to change: nothing else makes its poll succeed
-    bool interrupted;       // it polls nothing: others are to run before it goes on
-    bool has_arrived;        // at the cluster's barrier, and has not waited for it
+    uint64_t polled_value;  // its value
+    bool parked;            // it waits for that word to change
+    bool interrupted;       // it does not poll; others run before it continues
+    bool has_arrived;        // at the cluster's barrier, without having waited for it
     uint64_t arrived_phase;  // of the cluster's barrier
 };
 
@@ -212,18 +212,19 @@ SyncObjects* new_sync_objects();
 AsyncCopies* new_async_copies();
 BulkCopies* new_bulk_copies();
 TensorCores* new_tensor_cores();
-// sums += a . b of a warp's rows; the rows of both are 32 bytes along k, the sums those of all lanes (matrix_products.cpp).
+// sums += a . b for a warp's rows; rows of a and b are 32 bytes along k, the sums are those of all lanes
+// (matrix_products.cpp).
 void multiply_group(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* sums);
 
 struct Block {
     uint3 index;
-    uint32_t number; // in the order in which blocks begin
+    uint32_t number; // numbered in the order in which blocks begin
     Thread threads[MAX_THREADS];
     int alive;
     int first_stack, free_stacks[MAX_THREADS], free_stack_count;
-    bool waits_for_grid;    // all its threads that live do
-    uint64_t seen_progress; // the launch's, when it was set aside
-    // Since then: between which its threads poll, how many do, and whether one of those was interrupted.
+    bool waits_for_grid;    // all its living threads wait for the grid
+    uint64_t seen_progress; // the launch's, when the block was suspended
+    // Since then: the range and the number of its polling threads, and whether one of those was interrupted.
     int pollers_from, pollers_to, pollers;
     bool has_interrupted;
     Order* order;
@@ -236,9 +237,9 @@ struct Block {
     Cell* shadow; // of its shared memory
     size_t shadow_size;
     uint32_t shadow_since;
-    Cluster* cluster; // null: it is one of its own
+    Cluster* cluster; // null: a cluster of one block
     int rank;         // in it
-    // While another block runs: its shared memory, laid out as where it runs, and its part of `State`.
+    // While another block runs: its shared memory, in the same layout, and its part of `State`.
     char* shared;
     size_t shared_room;
     uint32_t epoch, block_epoch, shared_since;
@@ -254,37 +255,37 @@ constexpr int MAX_CONSTANTS = 64;
 
 struct State {
     Launch launch;
-    Block* block;    // the one that runs
-    Cluster* cluster; // its, if it has several blocks
+    Block* block;    // the running block
+    Cluster* cluster; // its cluster, if it has several blocks
     Thread* threads; // its threads
     int thread_count;
     int current;
-    bool running;  // fibers are: the runtime is not at work itself
-    bool checking; // memory hooks are live: a kernel is running
+    bool running;  // fibers are running, not the runtime
+    bool checking; // memory hooks are active: a kernel is running
 
-    // Time is counted in epochs, each of one block, which its barriers end; it goes on from launch to launch. What came
-    // before `ordered_epoch` (this launch, the last barrier of the grid) has happened before all that runs now. All epochs
-    // from `block_epoch` to `epoch` are those of the block that runs.
+    // Time is counted in epochs of single blocks, which end at the block's barriers, and continues over launches.
+    // Accesses before `ordered_epoch` (the begin of this launch, or the last grid barrier) happened before everything
+    // that runs now. Epochs from `block_epoch` to `epoch` are those of the running block.
     uint32_t epoch, last_epoch, block_epoch, ordered_epoch;
-    // Since when memory counts as never written: shared memory since the block began, outputs since the launch.
+    // The epochs since which memory counts as unwritten: shared memory since the block began, outputs since the launch.
     uint32_t shared_since, launch_since;
-    // Of each thread of the block, the number of times it had met others when the current thread last heard of it: what
-    // it did with a smaller stamp has happened before.
+    // For each thread of the block, its stamp when the current thread last learned of it: its accesses with a smaller
+    // stamp happened before.
     uint32_t* known;
-    bool crossed; // threads of different warps have met in this block other than at the block's barrier
-    bool agents;  // some are at work in this launch
-    bool sending; // a copy by the engine is being issued, whose bytes are counted: nobody has to wait for who issued it
-    int scope;     // of the strong access that is being checked
-    bool released; // some word has a clock: readers of several blocks may be ordered with a later writer one by one
-    // Count of strong stores that changed a value, stores to an array, and ended threads: a thread that
-    // polls is worth running again when this has changed.
+    bool crossed; // threads of different warps have met in this block, not at the block's barrier
+    bool agents;  // agents are used in this launch
+    bool sending; // a counted bulk copy is being issued: threads need not wait for its issuer
+    int scope;     // scope of the strong access that is being checked
+    bool released; // some word has a clock: readers of several blocks may be ordered with a later writer individually
+    // Number of strong stores that changed a value, of stores to an array, and of ended threads: a polling thread is
+    // resumed when this has changed.
     uint64_t progress;
 
     int64_t budget_left;
     uintptr_t image, image_size;   // the kernel's shared object
     Constant constants[MAX_CONSTANTS];
     int constant_count;
-    uintptr_t data, data_size;     // and what of it may be written: __device__ and __constant__ variables
+    uintptr_t data, data_size;     // and its writable part: __device__ and __constant__ variables
     uintptr_t shared, shared_size; // its thread-local segment: every __shared__ variable
     uintptr_t dynamic_shared;      // within that segment
     uintptr_t stacks, stacks_size;
@@ -296,7 +297,8 @@ extern State state;
 
 inline Thread& current_thread() { return state.threads[state.current]; }
 
-// Notes a defect of the current thread; the same one at the same places is only counted. Returns the report if it is new.
+// Records a defect of the current thread; a repeated one at the same locations is only counted. Returns the report if
+// it is new.
 __attribute__((format(printf, 4, 5))) Report* report(Kind kind, uintptr_t address, uintptr_t other_address,
                                                      const char* format, ...);
 
@@ -305,18 +307,18 @@ __attribute__((format(printf, 4, 5))) Report* report(Kind kind, uintptr_t addres
 
 void budget_low(uintptr_t caller);
 
-// Every memory access, every wait and every thread costs one: a launch that cannot end is found out.
+// Every memory access, wait and thread costs one, so that a launch that does not end is detected.
 inline void spend_budget(uintptr_t caller) {
     if (__builtin_expect(--state.budget_left < 0, 0)) budget_low(caller);
 }
 
-// Looks at the value of a write once it is done: the hook comes before it. Called when the budget seems to be spent, so
-// that it costs nothing where there is nothing to look at. A traced launch has the budget seem spent all the time.
+// Checks the values of writes after they are done, since the hook is called before. Called when the budget seems spent,
+// so that it costs nothing if there is nothing to check. In a traced launch the budget always seems spent.
 bool settle_writes();
 
 // ---- tested_reads.cpp ----
 extern int untested_count __attribute__((visibility("hidden")));
-// Reports those of the current thread, which comes to where it can test them no more.
+// Reports the untested reads of the current thread, when it can no longer test them.
 void report_untested_reads();
 inline void settle_untested_reads() {
     if (__builtin_expect(untested_count != 0, 0)) report_untested_reads();
@@ -325,7 +327,7 @@ inline void settle_untested_reads() {
 // ---- order.cpp ----
 struct Access;
 struct Clock;
-// State that a thread releases and others acquire later (a barrier that is arrived at and waited for).
+// Clocks that threads release and others acquire later (arrival and wait at a barrier).
 struct Published {
     uint32_t known[MAX_THREADS + AGENTS];
     Clock* others;
@@ -334,71 +336,73 @@ void forget_published(Published& published);
 void begin_launch_of_order();
 void begin_block_of_order();
 void end_block_of_order();
-// Sets which thread's knowledge `state.known` is.
+// Sets `state.known` to a thread's clock.
 void use_clock_of(int thread);
 // All threads of the block have met: a new epoch begins.
 void block_met();
 void begin_epoch();
 uint32_t block_of(uint32_t epoch);
-// Some threads of the block have met: what any of them did so far, and what they had heard of, is now known to all.
+// Some threads of the block have met: their clocks are joined.
 void threads_met(const int* threads, int count);
 void publish_to(Published& published);
 void acquire_from(const Published& published, int thread);
-// The same between blocks: what the current thread knows, to threads of another block.
+// Publishes the current thread's clock to threads of another block.
 void publish_across(Published& published);
-// What the current thread had fenced when it fenced last.
+// Publishes the current thread's clock at its last fence.
 void publish_fenced(Published& published);
-// To other blocks what threads of the one of this number have published among themselves in an epoch.
+// Publishes to other blocks what threads of block `number` have published among themselves in an epoch.
 void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published);
-// Whether it has what a thread of a block did at that time; whether the current thread knows anything of a block.
+// Whether it includes a thread's accesses at that time; whether the current thread knows anything of a block.
 bool has_published(const Published& published, uint32_t number, int thread, uint32_t epoch, uint32_t stamp);
 bool knows_of(uint32_t number);
-// A new stamp of an agent: of what it does until its next one.
+// Begins a new stamp of an agent.
 uint32_t new_stamp_of(int agent);
-// A thread has waited for what an agent did with stamps up to this one.
+// A thread has waited for an agent's accesses with stamps up to this one.
 void learn(int thread, int agent, uint32_t stamp);
-// Whether what a thread wrote to shared memory is fenced for asynchronous operations that the current thread starts now.
-// `of_barriers`: a fence for barrier objects that were initialised will do.
+// Whether a write to shared memory is fenced for asynchronous operations that the current thread starts now.
+// `of_barriers`: a fence for initialised barrier objects suffices.
 bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers);
-// Ordering by an atomic, or a strong load or store, of the current thread.
+// The effect on order of an atomic, or a strong load or store, by the current thread.
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
 // True if the current thread has executed a fence that its next strong store releases.
 bool has_fenced();
-// The current thread has seen a strong store to this word; what it or who meets it does there comes after it.
+// The current thread has observed a strong store to this word; accesses to it by this thread, and by threads that meet
+// it, come after the store.
 void observe(const void* cell, const Access& store);
 bool has_observed(const void* cell, const Access& store);
-// True if a volatile access is ordered after this store anyway: flags that its thread has read before need no fence then.
+// True if a volatile access is ordered after this store anyway: then flags that its thread has read before need no
+// fence.
 bool awaited_orders(const Access& store);
-// True if the program intends the current thread to follow this store, though nothing orders the two: it has seen a later
-// strong store of the same thread, or of its block behind a barrier, to another word.
+// True if the program apparently intends the current thread to follow this store, although they are unordered: it has
+// observed a later strong store of the same thread, or of its block after a barrier, to another word.
 bool meant_to_follow(const void* cell, const Access& store);
 
-// Sets the current thread aside until another has made it ready again.
+// Suspends the current thread until another one makes it ready.
 void wait_as(Status status, uintptr_t caller);
-// Comes before each strong access: lets others run where the current thread does nothing but read what does not change.
+// Called before each strong access: lets others run if the current thread only reads unchanged values.
 void poll(uintptr_t caller);
-// Comes after it: what the access may change, and whether it reads.
+// Called after it, with the range and kind of the access.
 void polled(uintptr_t address, size_t size, bool loads, bool stores);
-// Whether a turn of a thread that polls may show it something new. One that read a word again and again waits for that word;
-// once in a while it has a turn all the same, for its loop may look at others too.
+// Whether a polling thread may see something new in a turn. One that read a word repeatedly waits for that word, but
+// gets a turn now and then, since its loop may read others too.
 bool may_see_news(const Block& block, const Thread& thread);
 
-// Takes a thread that has ended out of its warp; the others no longer wait for it.
+// Removes an ended thread from its warp; the others no longer wait for it.
 void leave_warp(int thread);
-// Reports threads that wait at named barriers which never fill up; false if there are none.
+// Reports threads that wait at named barriers in vain; false if there are none.
 bool report_named_barriers();
 void begin_block_of_named_barriers();
-// The same for barriers that are objects in memory.
+// The same for barrier objects in memory.
 bool report_sync_objects();
 void begin_block_of_sync_objects();
 void begin_block_of_warps();
 
 // ---- blocks.cpp ----
-// Runs the blocks of the grid; false if there is no memory.
+// Runs the blocks of the grid; false if memory cannot be allocated.
 bool run_grid();
 Block* new_block();
 void give_back(Block* block);
-// Something is done in another block of the cluster while this lives.
+// Switches to another block of the cluster during its lifetime.
 struct InBlock {
     explicit InBlock(Block& block);
     ~InBlock();
@@ -408,136 +412,140 @@ struct InBlock {
 // ---- runtime.cpp, for it ----
 void set_order(uint32_t schedule);
 void begin_threads();
-// Runs the current block until it ends, or none of its threads can go on without another block. Threads that poll have a turn
-// where they may see news; `anyhow`, all of them.
+// Runs the current block until it ends, or none of its threads can continue without another block. Polling threads get
+// a turn if they may see something new, or if `anyhow`.
 void run_threads(bool anyhow);
 bool is_abandoned();
-// Ends the launch from outside of a fiber, with a report of what the threads of this block wait for.
+// Ends the launch from outside a fiber, with a report of what the threads of this block wait for.
 void abandon_stuck();
-// Begins it anew: blocks are in clusters of this size.
+// Restarts the launch with clusters of this size.
 [[noreturn]] void restart_in_clusters(unsigned x, unsigned y, unsigned z);
 bool take_restart();
 
-// Maps what a launch needs and finds the kernel's image; false if memory cannot be had. Unmapping comes after it in
-// either case and, if asked to, first copies the arrays back to the host.
+// Maps the memory of a launch and finds the kernel's image; false if memory cannot be allocated. Unmapping follows in
+// either case and can first copy the arrays back to the host.
 bool map_launch();
-// The most threads that are alive at once: each needs a stack of its own.
+// Largest number of threads alive at once, each of which needs a stack.
 constexpr size_t MAX_LIVE_THREADS = 16384;
-// So many stacks from `first` on; false if there is no memory.
+// Makes `count` stacks from `first` on usable; false if memory cannot be allocated.
 bool ready_stacks(size_t first, size_t count);
-// Puts a block's shared memory aside, and back.
+// Saves and restores a block's shared memory.
 bool save_shared(Block& block);
 void load_shared(const Block& block);
-// Memory that is laid out as shared memory is where a block runs, of `room` bytes already; null: there is none.
+// Copies shared memory, in its layout, to `copy`, which has `room` bytes and is enlarged; null if memory cannot be
+// allocated.
 char* shared_copy(char* from, size_t& room);
 void unmap_launch(bool copy_back);
 void begin_heap();
 char* stack_top(int stack);
-// Fills shared memory as a block finds it.
+// Fills shared memory with its initial contents.
 void poison_shared();
 
-// Checks a range that compiled hooks do not see: it is accessed by the runtime on behalf of the kernel.
+// Checks an access by the runtime on behalf of the kernel, for which there is no hook.
 void check_read(const void* address, size_t size, uintptr_t caller);
 void check_write(void* address, size_t size, uintptr_t caller);
-// Use of a barrier that is an object in memory.
+// Checks the use of a barrier object in memory.
 void check_barrier_object(const void* address, uintptr_t caller);
-// A read through the cache of textures and surfaces, which does not see what its own launch writes.
+// Checks a read through the cache of textures and surfaces, which need not see writes of the same launch.
 void check_cached_read(const void* address, size_t size, uintptr_t caller);
-// So much of the heap that malloc() in a kernel takes from is in use.
+// Sets the used size of the heap of malloc() in kernels.
 void check_heap(uintptr_t start, size_t used);
 constexpr size_t HEAP_BYTES = 8 << 20; // CUDA's default
-// An asynchronous copy has been issued. Its source is read at some time until it is waited for, if it ever is, so it has
-// to lie in global memory by now; nobody may touch its destination until then.
+// An asynchronous copy has been issued. Its source may be read at any time until the wait, so it must be in global
+// memory now; its destination must not be accessed until then.
 void check_async_source(const void* source, size_t size, uintptr_t caller);
 void check_async_destination(void* destination, size_t size, uintptr_t caller);
 
-// Prepares the shadow memory of a launch; false if the memory for it cannot be had.
+// Prepares the shadow memory of a launch; false if memory cannot be allocated.
 bool begin_checks();
-// Counts what of the outputs was not written.
+// Counts the unwritten bytes of the outputs.
 void end_checks();
 // ---- clusters.cpp ----
-// How many blocks are in a cluster.
+// Number of blocks in a cluster.
 uint32_t cluster_blocks();
-// The block of this number, whose cluster begins with it or has begun; null: there is no memory.
+// The block of this number; creates its cluster if needed. Null if memory cannot be allocated.
 Block* block_of_cluster(uint32_t number);
 void leave_cluster(Block& block);
 void forget_clusters();
-// Where a block's shared memory is while another runs, and since when it counts as never written.
+// The window with a block's shared memory while another block runs, and the epoch since which it counts as unwritten.
 char* window_of(const Block& block);
 uint32_t cluster_since(const Block& block);
-// A thread ends: nobody may reach the shared memory of a block whose last thread has ended.
+// A thread ends: a block's shared memory must not be accessed after its last thread has ended.
 void end_thread_of_cluster();
-// The barrier: all threads that live may have arrived. Reports one that waits in vain; false if there is none.
+// Completes the barrier if all living threads have arrived. Reports a thread that waits in vain; false if there is
+// none.
 void settle_cluster_barrier(Cluster& cluster);
 bool report_cluster_barrier();
-// Whose shared memory an address is in, and what it is for that block; anything else belongs to the own block.
+// The block whose shared memory contains an address, and the address in that block; other addresses belong to the own
+// block.
 struct Place {
     Block* block;
     uintptr_t address;
 };
 Place place_in_cluster(uintptr_t address);
-// An address in the own shared memory, in that of another block.
+// The address in another block's shared memory that corresponds to one in the own.
 uintptr_t address_in(int rank, uintptr_t address);
-// The rank of the block whose window an address is in; -1: none, as where there is no cluster.
+// The rank of the block whose window contains an address; -1 if none.
 int rank_reached(uintptr_t address);
-// The word of another block's that a cell is about; 0: none.
+// The word of another block that a cell describes; 0: none.
 uintptr_t word_in_cluster(const Cell* cell);
-// The current thread reaches into shared memory of a block, which has to be there.
+// The current thread accesses another block's shared memory; checks that the block has begun and not ended.
 Block& visit(int rank, uintptr_t caller);
 
-// Counts the guard variables of shared objects as written: only the compiler's code reads them.
+// Marks the guard variables of shared objects as written, since only the compiler's code reads them.
 void initialise_guards();
-// Shadow memory for a block's shared memory; false if the memory for it cannot be had.
+// Provides shadow memory for a block's shared memory; false if memory cannot be allocated.
 bool use_shadow_of(Block& block);
 
-// Turns what would end the process while a kernel runs (a wild address, a full stack) into a report; undone after it.
+// Handles signals that would end the process while a kernel runs (a wild address, a stack overflow) by a report; undone
+// after it.
 void catch_faults();
 void release_faults();
-// The kernel's code a signal interrupted, as reports give addresses (one past it); 0 where that is not the kernel's.
+// Address of the kernel's code that a signal interrupted, plus one as in reports; 0 if it is not the kernel's.
 uintptr_t interrupted_at(const void* context);
-// The same where what the kernel has called was interrupted: the call, as far as the stack shows it.
+// The same if a function called by the kernel was interrupted: the call, as far as the stack shows it.
 uintptr_t called_in_kernel(const void* context);
 
 // Abandons the launch from the handler of this signal.
 [[noreturn]] void abandon_launch_from_handler(int signal);
 
-// Watches over a launch; false if the system has no timer for it.
+// Starts the timers of a launch; false if the system has none left.
 bool start_watchdog();
 void stop_watchdog();
-// The time is over: the launch ends at the next access or wait.
+// The time limit is exceeded: the launch ends at the next access or wait.
 extern volatile bool out_of_time;
 void report_out_of_time(uintptr_t at);
 
 // ---- sync_objects.cpp, for copies that count bytes ----
-// The number of the barrier object at this address, at which the current thread has so many bytes arrive.
+// The current thread announces bytes at the barrier object at this address; returns its number.
 int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller);
-// They have been sent: the phase ends at the next look at it where nothing is missing any more.
+// The bytes have been sent: the phase ends at the next test if nothing is missing.
 void settle_bytes(Block& block, int object);
-// What of a barrier object is missing, in words.
+// Describes what a barrier object waits for.
 void describe_object(int object, char* words, size_t size);
 // ---- bulk_copy.cpp ----
-// Performs the copies whose bytes arrive at a barrier object; whether there were any.
+// Performs the copies whose bytes arrive at a barrier object; returns whether there were any.
 bool complete_bulk_copies(int object, Published& published);
 bool has_bulk_copies(const Block& block, int object);
 void begin_block_of_bulk_copies();
-// Whether other blocks have copies under way to this one.
+// Whether other blocks have copies to this one in flight.
 bool awaits_copies_of_others(uintptr_t& issued_at);
-// A thread ends: what it stores arrives all the same.
+// A thread ends: its stores are completed.
 void end_thread_of_bulk_copies();
 // ---- tensor_cores.cpp ----
 void begin_block_of_tensor_cores();
-// A thread ends: its warp's products should have been waited for.
+// A thread ends: reports products of its warp that were not waited for.
 void end_thread_of_tensor_cores();
-// An asynchronous operation of an agent that the current thread starts: it reads shared memory until it is waited for.
+// The current thread starts an agent's operation that reads shared memory until it is waited for.
 void check_agent_read(const void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
-// The same for one that writes: what is there is lost, and the new contents are there only once they `arrived`.
+// The same for one that writes: the old contents are lost, and the new ones are valid only once they `arrived`.
 void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
 void arrived(void* address, size_t size, int agent, uint32_t stamp);
 
-// Performs the copies that are there with a barrier object's phase; what it orders comes after them.
+// Performs the copies that complete with a barrier object's phase, before the order that it establishes.
 bool has_async_copies(const Block& block, const void* object);
 void complete_async_copies(const void* object, Published& published);
-// Forgets the copies of threads that ended without waiting for them.
+// Drops the copies of threads that ended without waiting for them.
 void drop_async_copies();
 
 } // namespace peakgate

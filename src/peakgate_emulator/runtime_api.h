@@ -1,4 +1,4 @@
-// Interface between compiled kernels and the runtime. Included by both sides; it may need no other header.
+// Interface between compiled kernels and the runtime. Included by both sides, so it must not need other headers.
 #pragma once
 
 #include <stddef.h>
@@ -17,8 +17,8 @@ enum PeakgateWarpOperation {
     PEAKGATE_WARP_SHUFFLE_DOWN,
     PEAKGATE_WARP_SHUFFLE_XOR,
     PEAKGATE_WARP_BALLOT,
-    PEAKGATE_WARP_TOGETHER, // of all 32 lanes: the last one to come calls `together` with the pointer that each offers
-    // From here on every lane receives the values of all, 32 times `size` bytes by lane.
+    PEAKGATE_WARP_TOGETHER, // all 32 lanes: the last one to arrive calls `together` with the pointers that they offer
+    // From here on every lane receives the values of all lanes, 32 times `size` bytes.
     PEAKGATE_WARP_MATCH,
     PEAKGATE_WARP_REDUCE,
     PEAKGATE_WARP_GROUP
@@ -27,30 +27,30 @@ enum PeakgateWarpOperation {
 struct PeakgateWarpCall {
     PeakgateWarpOperation operation;
     unsigned mask;     // the lanes that take part
-    const void* value; // what this lane offers; null for a plain sync
-    void* result;      // where a shuffle puts what it received, or the values of all lanes
+    const void* value; // this lane's value; null for a plain sync
+    void* result;      // destination of a shuffle's value, or of the values of all lanes
     int size;          // bytes of value and result, at most 8
     int lane;          // source lane, distance or lane mask of a shuffle
     int width;         // lanes of a sub-group
     void (*together)(void* const* offered) = nullptr;
 };
 
-#define PEAKGATE_MAX_DYNAMIC_SHARED 232448 // 227 KiB, the most a block may ask for on any chip so far
+#define PEAKGATE_MAX_DYNAMIC_SHARED 232448 // 227 KiB, the largest limit of any GPU so far
 
-// One argument of a kernel as the launcher needs to know it.
+// Description of one parameter of a kernel for the launcher.
 struct PeakgateParameter {
     uint32_t size; // bytes of the argument itself
     uint32_t is_pointer;
     uint32_t points_to_const;
-    uint32_t element_size;        // bytes of what a pointer points to; 0 for a void pointer
+    uint32_t element_size;        // bytes of the pointed-to type; 0 for a void pointer
     uint32_t element_is_floating; // of the pointed-to element, or of the argument itself
     uint32_t element_is_scalar;   // false for structs such as float4
 };
 
 #define PEAKGATE_API extern "C" __attribute__((visibility("default")))
 
-// The built-in variables. For one CUDA thread they never change, so kernels see them as constants, which no hook watches.
-// (Single numbers, because clang takes no external struct for a constant.) Only the runtime writes them.
+// The built-in variables. They never change for one CUDA thread, so kernels see them as constants, which have no hooks.
+// (Single numbers, since clang does not treat an external struct as a constant.) Only the runtime writes them.
 #ifdef PEAKGATE_RUNTIME
 #define PEAKGATE_BUILTIN(name) PEAKGATE_API unsigned name##_x, name##_y, name##_z
 #else
@@ -63,7 +63,7 @@ PEAKGATE_BUILTIN(peakgate_grid_size);
 PEAKGATE_BUILTIN(peakgate_cluster_size); // in blocks
 #undef PEAKGATE_BUILTIN
 
-// A barrier is distinguished by `site`, its place in the source: an optimizer may copy or merge the calls themselves.
+// A barrier is identified by `site`, its position in the source, since an optimizer may copy or merge the calls.
 PEAKGATE_API void peakgate_syncthreads(int site);
 PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 
@@ -73,55 +73,56 @@ PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const 
 // Start of a block's shared memory.
 PEAKGATE_API char* peakgate_shared_base();
 
-// Clusters: blocks that run together and reach one another's shared memory (clusters.cpp). A kernel that has
+// Clusters: blocks that run together and access each other's shared memory (clusters.cpp). A kernel with
 // `__cluster_dims__` calls the first of these before anything else.
 PEAKGATE_API void peakgate_cluster_dims(unsigned x, unsigned y, unsigned z);
 PEAKGATE_API unsigned peakgate_cluster_rank();
 PEAKGATE_API void peakgate_cluster_arrive(int releases, const void* caller);
 PEAKGATE_API void peakgate_cluster_wait(int site, const void* caller);
-// An address in shared memory as PTX has it, 32 bits with the block's rank above the offset, and as a pointer.
+// An address in shared memory as in PTX, 32 bits with the block's rank above the offset, and as a pointer.
 #define PEAKGATE_RANK_SHIFT 24 // of the rank plus one; 0: the own block
 PEAKGATE_API char* peakgate_cluster_pointer(uint32_t address);
 PEAKGATE_API uint64_t peakgate_cluster_address(const void* pointer);
-// The same place in another block's shared memory.
+// The corresponding address in another block's shared memory.
 PEAKGATE_API void* peakgate_map_shared(const void* pointer, unsigned rank, const void* caller);
 
-// PTX's barrier `name` for so many threads (0: all); `waits`: bar.sync rather than bar.arrive.
+// PTX's barrier `name` for `threads` threads (0: all); `waits`: bar.sync, otherwise bar.arrive.
 PEAKGATE_API void peakgate_named_barrier(int name, int threads, int waits, const void* caller);
 
-// A barrier that is an object in memory (cuda::barrier, mbarrier). An arrival gives the phase it belongs to, a wait
-// whether that has ended: sooner or later where it `blocks`; otherwise others may run before the answer.
+// A barrier object in memory (cuda::barrier, mbarrier). An arrival returns its phase; a wait returns whether the phase
+// has ended, after waiting for it if it `blocks`; otherwise others may run before the answer.
 PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* caller);
 PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int leaves, const void* caller);
 PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int blocks, const void* caller);
 PEAKGATE_API int peakgate_sync_parity(void* object, int parity, int blocks, const void* caller);
-// Announces bytes that copies bring before the phase ends; `arrived` ones have come without one.
+// Announces bytes that copies must bring before the phase ends; `arrived`: they have arrived without a copy.
 PEAKGATE_API void peakgate_sync_bytes(void* object, unsigned bytes, int arrived, const void* caller);
 
 // The barrier of a cooperative launch's grid.
 PEAKGATE_API void peakgate_grid_barrier(const void* caller);
 PEAKGATE_API int peakgate_is_cooperative();
 
-// Waits until no lane of the warp can get on without the others; gives the lanes that wait at the same site.
+// Waits until no lane of the warp can continue without the others; returns the lanes that wait at the same site.
 PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
 
-// `caller` is the address in the kernel that a defect is reported at. Returns the ballot, if there was one; where the
-// values of all lanes are received, the lanes that took part.
+// `caller` is the address in the kernel at which a defect is reported. Returns the ballot, if there is one, or the
+// participating lanes if the values of all lanes are received.
 PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller);
 
-// Atomics, strong loads and stores, fences (order.cpp says what each of them orders). `peakgate_strong` comes before the
-// access itself and may let other threads run; `expected` is the value that a compare-and-swap looks for, null otherwise.
+// Atomics, strong loads and stores, fences (order.cpp defines what each of them orders). `peakgate_strong` is called
+// before the access and may let other threads run; `expected` is the expected value of a compare-and-swap, null
+// otherwise.
 enum PeakgateOrder { PEAKGATE_RELAXED = 0, PEAKGATE_ACQUIRE = 1, PEAKGATE_RELEASE = 2, PEAKGATE_ACQ_REL = 3 };
 enum PeakgateScope { PEAKGATE_THREAD, PEAKGATE_BLOCK, PEAKGATE_DEVICE };
 enum PeakgateStrong { PEAKGATE_LOAD, PEAKGATE_STORE, PEAKGATE_UPDATE };
 PEAKGATE_API void peakgate_strong(const void* address, int size, int what, int order, int scope, const void* expected,
                                   const void* caller);
 PEAKGATE_API void peakgate_fence(int order, int scope);
-// Between what the thread wrote to shared memory and asynchronous operations; `of_barriers`: of barrier objects alone.
+// Orders the thread's writes to shared memory before asynchronous operations; `of_barriers`: only barrier objects.
 PEAKGATE_API void peakgate_proxy_fence(int of_barriers);
-// An access that the emulator's own headers make for the kernel's line that called them.
+// An access by the emulator's own headers, on behalf of the kernel's line that called them.
 PEAKGATE_API void peakgate_access(const void* address, size_t size, int writes, const void* caller);
-// The same of a row of a matrix, which has to begin on a multiple of `size`; `writes` of -1: nothing but that is checked.
+// The same for a row of a matrix, which must begin on a multiple of `size`; only that is checked if `writes` is -1.
 PEAKGATE_API void peakgate_row(const void* address, size_t size, int writes, const void* caller);
 PEAKGATE_API long long peakgate_clock();
 PEAKGATE_API void* peakgate_memcpy(void* destination, const void* source, size_t bytes);
@@ -131,7 +132,7 @@ PEAKGATE_API void peakgate_free(void* address);
 PEAKGATE_API void peakgate_not_emulated(const char* feature);
 PEAKGATE_API void peakgate_assertion(const char* condition);
 
-// Textures and surfaces: an object is the address of what the runtime knows of it.
+// Textures and surfaces: an object is the address of its description in the runtime.
 struct PeakgateFetch {
     const char* function;
     unsigned long long object;
@@ -141,7 +142,7 @@ struct PeakgateFetch {
     int texel; // of linear memory, or the layer
     int channels, wants_floats; // of the result
 };
-// Puts as many floats, or 32-bit integers, as the result has channels.
+// Writes as many floats, or 32-bit integers, as the result has channels.
 PEAKGATE_API void peakgate_fetch(const PeakgateFetch* fetch, void* result, const void* caller);
 
 enum PeakgateBoundary { PEAKGATE_BOUNDARY_ZERO, PEAKGATE_BOUNDARY_CLAMP, PEAKGATE_BOUNDARY_TRAP };
@@ -160,33 +161,34 @@ PEAKGATE_API void peakgate_surface_write(const PeakgateSurfaceAccess* access, co
 // the destination are filled with zeros. `groups_left` is how many of the newest committed groups may stay open.
 PEAKGATE_API void peakgate_async_copy(void* shared_destination, const void* global_source, int bytes, int source_bytes);
 PEAKGATE_API void peakgate_async_commit();
-// Those that are in no group yet are there when this barrier object's phase ends.
+// Copies that are in no group yet complete when this barrier object's phase ends.
 PEAKGATE_API void peakgate_async_bind(const void* object);
-PEAKGATE_API void peakgate_async_bind_all(const void* object); // the same of all that are not there yet
+PEAKGATE_API void peakgate_async_bind_all(const void* object); // the same for all copies in flight
 PEAKGATE_API void peakgate_async_wait(int groups_left);
 
-// Copies by the copy engine, of bytes or of the tile that a tensor map has at these coordinates. Those to shared memory
-// are there when the barrier object's phase ends; those from it are performed when their group is waited for.
+// Copies by the copy engine, of bytes or of a tensor map's tile at these coordinates. Copies to shared memory complete
+// when the barrier object's phase ends, copies from it when their group is waited for.
 #define PEAKGATE_TENSOR_MAP 0x70614d726f736e65ull // the first word of a CUtensorMap; the second is the launch's TensorMap
 struct PeakgateTile {
     const void* map;
     int axes;
     int at[5];
 };
-// To shared memory: also of the blocks of the cluster that have a bit in `blocks`, at the same places; 0: at these alone.
+// To shared memory of the blocks of the cluster with a bit in `blocks`, at the same offsets; 0: only at `to` itself.
 PEAKGATE_API void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, const void* caller);
 PEAKGATE_API void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void* caller);
 PEAKGATE_API void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, unsigned blocks,
                                      const void* caller);
-// From the own shared memory, or a value of up to 16 bytes (`st.async`), to that of a block of the cluster.
+// From the own shared memory, or a value of up to 16 bytes (`st.async`), to the shared memory of a block of the
+// cluster.
 PEAKGATE_API void peakgate_send_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller);
 PEAKGATE_API void peakgate_send_value(void* to, const void* value, unsigned bytes, const void* barrier, const void* caller);
 PEAKGATE_API void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller);
 PEAKGATE_API void peakgate_bulk_commit();
-// `reads_only`: until they have read shared memory.
+// `reads_only`: waits only until they have read shared memory.
 PEAKGATE_API void peakgate_bulk_wait(int groups_left, int reads_only);
 
-// What numbers of a matrix are encoded as (matrix_products.cpp).
+// Number formats of matrices (matrix_products.cpp).
 enum PeakgateNumber {
     PEAKGATE_F16,
     PEAKGATE_BF16,
@@ -202,7 +204,8 @@ enum PeakgateNumber {
     PEAKGATE_S32
 };
 
-// A product of `rows` x 8 sums by a warp, and a lane's part of it: registers of A, of B and of the sums, which are replaced.
+// A product of `rows` x 8 sums by a warp, and a lane's fragments: registers of A, of B and of the sums, which are
+// replaced.
 struct PeakgateWarpProduct {
     int rows, depth;
     PeakgateNumber a, b, sums;
@@ -212,13 +215,13 @@ struct PeakgateFragments {
     const PeakgateWarpProduct* product;
     uint64_t* registers;
 };
-// What the last lane to come does for all, of the PeakgateFragments of each.
+// Called by the last lane to arrive, with the PeakgateFragments of each lane.
 PEAKGATE_API void peakgate_multiply(void* const* offered);
 
-// Products by a group of four warps (tensor_cores.cpp), of which all lanes of a warp give theirs together.
+// Products by a warpgroup (tensor_cores.cpp); all lanes of a warp issue theirs together.
 struct PeakgateProduct {
     PeakgateNumber number_a, number_b, number_sums;
-    void* const* sums;              // where the lane's registers are
+    void* const* sums;              // addresses of the lane's registers
     const uint32_t* registers_of_a; // null: A is in shared memory
     uint64_t a, b;                  // matrix descriptors
     int columns, registers;

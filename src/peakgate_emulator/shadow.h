@@ -9,9 +9,9 @@ namespace peakgate {
 // Record of the last write, or of the last reads, of a 4-byte word.
 struct Access {
     uint32_t epoch, stamp;
-    uint32_t address; // of the code, relative to the image
+    uint32_t address; // code address, relative to the image
     uint16_t thread;
-    uint8_t bytes;   // which of the four, one bit each
+    uint8_t bytes;   // bytes of the word, one bit each
     uint8_t details; // see below
 };
 
@@ -19,17 +19,17 @@ struct Cell {
     Access write, read;
 };
 
-// Details of a write: bytes that have been written in this block; whether the last write was strong (atomic or volatile),
-// for its block only, volatile, and came after a fence.
+// Details of a write: bytes written in this block; whether the last write was strong (atomic or volatile), of block
+// scope, volatile, and after a fence.
 constexpr uint8_t INITIALISED = 0x0f;
 constexpr uint8_t STRONG = 0x10, OF_BLOCK = 0x20, VOLATILE = 0x40, FENCED = 0x80;
-// Details of reads: bytes that several threads have read since they last met, whether those are of several warps, and what
-// they have in common with writes.
+// Details of reads: bytes that several threads have read since they last met, whether those are of several warps, and
+// the same flags as of writes.
 constexpr uint8_t SHARED_READ = 0x0f;
 constexpr uint8_t SEVERAL_WARPS = 0x10;
 constexpr uint8_t BY_SEVERAL = SHARED_READ | SEVERAL_WARPS;
 constexpr uint8_t STRONG_READ = 0x20, READ_OF_BLOCK = 0x40, VOLATILE_READ = 0x80;
-// Beside the bytes of reads: threads of earlier blocks have read the word too (readers.cpp).
+// In addition to the bytes of reads: threads of earlier blocks have read the word too (readers.cpp).
 constexpr uint8_t MORE_READERS = 0x80;
 
 enum Space { SHARED, GLOBAL, OUTPUT };
@@ -43,21 +43,21 @@ constexpr bool is_volatile(Manner manner) { return manner >= VOLATILE_LOAD; }
 
 inline bool met_since(const Access& earlier) { return state.known[earlier.thread] > earlier.stamp; }
 
-// True if an access of another block, or of this one in other circumstances, happened before (order.cpp).
+// True if an access happened before; for accesses of another block, and other cases not decided inline (order.cpp).
 bool ordered_across_blocks(const Access& earlier);
-// The same of an access to shared memory of a block of the cluster.
+// The same for an access to shared memory of a block of the cluster.
 bool ordered_in_cluster(const Access& earlier);
 
 inline bool is_shared(Space space) { return space == SHARED; }
 
-// Has what `earlier` notes happened before what the current thread does now?
+// Whether the access `earlier` happened before the current thread's current access.
 inline bool ordered(const Access& earlier, Space space) {
     if (earlier.epoch == state.epoch) return earlier.thread == state.current || met_since(earlier);
     if (is_shared(space) && __builtin_expect(state.cluster != nullptr, 0)) return ordered_in_cluster(earlier);
-    if (is_shared(space)) // no barrier waits for agents
+    if (is_shared(space)) // barriers do not wait for agents
         return earlier.thread < MAX_THREADS || earlier.epoch < state.shared_since || met_since(earlier);
     if (earlier.epoch < state.ordered_epoch) return true;
-    // Of this block: a barrier came between.
+    // Of this block: a barrier was between.
     if (earlier.epoch - state.block_epoch < state.epoch - state.block_epoch) return true;
     return state.released ? ordered_across_blocks(earlier) : block_of(earlier.epoch) == state.block->number;
 }
@@ -66,17 +66,17 @@ inline bool same_block(const Access& earlier, Space space) {
     return (is_shared(space) && !state.cluster) || block_of(earlier.epoch) == state.block->number;
 }
 
-// True if two strong accesses, of which one is a write, race in no order: each is in the other's scope. Volatile
-// alone does not make lanes of one warp wait for one another in shared memory, as warp-synchronous code would have it.
+// True if two strong accesses, one of them a write, do not race: each is in the other's scope. Volatile accesses to
+// shared memory do not synchronise lanes of one warp, contrary to warp-synchronous programming.
 inline bool strong_together(bool other_of_block, bool other_volatile, bool fenced, const Access& earlier, Manner manner, Space space) {
     if ((other_of_block || state.scope == PEAKGATE_BLOCK) && !same_block(earlier, space)) return false;
     return !is_shared(space) || !other_volatile || !is_volatile(manner) || fenced ||
            earlier.thread / WARP != static_cast<unsigned>(state.current) / WARP;
 }
 
-// True if a volatile access races with a strong store although both are in scope: two volatile stores do unless their values
-// are the same (that shows later), a volatile store and an atomic do unless a fence makes the store a release, and a volatile
-// load does where the program means it to come after the store.
+// True if a volatile access races with a strong store although both are in scope: two volatile stores unless their
+// values are equal (checked later), a volatile store and an atomic unless a fence makes the store a release, and a
+// volatile load if the program intends it to follow the store.
 inline bool volatile_race(const void* cell, const Access& store, Manner manner, bool fenced) {
     const bool other_volatile = store.details & VOLATILE;
     if (!other_volatile && !is_volatile(manner)) return false;
@@ -85,67 +85,68 @@ inline bool volatile_race(const void* cell, const Access& store, Manner manner, 
     return is_volatile(manner) && (other_volatile || !fenced);
 }
 
-// The same for reads that may be those of several threads, of which only the latest is remembered.
+// The same for reads that may be by several threads, of which only the latest is recorded.
 inline bool reads_ordered(const Access& reads, Space space) {
     if (!(reads.details & BY_SEVERAL) || reads.epoch != state.epoch) return ordered(reads, space);
     if ((reads.details & SEVERAL_WARPS) && !state.crossed) return false;
-    // The current thread may be the latest reader itself: it must have met somebody since.
+    // If the current thread is the latest reader, it must have met other threads since.
     return reads.thread == state.current ? current_thread().met_stamp > reads.stamp : met_since(reads);
 }
 
-// Bytes of a word that have been written since it counted as new.
+// Bytes of a word that have been written since it counts as unwritten.
 inline uint8_t initialised_bytes(const Access& write, Space space) {
     return write.epoch < (is_shared(space) ? state.shared_since : state.launch_since) ? 0 : write.details & INITIALISED;
 }
 
-// Bytes of dynamic shared memory are counted from its start, as the kernel does.
+// Offsets in dynamic shared memory count from its start, as in the kernel.
 inline long place(Space space, uintptr_t offset) {
     const uintptr_t dynamic = state.dynamic_shared - state.shared;
     return static_cast<long>(space == SHARED && offset >= dynamic ? offset - dynamic : offset);
 }
 
-// READ_BEFORE_WRITE: the word that was read had not been written, so a read after write happened in the wrong order.
-// VOLATILE_WRITES: a race unless the two values are the same.
+// READ_BEFORE_WRITE: the word had not been written when it was read, so a read after write happened in the wrong order.
+// VOLATILE_WRITES: a race unless the two values are equal.
 enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_BEFORE_WRITE, VOLATILE_WRITES };
 
-// The access that is being checked, where it is a write; of size 0 where its value is not known yet.
+// The access that is being checked, if it is a write; size 0 if its value is not known yet.
 extern uintptr_t written_at __attribute__((visibility("hidden")));
 extern size_t written_size __attribute__((visibility("hidden")));
 
-// A hook comes before its write. So the write is remembered, and looked at as soon as the thread goes on: nothing else
-// runs in between.
+// A hook is called before its write, so the write is recorded and its value checked when the thread continues; nothing
+// else runs in between.
 struct Write {
     uintptr_t address;
     size_t size;
-    uint64_t before; // the first eight bytes as they were
+    uint64_t before; // the previous first eight bytes
     uintptr_t caller;
     Clash clash;
     Space space;
     uintptr_t offset;
     Access earlier;
-    int floating_size; // not 0: no race, but a number that may not be finite, with all these bits set
+    int floating_size; // not 0: no race, but a number to be checked for NaN and infinity, which have all these bits set
     uint64_t not_finite;
 };
 void look_at_later(const Write& write);
 
-// Readers of a word beside the one that its cell has: of several blocks that wait for one another by polling, a writer may be
-// ordered after some only.
+// Readers of a word in addition to the one in its cell: if several blocks wait for each other by polling, a writer may
+// be ordered after only some of them.
 void forget_readers();
 void keep_reader(const Cell* cell, const Access& read);
 const Access* unordered_reader(const Cell* cell, uint8_t bytes, Space space);
 void forget_writes();
 
-// The first byte of the word that a cell is about, and the cell of an address; 0 and null where there is none.
+// The address of a cell's word, and the cell of an address; 0 and null if there is none.
 uintptr_t word_of(const Cell* cell);
 Cell* cell_of(uintptr_t address);
 
-// A plain read that races with this strong store is no defect if a compare-and-swap tests it (tested_reads.cpp).
+// Records a plain read that races with this strong store, which is not a defect if a compare-and-swap tests it
+// (tested_reads.cpp).
 void test_later(const Cell* cell, const Access& store, Space space, uintptr_t offset, uintptr_t caller);
-// Comes before each compare-and-swap.
+// Called before each compare-and-swap.
 void tested(uintptr_t address, size_t size, const void* expected);
 void forget_untested_reads();
 
-// Of a write the value is known, and the defect reported, only after it.
+// Reports a race; of a write the value is known, and the defect reported, only after it.
 void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller);
 
 inline Access now(int bytes, uint8_t details, uintptr_t caller) {
@@ -206,7 +207,7 @@ PEAKGATE_RARE void write_meets_reads(Cell& cell, uint8_t bytes, Space space, uin
     race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
 }
 
-// A read beside one of the same block that nothing orders with it.
+// A read concurrent with an unordered one of the same block.
 inline void share(Access& reads, uint8_t bytes) {
     if (!(reads.bytes & bytes)) return;
     reads.details |= reads.bytes & bytes;
@@ -215,12 +216,12 @@ inline void share(Access& reads, uint8_t bytes) {
     reads.stamp = current_thread().stamp;
 }
 
-// The same, rarely: of strong reads, and of several blocks.
+// The same for strong reads and reads of several blocks, which are rare.
 template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes, uint8_t how, uintptr_t caller) {
     Access& reads = cell.read;
     const int more = reads.bytes & MORE_READERS;
     if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
-        if (!is_strong(manner)) reads = now(bytes | more, how, caller); // strong ones race with less
+        if (!is_strong(manner)) reads = now(bytes | more, how, caller); // strong reads race with fewer accesses
     } else if (reads.epoch == state.epoch) {
         share(reads, bytes);
     } else if (state.released) {
@@ -231,7 +232,7 @@ template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes
 
 void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller);
 
-// In every hook: inlined, so that a whole word costs no mask.
+// Inlined in every hook, so that accesses to whole words need no mask.
 template <Manner manner>
 __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
     const Access& write = cell.write;
@@ -269,7 +270,7 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     uint8_t initialised = initialised_bytes(write, space);
     initialised = static_cast<uint8_t>(manner == ASYNC_ISSUE ? initialised & ~bytes : initialised | bytes);
     const bool continued = write.epoch == state.epoch && write.thread == state.current;
-    // An own plain write stays the one that others race with, whatever strong ones follow it.
+    // A thread's plain write is kept for the detection of races even if the same thread's strong writes follow.
     const bool is_plain = (write.bytes & bytes) && !(write.details & STRONG);
     if (strong && continued && is_plain && write.stamp == current_thread().stamp) return;
     const auto written = static_cast<uint8_t>(continued ? write.bytes | bytes : bytes);

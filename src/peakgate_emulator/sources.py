@@ -1,7 +1,7 @@
-"""Reads CUDA sources as text: the files one is made of, the kernels in it, and the host code around them.
+"""Analyses CUDA sources as text: included files, kernels, and host code, which is removed.
 
-Only what neither compiler path can do for itself: NVRTC and the emulator's C++ compiler both stop at a host function.
-Everything works on masked text, in which comments, literals and directives are blanks, so that positions stay equal.
+NVRTC and the emulator's C++ compiler both fail at a host function. All functions work on masked text, in which
+comments, literals and directives are replaced by blanks, so that positions stay the same.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from peakgate_emulator.errors import SourceError
 from peakgate_emulator.files import read_source, write_whole
 
 PEAKGATE_MACRO = "PEAKGATE"
-"""Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
+"""Macro that both builds define: code under ``#ifndef PEAKGATE`` is only for the host compiler."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)', re.MULTILINE)
-# What never ends is taken to its end, not tried again from each of its characters: reading takes linear time.
+# An unterminated comment or literal extends to the end of the text, so that matching takes linear time.
 _COMMENT = r"//[^\n]*|/\*(?:.*?\*/|.*)"
 _LITERAL = (
     r'R"(?P<raw>[^()\\\s]{0,16})\((?:.*?\)(?P=raw)"|.*)|"(?:\\.|[^"\\\n])*+"?|'
@@ -52,7 +52,7 @@ _HOST = re.compile(rf"(?P<launch>\b\w++\s*+(?:<[^<>;{{}}]*+>\s*+)?<<<)|\b(?:{_HO
 _HOST_WITH_STD = re.compile(
     rf"{_HOST.pattern}|\b(?:string|[io]?stringstream|[io]f?stream|cout|cerr|endl)\b|\b(?:vector|map|set|list|queue)\s*<"
 )
-"""The same where ``using namespace std`` leaves the names bare."""
+"""The same for a source with ``using namespace std``."""
 
 _ANNOTATIONS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval")
 _HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
@@ -61,20 +61,20 @@ _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of a source: its text and which files of the user its includes mean, by how they are spelled."""
+    """A file of a source: its text, and the user's files that it includes, by the name in the include."""
 
     path: Path
     text: str
     includes: Mapping[str, Path]
     foreign: tuple[tuple[int, str], ...]
-    """Line and name of each include that is in no folder of the user: CUDA's, the host compiler's, or missing."""
+    """Line and name of each include that is not a user's file: CUDA's, the host compiler's, or missing."""
 
 
 def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]:
     """The file and every file it includes from its own folder or an include folder, in the order of first mention.
 
-    Whether a condition lets the compiler see an include is not looked at.
-    Raises SourceError if ``source`` cannot be read. An include that is nowhere is left for the compiler to report.
+    Preprocessor conditions around includes are ignored. Raises SourceError if ``source`` cannot be read. A missing
+    include is left for the compiler to report.
     """
     found: dict[Path, SourceFile] = {}
     waiting = [source]
@@ -102,7 +102,7 @@ def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is such a file; no name is one that no file can have."""
+    """Whether the file exists; False if its name is impossible."""
     try:
         return path.is_file()
     except OSError:
@@ -110,7 +110,7 @@ def _is_file(path: Path) -> bool:
 
 
 def kernels(text: str) -> list[str]:
-    """Names of the kernels a text defines, ``softmax<...>`` for a template; each once."""
+    """Names of the kernels that a text defines, ``softmax<...>`` for a template; without duplicates."""
     code = _code(text)
     names, start, is_template = [], 0, False
     for match in _KERNEL.finditer(code):
@@ -133,7 +133,7 @@ _NAMESPACE = re.compile(r"\bnamespace\s*+(?P<name>\w++(?:\s*+::\s*+\w++)*+)?(?>(
 class KernelEntry:
     """A kernel as a stage's ``entry`` names it: ``name`` alone, ``kernel`` with namespaces and template arguments.
 
-    ``parameters`` are the types in brackets that choose one of several of that name, empty where none are given.
+    ``parameters`` are the types in parentheses that select an overload; empty if not given.
     """
 
     name: str
@@ -142,14 +142,14 @@ class KernelEntry:
 
     @property
     def expression(self) -> str:
-        """The C++ expression that both builds name the kernel by."""
+        """The C++ expression for the kernel in both builds."""
         return f"static_cast<void (*){self.parameters}>(&{self.kernel})" if self.parameters else self.kernel
 
 
 def entry_of(written: str, files: Sequence[SourceFile]) -> KernelEntry:
-    """What an ``entry`` names; without namespaces it means the kernel of that name in whatever namespace there is one.
+    """The kernel that an ``entry`` names; without namespaces it may be in any namespace.
 
-    Raises SourceError where it is no name of a kernel.
+    Raises SourceError if the text cannot be a kernel's name.
     """
     match = _ENTRY.fullmatch(written.strip())
     if match is None:
@@ -178,7 +178,7 @@ def _scopes(text: str, kernel: str) -> Iterator[str]:
 
 
 def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") -> str:
-    """The line for an entry that the files do not have: which kernels they have, and how to name one."""
+    """The message for an entry that the files do not have: which kernels they have, and how to name one."""
     names = [name for file in files for name in kernels(file.text)]
     known = f"it has {', '.join(names)}" if names else "it defines no __global__ function"
     example = next((name.replace("...", "float, 256") for name in names if "<" in name), "softmax<float, 256>")
@@ -201,13 +201,13 @@ _MISSING_FILE = re.compile(r"open source file \"([^\"]+)\"|'?([\w./-]+)'?(?:: No
 
 
 def missing_header(message: str) -> str | None:
-    """The header that a compiler's error says is not there."""
+    """The header that is missing according to a compiler's error."""
     found = _MISSING_FILE.search(message)
     return (found[1] or found[2]) if found else None
 
 
 def remedy(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
-    """What helps against an error at a line of a file, as "; do this": an include folder, or no host code there."""
+    """Advice for an error at a line of a file, as "; do this": an include folder, or to exclude host code."""
     if missing_header(message):
         guarded = f"put it under `#ifndef {PEAKGATE_MACRO}`"
         return f"; add its folder to the stage's `include`; if only host code needs it, {guarded}"
@@ -219,11 +219,11 @@ def remedy(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
 def device_only(
     files: Sequence[SourceFile], kernels: Collection[str], folder: Path, rewrite: Callable[[str], str] = str
 ) -> Iterator[Path]:
-    """The files to compile, until one does: what stays without host code, then what stays without other kernels too.
+    """Yields files to compile, to be tried in order: without host code, then also without other kernels.
 
-    Each is the source itself or a copy in ``folder``. Taken out are functions and other declarations that use the
-    host's libraries, and host functions that no kernel mentions; lines stay where they are. Each text then goes through
-    ``rewrite``, which keeps lines too. What is taken out and needed after all is an error of the compiler.
+    Each is the source itself or a copy in ``folder``. Functions and other declarations that use the host's libraries
+    are removed, and host functions that no kernel mentions; line numbers stay. Each text is then passed to ``rewrite``,
+    which must keep lines too. If something needed was removed, the compiler reports it.
     """
     first = _copied(files, device_texts(files), folder, rewrite)
     yield first
@@ -232,7 +232,7 @@ def device_only(
 
 
 def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rewrite: Callable[[str], str]) -> Path:
-    """The first file with these texts for it and those it includes."""
+    """The path of the first file, copied with the files it includes if any text differs from the file's."""
     blanked = [rewrite(text) for text in texts]
     if all(text == file.text for text, file in zip(blanked, files, strict=True)):
         return files[0].path
@@ -245,7 +245,7 @@ def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rew
 
 
 def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = None) -> list[str]:
-    """The text of each file with blanks for its host code; of the kernels, where they are named, those alone remain."""
+    """The text of each file with its host code blanked, and the kernels other than ``kernels`` too, if given."""
     parsed = [_Parsed(file) for file in files]
     bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
     host = _HOST_WITH_STD if bare else _HOST
@@ -266,12 +266,12 @@ def _redirected(text: str, file: SourceFile, copies: Mapping[Path, Path]) -> str
 
 
 class _Unbalanced(Exception):
-    """Braces that do not match, as where a condition of the preprocessor divides a function."""
+    """Braces that do not match, as when a preprocessor condition splits a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Declaration:
-    """``head`` is what stands before the parameters of a function, their bracket included."""
+    """A declaration; ``head`` is a function's text up to the parenthesis of its parameters, inclusive."""
 
     start: int
     end: int
@@ -280,7 +280,7 @@ class _Declaration:
 
 
 class _Parsed:
-    """A file as masked code; ``annotations`` are CUDA's own and the macros that stand for them."""
+    """A file as masked code."""
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
@@ -310,7 +310,7 @@ _Item = tuple[_Parsed, _Declaration]
 def _fates(
     parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]
 ) -> tuple[list[_Item], list[_Item], dict[int, list[_Declaration]]]:
-    """Declarations that stay, those that stay where they are mentioned, and those that go, these by file."""
+    """Declarations to keep, those to keep if mentioned, and, by file, those to remove."""
     macros = re.findall(
         rf"#\s*define\s+(\w++)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
     )
@@ -353,7 +353,7 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
             bodies[id(part)] += _host_bodies(part, declaration, host) or ()
     by_directives = {word for part in parsed for word in _WORD.findall(part.directives)}
     mentioned = _mentioned(keep, by_name, by_directives | {"operator"}) if keep else set()
-    for part in parsed:  # a type that a kernel uses stays, without the bodies of its functions for the host
+    for part in parsed:  # keep types that a kernel uses, without the bodies of their host functions
         gone = []
         for declaration in drop[id(part)]:
             used = types.get((id(part), declaration)) in mentioned
@@ -368,7 +368,10 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
 
 
 def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: Iterable[str]) -> set[str]:
-    """The words in what is kept; that includes what is taken out of ``by_name`` for one of them, or of ``words``."""
+    """The words in ``keep`` and, transitively, in the items of ``by_name`` for these words or for ``words``.
+
+    Such items are removed from ``by_name``.
+    """
     waiting, mentioned = [*keep], set[str]()
     for word in words:
         waiting += by_name.pop(word, ())
@@ -384,7 +387,7 @@ def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: It
 def _without_callers(
     keep: Sequence[_Item], optional: Sequence[_Item], drop: Mapping[int, list[_Declaration]]
 ) -> list[_Item]:
-    """The optional ones less those that declare or call a host function, which makes them host code, dropped too."""
+    """The optional items except those that declare or call a host function; these are moved to ``drop``."""
     kept = {_name(declaration.head) for _, declaration in keep if declaration.is_function}
     callers: dict[str, list[_Item]] = {}
     for part, each in optional:
@@ -405,7 +408,7 @@ def _without_callers(
 
 
 def _called(code: str, start: int, end: int) -> set[str]:
-    """The words before ``(``, or before template arguments and it."""
+    """The words before ``(``, or before template arguments and ``(``."""
     found = set[str]()
     for match in re.compile(r"([^;{}()]*+)(\(|[;{})]|\Z)").finditer(code, start, end):
         if match[2] == "(":
@@ -414,12 +417,12 @@ def _called(code: str, start: int, end: int) -> set[str]:
 
 
 def _before_bracket(text: str) -> list[str]:
-    """The word that a text ends with; where it ends with template arguments, each word before a ``<``."""
+    """The last word of a text; if it ends with template arguments, each word before a ``<``."""
     return re.findall(r"\b(\w++)\s*+<" if text.rstrip().endswith(">") else r"\b(\w++)\s*+\Z", text)
 
 
 def _qualifiers(head: str) -> set[str]:
-    """The words before ``::``, or before template arguments and it."""
+    """The words before ``::``, or before template arguments and ``::``."""
     found = set[str]()
     for text in re.split("[()]", head):
         *templates, _ = re.split(r"(?<=>)\s*+::", text)
@@ -428,7 +431,7 @@ def _qualifiers(head: str) -> set[str]:
 
 
 def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
-    """Where in a type the bodies of functions for the host are; None where the host has more to do with it."""
+    """Spans of the bodies of a type's host functions; None if other parts of the type are host code too."""
     code = part.code
     opening = code.find("{", type_.start, type_.end)
     if opening < 0:
@@ -445,7 +448,7 @@ def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> l
 
 
 class _Fate(Enum):
-    """Whether a declaration is kept; ``BY_MENTION``: if a kernel mentions it."""
+    """Whether a declaration is kept; ``BY_MENTION``: only if a kernel mentions it."""
 
     KEPT = 0
     DROPPED = 1
@@ -461,7 +464,7 @@ def _fate(
 ) -> _Fate:
     device = declaration.head if declaration.is_function else body
     words = {*re.findall(r"\w+", device)}
-    if host.search(device):  # such a type is the host's, whatever constants it has
+    if host.search(device):  # a host type may have constexpr members
         words -= {"constexpr", "consteval"}
     if not words.isdisjoint(annotations):
         is_kernel = declaration.is_function and "__global__" in declaration.head
@@ -473,7 +476,7 @@ def _fate(
 
 
 def _blanked(part: _Parsed, declarations: Sequence[_Declaration], bodies: Sequence[tuple[int, int]]) -> str:
-    """The file's text without some declarations and bodies; directives stay, for they may balance one another."""
+    """The file's text with some declarations and bodies blanked; directives stay, since they may be paired."""
     text = part.file.text
     kept = [match.span() for match in _DIRECTIVE.finditer(masked(text, literals=False)) if "pragma" not in match[0]]
     characters = list(text)
@@ -487,7 +490,7 @@ def _blanked(part: _Parsed, declarations: Sequence[_Declaration], bodies: Sequen
 
 
 def _declarations(part: _Parsed, start: int, end: int, depth: int = 0) -> Iterator[_Declaration]:
-    """The declarations of a namespace, those of the namespaces and linkage blocks in it included."""
+    """The declarations of a namespace, including those of nested namespaces and linkage blocks."""
     if depth > _DEEPEST:
         raise _Unbalanced
     code = part.code
@@ -506,7 +509,7 @@ def _declarations(part: _Parsed, start: int, end: int, depth: int = 0) -> Iterat
                 head = _Head(part, close + 1, end)
             at = close
         elif character == ";":
-            # An explicit instantiation, or a prototype, shares the fate of its function.
+            # An explicit instantiation or a prototype is treated as its function is.
             if using := _USING.fullmatch(code, head.begin, at):
                 yield _Declaration(head.begin, at + 1, using[1] + "(", is_function=True)
             else:
@@ -518,7 +521,7 @@ def _declarations(part: _Parsed, start: int, end: int, depth: int = 0) -> Iterat
 
 
 class _Head:
-    """What a declaration begins with, up to a brace, of which it may have many, or its end: read once as it grows."""
+    """The beginning of a declaration, up to one of its braces or its end; read incrementally, each character once."""
 
     def __init__(self, part: _Parsed, begin: int, end: int) -> None:
         self.begin, self._part, self._behind = begin, part, _behind_template(part.code, begin, end)
@@ -531,7 +534,7 @@ class _Head:
         return first and _SCOPE.fullmatch(self._part.code, self.begin, at) is not None
 
     def opens_function(self, at: int) -> bool:
-        """Whether it opens a function's body, rather than a type's or an initialiser."""
+        """Whether a brace at ``at`` opens a function's body, not a type or an initialiser."""
         more, self._read = self._part.code[self._read : at], max(self._read, at)
         bracket, equals = max(more.rfind("("), more.rfind(")")), more.rfind("=")
         self._assigned = equals > bracket or (self._assigned and bracket < 0)
@@ -539,7 +542,7 @@ class _Head:
         return self._parameters and not self._assigned and not _TYPE.match(self._part.code, self._behind)
 
     def declares(self, at: int) -> bool:
-        """Whether the declaration, which ends at ``at`` without a body, is a function's."""
+        """Whether the declaration, which ends at ``at`` without a body, declares a function."""
         code = self._part.code
         if _INSTANTIATION.match(code, self.begin, at) and code.find("(", self.begin, at) >= 0:
             return True
@@ -547,7 +550,7 @@ class _Head:
         return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(_without_template_arguments(declared)) is not None
 
     def of_function(self, end: int) -> str:
-        """Up to where the parameters open: behind ``__launch_bounds__(...)`` and other attributes with arguments."""
+        """The text up to the parenthesis of the parameters, including attributes such as ``__launch_bounds__()``."""
         code, before = self._part.code, self._behind
         at = code.index("(", before, end)
         while _ATTRIBUTE.search(code, before, at) and (next_ := code.find("(", self._part.closings[at], end)) >= 0:
@@ -560,21 +563,21 @@ _SCOPE = re.compile(r"\s*+(?:(?:inline\s++)?namespace\b[\w:\s]*+|extern\s*+)")
 _INSTANTIATION = re.compile(r"\s*(?:extern\s+)?template\s++[^<]")
 
 _USING = re.compile(r"\s*using\s+(?:\w+\s*::\s*)+(\w+)\s*")
-"""For example a name of the host's library, or a host function of a namespace; kept if a kernel mentions it."""
+"""A using declaration, such as of a name of the host's library; kept if a kernel mentions it."""
 
 _DEEPEST = 100
-"""Namespaces in each other; a source with more is compiled as it is."""
+"""Maximum depth of nested namespaces; a source with more is compiled unchanged."""
 
 _TEMPLATE = re.compile(r"\s*template\s*<")
 
 _PROTOTYPE = re.compile(
     r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
 )
-"""A type, a name and parameters, without template arguments."""
+"""A prototype: a type, a name and parameters, without template arguments."""
 
 
 def _without_template_arguments(declared: str) -> str:
-    """With ``<>`` in place of each list of them; as it is where ``<`` and ``>`` do not match."""
+    """The text with ``<>`` in place of each list of template arguments; unchanged if ``<`` and ``>`` do not match."""
     kept, depth, begun = [], 0, 0
     for match in re.finditer("[<>]", declared):
         if match[0] == "<":
@@ -591,7 +594,7 @@ _LISTED = re.compile(r"[<>;(){}\[\]]")
 
 
 def _behind_template(code: str, begin: int, end: int) -> int:
-    """Where a declaration begins behind its ``template <...>``, which may be several; the end if one is open."""
+    """Position after a declaration's ``template <...>``, possibly several; the end if one is unterminated."""
     while match := _TEMPLATE.match(code, begin, end):
         lists, brackets = 1, 0
         for each in _LISTED.finditer(code, match.end(), end):
@@ -601,7 +604,7 @@ def _behind_template(code: str, begin: int, end: int) -> int:
                 break
         else:
             return end
-        if lists:  # nor is there a list beyond the declaration's end
+        if lists:  # the list is unterminated
             return end
         begin = each.end()
     return begin
@@ -618,7 +621,7 @@ _ATTRIBUTE = re.compile(
 
 
 def _name(head: str) -> str:
-    """A function's own name: the word before its parameters, or before its template arguments and those."""
+    """A function's name: the word before its parameters, or before its template arguments."""
     if not head.endswith("("):
         return ""
     last = head[max(head.rfind(")"), head.rfind("(", 0, -1)) + 1 : -1]
@@ -627,23 +630,23 @@ def _name(head: str) -> str:
 
 @lru_cache(maxsize=2048)
 def _code(text: str) -> str:
-    """The text with comments, literals and directives blanked, position by position."""
+    """The text with comments, literals and directives replaced by blanks of the same length."""
     return _DIRECTIVE.sub(_blanks, masked(text, literals=True))
 
 
 @lru_cache(maxsize=4096)
 def masked(text: str, *, literals: bool) -> str:
-    """The text with comments, and literals too, blanked position by position."""
+    """The text with comments, and if ``literals`` literals, replaced by blanks of the same length."""
     return _TOKENS.sub(lambda match: _blanks(match) if literals or match["comment"] else match[0], text)
 
 
 def without_comments(text: str) -> str:
-    """The text with a blank for each comment."""
+    """The text with one blank for each comment."""
     return _TOKENS.sub(lambda match: " " if match["comment"] else match[0], text)
 
 
 def closing(code: str, opening: int) -> int:
-    """Where the round bracket that opens at ``opening`` of masked text closes; the end where it does not."""
+    """Position where the parenthesis at ``opening`` of masked text closes; the last position if it does not."""
     depth = 0
     for at in range(opening, len(code)):
         depth += {"(": 1, ")": -1}.get(code[at], 0)
@@ -653,7 +656,7 @@ def closing(code: str, opening: int) -> int:
 
 
 def blanks(text: str) -> str:
-    """The text's length and lines, and nothing else."""
+    """The text with all characters except newlines replaced by blanks."""
     return re.sub(r"[^\n]", " ", text)
 
 
@@ -662,7 +665,7 @@ def _blanks(match: re.Match[str]) -> str:
 
 
 def source_text(path: Path) -> str:
-    """The text of a source, UTF-8 or Latin-1. SourceError if it cannot be read or is no text."""
+    """The text of a source, UTF-8 or Latin-1. SourceError if it cannot be read or is binary."""
     content = read_source(path)
     if b"\0" in content:
         raise SourceError(f"{path}: expected the source of a kernel, UTF-8 or Latin-1 text; it has a zero byte")

@@ -1,8 +1,8 @@
-// Objects in memory that threads of a block order themselves by: barriers that are arrived at and waited for
-// (cuda::barrier, mbarrier). Known by their address for as long as a block runs; other blocks of its cluster may arrive too.
+// Barrier objects in memory (cuda::barrier, mbarrier), identified by their address while their block runs. Threads of
+// other blocks of the cluster may only arrive at them.
 //
-// A phase ends when all arrivals are there and all bytes that were announced. Bytes count as soon as their copy is sent,
-// but the copies, and the end of the phase, only come when somebody looks at the barrier: until then nothing is there.
+// A phase ends when all arrivals and all announced bytes are there. Bytes count as soon as their copy is sent, but the
+// copies are performed, and the phase ends, only when a thread tests the barrier; until then the data are missing.
 #include "shadow.h"
 
 #include <stdio.h>
@@ -12,16 +12,16 @@
 namespace peakgate {
 
 constexpr int MAX_OBJECTS = 512;
-constexpr int PHASES = 2; // of a barrier, the one that fills and the one before it
+constexpr int PHASES = 2; // of a barrier: the current one and the previous one
 
 struct SyncObject {
     uintptr_t address;
-    int expected, pending; // arrivals of a phase, and how many of them are still missing
+    int expected, pending; // arrivals per phase, and the number still missing
     uint64_t phase;
     int64_t announced, sent; // bytes of a phase
-    Access initialised;      // by whom, and when
-    bool fenced;             // it is known to be visible to the copy engine
-    Published published[PHASES]; // what those who arrived knew
+    Access initialised;      // the initialisation
+    bool fenced;             // whether a fence has made it visible to the copy engine
+    Published published[PHASES]; // clocks of the threads that arrived
 };
 
 struct SyncObjects {
@@ -63,7 +63,7 @@ SyncObject& object_at(const void* address, uintptr_t caller) {
     return made;
 }
 
-// A barrier object, of another block of the cluster too.
+// A barrier object of this or of another block of the cluster.
 struct Barrier {
     Block& block;
     SyncObject& object;
@@ -75,14 +75,14 @@ Barrier barrier_at(const void* address, uintptr_t caller) {
     const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(address));
     SyncObject* known = known_object(place);
     if (!known || !known->expected) {
-        report(DIVERGENT_BARRIER, caller, 0, "a barrier object is used that nobody has initialised");
+        report(DIVERGENT_BARRIER, caller, 0, "a barrier object is used without being initialised");
         abandon_launch();
     }
     check_barrier_object(address, caller);
     return {*place.block, *known};
 }
 
-// One to wait at, which has to be the block's own.
+// A barrier object to wait at, which must be the block's own.
 SyncObject& own_barrier_at(const void* address, uintptr_t caller) {
     const Barrier barrier = barrier_at(address, caller);
     if (!barrier.is_own()) {
@@ -139,7 +139,7 @@ bool somebody_waits_at(const Block& block, int number) {
 
 void check_bytes(const SyncObject& object, uintptr_t caller) {
     if (object.pending || object.sent <= object.announced) return;
-    report(DIVERGENT_BARRIER, caller, 0, "%lld bytes come to the barrier object at byte %ld of shared memory, whose phase expects %lld",
+    report(DIVERGENT_BARRIER, caller, 0, "%lld bytes arrive at the barrier object at byte %ld of shared memory, whose phase expects %lld",
            static_cast<long long>(object.sent), place_of(object), static_cast<long long>(object.announced));
     abandon_launch();
 }
@@ -221,7 +221,7 @@ uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* 
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     const Barrier barrier = barrier_at(address, called_at);
     SyncObject& object = barrier.object;
-    if (!barrier.is_own() && is_complete(object)) end_phase(barrier.block, object); // nobody has looked at it yet
+    if (!barrier.is_own() && is_complete(object)) end_phase(barrier.block, object); // it has not been tested yet
     if (count < 1 || count > object.pending) {
         report(DIVERGENT_BARRIER, called_at, 0, "%d arrivals at a barrier object that expects %d more", count, object.pending);
         abandon_launch();
@@ -265,7 +265,7 @@ int peakgate_sync_wait(void* address, uint64_t phase, int blocks, const void* ca
 
 int peakgate_sync_parity(void* address, int parity, int blocks, const void* caller) {
     const SyncObject& object = own_barrier_at(address, reinterpret_cast<uintptr_t>(caller));
-    // The phase of this parity has ended where the running one has the other.
+    // The phase with this parity has ended if the current one has the other parity.
     if (static_cast<int>(object.phase & 1) != parity) return peakgate_sync_wait(address, object.phase - 1, blocks, caller);
     return peakgate_sync_wait(address, object.phase, blocks, caller);
 }

@@ -1,9 +1,9 @@
-// Products by a group of four warps (wgmma): every warp has its own rows of A and of the sums.
+// Products by a warpgroup (wgmma): every warp has its own rows of A and of the sums.
 //
-// Hardware reads both matrices and writes the sums at any time between issue and wait, and a wait of one warp is for the
-// product of all four: CUTLASS gives a slot back by one thread of the group. So a wait waits until all four have issued the
-// product, which is made then; its sums are NaNs until their own warp has waited, so that what is not waited for is not
-// there. An agent of each warp (order.cpp) reads shared memory from the issue on.
+// Hardware reads both matrices and writes the sums at any time between issue and wait, and one warp's wait covers the
+// product of all four: in CUTLASS one thread of the group releases a slot. So a wait blocks until all four warps have
+// issued the product, which is computed then; its sums are NaNs until their own warp has waited, so missing waits are
+// noticed. An agent of each warp (order.cpp) reads shared memory from the issue on.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -13,17 +13,17 @@ namespace peakgate {
 
 constexpr int ROW_BYTES = 32, ROWS_OF_WARP = 16, UNIT = 16, WARPS_OF_GROUP = 4;
 
-// One that a warp has issued. The sums of all lanes, one after the other: where they are, and what they were before.
+// A product that a warp has issued, with the addresses and the previous values of all lanes' sums.
 struct Pending {
     PeakgateProduct product;
     uint32_t registers_of_a[WARP][4];
     void** sums;
     uint32_t* values;
-    bool follows; // another one with the same sums, whose result is to come
-    bool made;    // `values` are its result
+    bool follows; // it follows a pending product with the same sums
+    bool made;    // computed: `values` are its result
     int group;
     uintptr_t caller;
-    uint32_t number; // one less than the stamp of the agent, which does nothing else
+    uint32_t number; // one less than the agent's stamp
 };
 
 struct OfWarp {
@@ -32,7 +32,7 @@ struct OfWarp {
     uint32_t issued;
     int committed;
     bool fenced, ended;
-    // The latest result, as long as no fence came after it.
+    // The latest result, until the next fence.
     void* written_to;
     uint32_t* written;
     size_t written_count, written_room;
@@ -52,12 +52,12 @@ int own_number() { return state.current / WARP; }
 OfWarp& own_warp() { return warp_of(own_number()); }
 int first_of_group() { return own_number() / WARPS_OF_GROUP * WARPS_OF_GROUP; }
 
-// A matrix in shared memory as its descriptor has it.
+// A matrix in shared memory, given by its descriptor.
 struct Matrix {
     uint64_t descriptor;
-    bool transposed; // its rows run along the other axis than k
+    bool transposed; // rows are not contiguous along k
 
-    // Unit `number` of 16 bytes of row `row`; where it is transposed, of the eight rows from `row` on at k = `number`.
+    // Unit `number` of 16 bytes of row `row`; if transposed, of the eight rows from `row` on at k = `number`.
     char* unit(int row, int number) const {
         const auto field = [&](int shift) { return static_cast<int64_t>(descriptor >> shift & 0x3fff) << 4; };
         const int64_t start = field(0), leading = field(16), stride = field(32);
@@ -75,7 +75,7 @@ struct Matrix {
         return reinterpret_cast<char*>(address ^ ((address >> 7 & units) << 4));
     }
 
-    // Calls `take(unit, row, number)` for all units of so many rows.
+    // Calls `take(unit, row, number)` for all units of these rows.
     template <class F> void for_units(int first_row, int rows, F take) const {
         const int step = transposed ? 8 : 1, units = transposed ? ROW_BYTES / 2 : ROW_BYTES / UNIT;
         for (int row = 0; row < rows; row += step)
@@ -118,10 +118,10 @@ struct Brought {
     uintptr_t caller;
 };
 
-// Whether another operation has changed sums that the warp's last product wrote, and no fence came between.
+// Reports sums of the warp's last product that were changed by other operations without a fence.
 void check_registers(const OfWarp& warp, const Pending& issued, uintptr_t caller) {
     if (!warp.fenced) {
-        report(REGISTER_RACE, caller, 0, "wgmma with no wgmma.fence before it, so that it need not see its registers as they are");
+        report(REGISTER_RACE, caller, 0, "wgmma without a wgmma.fence before it, so it may not see the current contents of its registers");
         return;
     }
     const auto registers = static_cast<size_t>(issued.product.registers);
@@ -130,7 +130,7 @@ void check_registers(const OfWarp& warp, const Pending& issued, uintptr_t caller
         report(REGISTER_RACE, caller, 0, "wgmma that adds to sums that were changed, with no wgmma.fence between the two");
 }
 
-// The last lane that comes does this for all.
+// Called by the last lane to arrive, for all lanes.
 void issue(void* const* offered) {
     const auto* const* lanes = reinterpret_cast<const Brought* const*>(offered);
     const PeakgateProduct& product = *lanes[0]->product;
@@ -201,7 +201,8 @@ void make(int number, size_t place) {
     const PeakgateProduct& product = done.product;
     unsigned char a[ROWS_OF_WARP * ROW_BYTES], b[256 * ROW_BYTES];
     if (product.registers_of_a) {
-        // Register r has 4 bytes of row lane / 4, eight rows below where r is odd, the last two 16 bytes further along k.
+        // Register r has 4 bytes of row lane / 4, eight rows below if r is odd; the last two are 16 bytes further along
+        // k.
         for (int lane = 0; lane < WARP; ++lane)
             for (int r = 0; r < 4; ++r)
                 memcpy(a + (lane / 4 + r % 2 * 8) * ROW_BYTES + r / 2 * UNIT + lane % 4 * 4, &done.registers_of_a[lane][r], 4);
@@ -211,14 +212,14 @@ void make(int number, size_t place) {
     matrix_b(product).gather(0, product.columns, b);
     multiply_group(product, a, b, done.values);
     const size_t count = static_cast<size_t>(product.registers) * WARP;
-    for (size_t i = place + 1; i < warp.count; ++i) { // the next one adds to what this one made
+    for (size_t i = place + 1; i < warp.count; ++i) { // the next product adds to this one's result
         if (warp.pending[i].sums[0] != done.sums[0] || warp.pending[i].product.registers != product.registers) continue;
         memcpy(warp.pending[i].values, done.values, count * sizeof(uint32_t));
         return;
     }
 }
 
-// The sums are there, unless another product writes them next.
+// Writes the sums to the registers, unless another product overwrites them.
 void hand_out(OfWarp& warp, size_t place) {
     const Pending& done = warp.pending[place];
     for (size_t i = place + 1; i < warp.count; ++i)
@@ -239,7 +240,7 @@ void fence(void* const*) {
 
 void commit(void* const*) { ++own_warp().committed; }
 
-// How many of the warp's products a wait is for.
+// Number of the warp's products that a wait completes.
 size_t count_due(const OfWarp& warp, int groups_left) {
     size_t due = 0;
     while (due < warp.count && warp.pending[due].group < warp.committed - groups_left) ++due;

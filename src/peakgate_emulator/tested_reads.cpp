@@ -1,7 +1,7 @@
-// Plain reads that a compare-and-swap tests. A plain read of a word that another thread updates by atomics is a race, but
-// the programming guide begins its loops of compare-and-swap with one (its own addition of doubles does): whatever was
-// read, the compare-and-swap fails unless it is what the word holds. So such a read is no defect where the same thread's
-// next access to that word is a compare-and-swap that expects what was read. Until that is known the race is set aside.
+// Plain reads that a compare-and-swap tests. A plain read of a word that another thread updates by atomics is a race,
+// but the programming guide begins its compare-and-swap loops with one (as in its atomicAdd for doubles): the
+// compare-and-swap fails unless the word still has the value that was read. So such a read is not a defect if the same
+// thread's next access to that word is a compare-and-swap that expects the value read. Until then the race is pending.
 #include "shadow.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ int untested_count;
 
 namespace {
 
-constexpr int MOST = 64; // the oldest is given up, or reported if it is the current thread's
+constexpr int MOST = 64; // the oldest is dropped, or reported if it is the current thread's
 
 struct Untested {
     const Cell* cell;
@@ -40,7 +40,7 @@ void report_untested(int at) {
 void test_later(const Cell* cell, const Access& store, Space space, uintptr_t offset, uintptr_t caller) {
     for (int i = 0; i < untested_count; ++i) {
         if (untested[i].cell != cell || !is_own(untested[i])) continue;
-        report_untested(i); // read twice, and not tested in between
+        report_untested(i); // read twice without a test in between
         break;
     }
     if (untested_count == MOST) {
@@ -63,7 +63,7 @@ void tested(uintptr_t address, size_t size, const void* expected) {
     const auto* wanted = static_cast<const char*>(expected);
     for (uintptr_t at = address, end = address + size; at < end; ++cell) {
         const uintptr_t next = (at & ~uintptr_t{3}) + 4, until = next < end ? next : end;
-        bool is_tested = is_unchanged; // what was read is there still, or its writer has met this read as a race
+        bool is_tested = is_unchanged; // the value is unchanged, or its writer has reported this read as a race
         for (int i = untested_count; i-- > 0;) {
             const Untested& each = untested[i];
             if (each.cell != cell || !is_own(each)) continue;

@@ -1,6 +1,6 @@
-// Textures and surfaces. How coordinates become texels, and what lies outside, is what the CUDA C++ Programming Guide says
-// under "Texture Fetching": floor for points; linear filtering with weights of 8 fractional bits. How these and the result
-// are rounded, and which layer one beyond the last is, it does not say: that is as an H200 does (tests/digests).
+// Textures and surfaces. The mapping of coordinates to texels, also outside, follows "Texture Fetching" in the CUDA C++
+// Programming Guide: floor for points; linear filtering with weights of 8 fractional bits. The guide does not define
+// how these and the result are rounded, nor the layer for an index beyond the last: here as on an H200 (tests/digests).
 #include "runtime.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int FRACTION_BITS = 8; // of a filter's weight
 constexpr int ONE = 1 << FRACTION_BITS;
-constexpr double FARTHEST = 1 << 30; // coordinates beyond are as good as there
+constexpr double FARTHEST = 1 << 30; // coordinates beyond are clamped to this
 constexpr int OUTSIDE = -1;
 constexpr int MAX_CHANNELS = 4;
 
@@ -46,7 +46,7 @@ char* texel_at(const Texture& texture, const int* at, int layer) {
 
 int clamped(int at, int size) { return at < 0 ? 0 : at >= size ? size - 1 : at; }
 
-// Index along one dimension of the texel at a coordinate.
+// Index of the texel at a coordinate along one dimension.
 int placed(const Texture& texture, int at, int size) {
     if (at >= 0 && at < size) return at;
     if (texture.address == BORDER) return OUTSIDE;
@@ -93,7 +93,7 @@ float float_value(const Texture& texture, const char* from) {
     return value < -1 ? -1 : value;
 }
 
-// The channels of one texel: floats, or 32-bit integers. What is outside is zero.
+// The channels of one texel: floats, or 32-bit integers; zero outside.
 void read_texel(const Texture& texture, const int* at, int layer, bool floats, void* channels, uintptr_t caller) {
     memset(channels, 0, MAX_CHANNELS * sizeof(float));
     for (int i = 0; i < 3; ++i)
@@ -108,8 +108,8 @@ void read_texel(const Texture& texture, const int* at, int layer, bool floats, v
     }
 }
 
-// Shares of the 2, 4 or 8 neighbours, ONE in all: bit `i` of a neighbour's number says whether it is the second one along
-// dimension `i`. Products are rounded to FRACTION_BITS such that the shares of a pair keep their sum.
+// Weights of the 2, 4 or 8 neighbours, whose sum is ONE: bit `i` of a neighbour's number says whether it is the second
+// one along dimension `i`. Products are rounded to FRACTION_BITS so that the sum of a pair's weights is preserved.
 void share_out(const int* fraction, int* shares) {
     const int both = (fraction[1] * fraction[2] + ONE / 2) >> FRACTION_BITS;
     const int pairs[4] = {ONE - fraction[1] - fraction[2] + both, fraction[1] - both, fraction[2] - both, both};
@@ -120,14 +120,14 @@ void share_out(const int* fraction, int* shares) {
     }
 }
 
-// To so many significant bits, ties away from zero.
+// Rounds to `bits` significant bits, ties away from zero.
 double rounded(double value, int bits) {
     int exponent;
     frexp(value, &exponent);
     return ldexp(round(ldexp(value, bits - exponent)), exponent - bits);
 }
 
-// Filtered integers have 16 bits, filtered halves those of a half.
+// Filtered integers have 16 bits, filtered halves the precision of a half.
 float filtered_value(const Texture& texture, double sum) {
     if (texture.kind == FLOATING_TEXEL) return static_cast<float>(rounded(sum, texture.channel_bytes == 4 ? 24 : 11));
     const double largest = texture.kind == SIGNED_TEXEL ? 32767 : 65535;
@@ -143,7 +143,7 @@ void filter(const Texture& texture, const double* at, int layer, float* result, 
         fraction[i] = static_cast<int>(fixed & (ONE - 1));
         if (texture.address == CLAMP && placed(texture, first[i], texture.size[i]) ==
                                             placed(texture, first[i] + 1, texture.size[i]))
-            fraction[i] = 0; // one texel, whose share is rounded once
+            fraction[i] = 0; // a single texel
     }
     share_out(fraction, shares);
     double sums[MAX_CHANNELS] = {0, 0, 0, 0};
@@ -191,7 +191,7 @@ void peakgate_fetch(const PeakgateFetch* fetch, void* result, const void* caller
     } else {
         double at[3] = {0, 0, 0};
         int nearest[3] = {0, 0, 0};
-        const bool beyond = fetch->texel < 0 || fetch->texel >= texture.layers; // the last one, on either side
+        const bool beyond = fetch->texel < 0 || fetch->texel >= texture.layers; // the last layer, for both sides
         const int layer = beyond && texture.layers ? texture.layers - 1 : fetch->texel;
         for (int i = 0; i < texture.dimensions; ++i) {
             const auto size = static_cast<float>(texture.size[i]);
@@ -209,7 +209,7 @@ void peakgate_fetch(const PeakgateFetch* fetch, void* result, const void* caller
 
 namespace {
 
-// Address of the access; null if there is none, and the access has no effect.
+// Address of the access; null if it is outside, and then the access has no effect.
 char* surface_place(const PeakgateSurfaceAccess* access, uintptr_t caller) {
     const Texture& texture =
         texture_of(access->object, access->function, access->dimensions, access->layered, true, caller);

@@ -6,14 +6,14 @@
 
 namespace peakgate {
 
-// Lanes that meet in a warp primitive. It is filled until all of them are there, then emptied as each picks up its result.
-// Every one in use holds a lane, and a lane is in one at a time: a warp never needs more than it has lanes.
+// Lanes that meet in a warp primitive. It is filled until all have arrived, then emptied as each takes its result. Each
+// one in use contains a lane, and a lane is in only one, so a warp needs at most as many as it has lanes.
 struct Rendezvous {
     PeakgateWarpOperation operation;
     unsigned mask;
     unsigned arrived; // lanes that wait for the others
-    unsigned met;     // once all are there: who they are
-    unsigned leaving; // and which of them have yet to pick up their result
+    unsigned met;     // the lanes that met, once all have arrived
+    unsigned leaving; // those that have not taken their result
     unsigned ballot;
     void (*together)(void* const*);
     char values[WARP][8];
@@ -22,7 +22,7 @@ struct Rendezvous {
 struct Warps {
     Rendezvous rendezvous[MAX_THREADS];
     unsigned living_lanes[MAX_THREADS / WARP];
-    bool in_use[MAX_THREADS / WARP]; // its lanes have met in this block
+    bool in_use[MAX_THREADS / WARP]; // by warp: its lanes have met in this block
 };
 
 Warps* new_warps() { return static_cast<Warps*>(calloc(1, sizeof(Warps))); }
@@ -32,7 +32,7 @@ namespace {
 Warps& here() { return *state.block->warps; }
 
 bool complete(const Rendezvous& meeting, int warp) {
-    // What all lanes hold a part of does not go on without those that have ended.
+    // Operations that need a part from all lanes also wait for ended ones.
     const unsigned needed = meeting.operation == PEAKGATE_WARP_TOGETHER ? ~0u : here().living_lanes[warp];
     return meeting.arrived && meeting.arrived == (meeting.mask & needed);
 }
@@ -49,15 +49,15 @@ void let_go(Rendezvous& meeting, int warp) {
         memcpy(offered, meeting.values, sizeof offered);
         meeting.together(offered);
     }
-    // Shuffles, votes and their kin are no memory barrier.
+    // Shuffles, votes and similar primitives are not memory barriers.
     if (meeting.operation == PEAKGATE_WARP_SYNC) threads_met(threads, count);
     meeting.met = meeting.arrived;
     meeting.leaving = meeting.arrived;
     meeting.arrived = 0;
 }
 
-// The one where lanes of this mask already wait, or an empty one. Groups of one warp may meet at the same time, even if one
-// mask is part of the other: the smaller group then joins the larger one later.
+// The rendezvous where lanes of this mask already wait, or an empty one. Groups of one warp may meet at the same time,
+// even if one mask includes the other: the smaller group then joins the larger one later.
 Rendezvous& find_rendezvous(unsigned mask, int warp) {
     Rendezvous *empty = nullptr, *rendezvous = here().rendezvous;
     for (int i = warp * WARP; i < (warp + 1) * WARP; ++i) {
@@ -86,7 +86,7 @@ void join(Rendezvous& meeting, const PeakgateWarpCall& call, int lane, uintptr_t
     }
 }
 
-// The lane a shuffle reads from: its own where the distance leads out of the sub-group.
+// The source lane of a shuffle: its own if the distance leads out of the sub-group.
 int source_lane(const PeakgateWarpCall& call, int lane) {
     const int first = lane & ~(call.width - 1);
     const int end = first + call.width;
@@ -172,7 +172,7 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
         const int source = source_lane(*call, lane);
         if (meeting.met >> source & 1)
             memcpy(call->result, meeting.values[source], static_cast<size_t>(call->size));
-        else // nothing defined comes from a lane that takes no part
+        else // a value from a lane that does not take part is undefined
             memset(call->result, 0xff, static_cast<size_t>(call->size));
     }
     meeting.leaving &= ~(1u << lane);

@@ -1,5 +1,5 @@
-// Ends a launch that takes longer than it may: a timer counts this host thread's own processor time, which tells nothing
-// about the kernel but how much was computed, whatever else the machine does.
+// Ends a launch at its time limit: a timer counts this host thread's processor time, which depends only on the amount
+// of computation, not on the machine's load.
 #include "runtime.h"
 
 #include <signal.h>
@@ -19,11 +19,12 @@ volatile bool out_of_time;
 
 namespace {
 
-// Another timer counts the time of day, for a thread that sleeps: one that has run for less than this part of a period, which
-// is several times the limit. A busy machine lets it run for more.
+// Another timer counts wall time, to detect a sleeping thread: its period is SLEEP_FACTOR times the limit, and the
+// thread sleeps if it ran for less than 1 / ASLEEP of a period, which is less than on a busy machine.
 constexpr int SLEEP_FACTOR = 6, ASLEEP = 1000;
 constexpr clockid_t CLOCKS[] = {CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC};
-// Where neither the kernel's own code nor a hook was come to so often since the time was over, it is in what it has called.
+// If neither the kernel's code nor a hook was interrupted in this many signals after the limit, the launch is in a
+// function that the kernel called.
 constexpr int LOOKS = 4;
 constexpr long LOOK_EVERY_NS = 50'000'000;
 int timers[2];
@@ -47,7 +48,7 @@ void look(int signal, siginfo_t* info, void* context) {
         ran_before_ns = ran_ns();
         slept = ran_before_ns - before_ns < SLEEP_FACTOR * state.launch.limit_ms * (1'000'000L / ASLEEP);
         if (!slept) return;
-    } else if (!at && ++looks < LOOKS) { // the runtime may be in the middle of something
+    } else if (!at && ++looks < LOOKS) { // the runtime may be in an inconsistent state
         out_of_time = true;
         state.budget_left = 0;
         return;
@@ -61,7 +62,7 @@ void look(int signal, siginfo_t* info, void* context) {
 void report_out_of_time(uintptr_t at) {
     const double limit_s = static_cast<double>(state.launch.limit_ms) / 1000;
     if (slept)
-        report(NOT_ENDED, at, 0, "the launch was asleep for %g s", SLEEP_FACTOR * limit_s);
+        report(NOT_ENDED, at, 0, "the launch slept for %g s", SLEEP_FACTOR * limit_s);
     else
         report(NOT_ENDED, at, 0, "the launch had not ended after %g s of processor time", limit_s);
 }
@@ -70,7 +71,7 @@ bool start_watchdog() {
     out_of_time = slept = false;
     looks = 0;
     ran_before_ns = ran_ns();
-    // It stays installed after the launch: a signal may still be on its way when the timer is gone.
+    // It stays installed after the launch, since a signal may arrive after the timer is deleted.
     struct sigaction action = {};
     action.sa_sigaction = look;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -82,7 +83,7 @@ bool start_watchdog() {
         event.sigev_signo = watchdog_signal();
         event.sigev_value.sival_int = armed;
         event.sigev_notify_thread_id = static_cast<int>(syscall(SYS_gettid));
-        // System calls, because before glibc 2.34 their wrappers are in a library of their own.
+        // System calls, since before glibc 2.34 their wrappers are in a separate library.
         if (syscall(SYS_timer_create, CLOCKS[armed], &event, &timers[armed])) return false;
         const int64_t limit_ms = armed ? SLEEP_FACTOR * state.launch.limit_ms : state.launch.limit_ms;
         struct itimerspec times = {};
