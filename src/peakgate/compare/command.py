@@ -69,17 +69,14 @@ def selftest_notes(new: RunSide, places: Sequence[Path]) -> tuple[str, ...]:
     facts = ("GPU", found.uuid, run.uuid), ("driver", found.driver, run.driver)
     differs = [what for what, before, now in facts if before != now]
     where = f" on another {' and '.join(differs)}" if differs else ""
-    result = _result(found.designs, len(found.floors_too_tight))
-    return (f"selftest of {len(found.sessions)} sessions{where}, {found.taken:%Y-%m-%d}: {result}",)
-
-
-def _result(designs: Sequence[SavedDesign], tight_floors: int) -> str:
-    """Failed gates of all designs, and what the first one, one session against one, detects in its median case."""
-    flagged, gates = sum(each.alarms for each in designs), sum(each.gates for each in designs)
-    detects = percent(designs[0].smallest_detectable_change_percent.median)
-    tight = f"; {counted(tight_floors, 'floor')} too tight for this runner" if tight_floors else ""
-    failed = f"{flagged} of {gates} gates failed on unchanged code"
-    return f"{failed}; one session against one detects {detects} in the median case{tight}"
+    flagged, gates = (sum(getattr(each, name) for each in found.designs) for name in ("alarms", "gates"))
+    one_against_one = percent(found.designs[0].smallest_detectable_change_percent.median)
+    tight = len(found.floors_too_tight)
+    return (
+        f"selftest of {len(found.sessions)} sessions{where}, {found.taken:%Y-%m-%d}: {flagged} of {gates} gates failed "
+        f"on unchanged code; one session against one detects {one_against_one} in the median case"
+        + (f"; {counted(tight, 'floor')} too tight for this runner" if tight else ""),
+    )
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:

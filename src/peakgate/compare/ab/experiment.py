@@ -15,7 +15,7 @@ from peakgate.compare.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_l
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import CASES, SIDES, Means, Stopped
 from peakgate.compare.ab.pairs import Processes
-from peakgate.compare.ab.plan import Contracts, environment_notes, other_builds, plan, read_codes
+from peakgate.compare.ab.plan import environment_notes, other_builds, plan, read_codes
 from peakgate.compare.ab.process import SideBroken, SideProcesses, built_environment, one_choice, side_environment
 from peakgate.compare.ab.record import (
     INTERRUPTED,
@@ -75,8 +75,9 @@ def run_experiment(
         )
         base, head = (folder.described() for folder in folders)
         record = AbRecord(base, head, settings, planned, notes=environment_notes(folders, codes))
-        # Energy is measured in a process per side.
-        others = {} if choice.energy else _other_builds(record, codes)
+        # Energy, and sides with environments of their own, are measured in a process per side.
+        apart = choice.energy or record.base.environment or record.head.environment
+        others = {} if apart else other_builds(record.plan, *codes)
         processes = Processes(record, sides, means, scratch, others, energy=choice.energy)
         experiment = _Experiment(record, processes, means)
         try:
@@ -90,12 +91,6 @@ def run_experiment(
         finally:
             record.save(means.out)
     return record
-
-
-def _other_builds(record: AbRecord, codes: tuple[Contracts, Contracts]) -> dict[str, str]:
-    """Head's machine code by case if base's processes, in one environment, can sample both sides; else empty."""
-    apart = record.base.environment or record.head.environment
-    return {} if apart else other_builds(record.plan, *codes)
 
 
 @contextmanager
