@@ -36,7 +36,7 @@ import pandas as pd
 
 from peakgate.base.verdict import Verdict
 from peakgate.compare import evidence, gpus, noise, spread
-from peakgate.compare.noise import Floats
+from peakgate.compare.noise import Bools, Floats
 from peakgate.compare.result import (
     SpreadFinding,
     SuiteShift,
@@ -240,8 +240,7 @@ def _shifts(
         by_repeats = (p_value < SESSIONS_ALPHA) & (moved > least)
         flagged = np.where(tested, by_repeats | (moved > single), flagged)
         p_value[flagged & tested & ~by_repeats] = np.nan
-    # A case that stays within its known spread is not too noisy.
-    noisy = (resolvable > WIDEST_RESOLVABLE) & ~(p_alone >= SESSIONS_ALPHA)
+    noisy = _too_noisy(resolvable, p_alone)
     figures = {"resolvable": resolvable, "flagged": flagged, "p_value": p_value, "p_alone": p_alone, "noisy": noisy}
     return pd.DataFrame({"log_ratio": log_ratio, **figures}, index=before.index)
 
@@ -281,6 +280,15 @@ def _sampling_variance(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
     sides = [(side["sampling_error"] * side["sessions"]) ** 2 for side in (before, after)]
     mean: Floats = (sum(sides) / (before["sessions"] + after["sessions"])).to_numpy()
     return mean
+
+
+def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
+    """Whether a change of WIDEST_RESOLVABLE would not be detected.
+
+    False for a case that stays within its known spread (``p_alone`` is not NaN).
+    """
+    found: Bools = (resolvable > WIDEST_RESOLVABLE) & ~(p_alone >= SESSIONS_ALPHA)
+    return found
 
 
 def _judging(
