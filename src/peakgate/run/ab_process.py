@@ -23,7 +23,7 @@ from peakgate.base.files import write_whole
 from peakgate.run.request import Mode
 
 AB_VARIABLE = "PEAKGATE_AB_ASKED"
-"""What a command of ours asks of the ``peakgate ab`` that it runs, besides options: JSON of ``ab.command.HandedOver``."""
+"""JSON of ``ab.command.HandedOver``: what one of our commands asks of the ``peakgate ab`` that it runs."""
 
 MODE_VARIABLE = "PEAKGATE_AB"
 """The mode of a process of an A/B. `peakgate ab` watches its processes itself: such a run has no supervisor."""
