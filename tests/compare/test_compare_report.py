@@ -134,7 +134,7 @@ def test_many_cases_without_a_floor_are_folded_below_the_others() -> None:
     times = {f"a.s{at}-8": 10.0 for at in range(30)} | LADDER
     run = document(times, extra={case: {"verdict": "NO_FLOOR"} for case in times if case.startswith("a.")})
     text = files.text(show.report(load_run(save(Path(), "run", run))), "html")
-    above, _, folded = text.partition('<details id="without-floor">')
+    above, _, folded = text.partition('<details class="unjudged">')
     folded = folded.partition("</details>")[0]
     assert (above.count('data-verdict="PASS"><'), folded.count('data-verdict="NO_FLOOR"><')) == (len(LADDER), 30)
 

@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from report_record import HOSTILE
 
-from peakgate.base.report import Picture
+from peakgate.base.report import Picture, Tone
 from peakgate.base.verdict import Verdict
 from peakgate.render.pictures import (
     ABOVE_COLOUR,
     BAR_COLOUR,
+    FEWEST_NAMED,
+    LONGEST_LABEL,
     MOST_ROWS,
     Move,
     StageShare,
@@ -61,11 +63,11 @@ def all_pictures(name: str = "sgemm") -> list[Picture]:
     shares = [StageShare(name, 0.5, 0.4), StageShare("tiled", 0.9)]
     rates = pd.DataFrame({"32x8": [100.0, math.nan], "16x16": [200.0, 300.0]}, index=[name, "tiled"])
     found = (
-        changes([Move(name, 22.0, 3.0)]),
+        changes([Move(name, 22.0, 19.0, 25.0, Tone.BAD)]),
         roofline([case(name, name, 1.0, 1.0)], GPU),
         families({name: shares}),
         stages(name, shares),
-        blocks(name, "GB/s", rates, name),
+        blocks(f"{name}: GB/s by block", rates),
     )
     return [each for each in found if each]
 
@@ -73,7 +75,7 @@ def all_pictures(name: str = "sgemm") -> list[Picture]:
 def test_each_picture_is_an_svg_in_the_colour_of_its_page() -> None:
     found = all_pictures()
     assert [each.title.rpartition(": ")[2] for each in found] == [
-        *("Changes", "Roofline", "Families", "stages", "block shapes, GB/s")
+        *("All changes (1)", "Roofline", "Families", "stages", "GB/s by block")
     ]
     for each in found:
         ElementTree.fromstring(each.svg)
@@ -84,7 +86,7 @@ def test_each_picture_is_an_svg_in_the_colour_of_its_page() -> None:
 @pytest.mark.parametrize("name", [*HOSTILE, "$\\frac$"])
 def test_names_are_shown_as_they_are_in_a_picture(name: str) -> None:
     for each in all_pictures(name):
-        assert any(text.startswith(label(name)[:10]) for text in texts(each.svg))
+        assert any(text.startswith(label(name)[:6]) for text in texts(each.svg))
         assert max(map(len, texts(each.svg))) < 80
 
 
@@ -157,27 +159,53 @@ def test_the_first_of_very_many_stages_are_drawn_and_all_counted() -> None:
     assert "s40" not in texts(found.svg)
 
 
-def test_all_families_are_in_one_picture_each_with_its_best() -> None:
+def test_all_families_are_in_one_picture_each_with_its_best_stage() -> None:
     found = families(
         {"access": [StageShare("a", 0.3), StageShare("b", 0.9)], "gone": [], "sgemm": [StageShare("c", 0.7)]}
     )
     assert found
-    assert {"access", "90.0 %", "sgemm", "70.0 %"} <= set(texts(found.svg))
+    assert {"access", "90.0 % b", "sgemm", "70.0 % c"} <= set(texts(found.svg))
     assert "gone" not in texts(found.svg)
 
 
 def test_the_fastest_block_is_the_darkest_and_gaps_are_empty() -> None:
     rates = pd.DataFrame({"8x8": [100.0, math.nan], "32x8": [3000.0, 3694.0]}, index=["naive", "pad"])
-    found = blocks("transpose", "GB/s", rates, "16384")
+    found = blocks("transpose", rates)
     assert found
     shown = texts(found.svg)
     assert [text for text in shown if text in {"8x8", "32x8"}] == ["8x8", "32x8"]
     assert [text for text in shown if text in {"100", "3000", "3694", "nan"}] == ["100", "3000", "3694"]
-    assert blocks("transpose", "GB/s", rates[["8x8"]], "16384") is None
+    assert blocks("transpose", rates[["8x8"]]) is None
 
 
-def test_only_the_first_changes_are_drawn_and_the_others_counted() -> None:
-    found = changes([Move(f"a.b-{n}", 1.0, 2.0) for n in range(90)])
+def moves(count: int, tone: Tone) -> list[Move]:
+    return [Move(f"{tone}.{at}-8", 3.0 + at, 2.0 + at, 5.0 + at, tone) for at in range(count)]
+
+
+def test_all_changes_are_drawn_and_those_that_count_are_named() -> None:
+    found = changes([*moves(200, Tone.SAME), *moves(8, Tone.BAD), Move("good.a-8", -5.0, -6.0, -4.0, Tone.GOOD)])
     assert found
-    assert f"The first {MOST_ROWS} of 90 cases." in found.text
+    assert found.title == "All changes (209)"
+    assert found.svg.count("<use ") > 209  # a dot each
+    names = [text for text in texts(found.svg) if "." in text and "-8" in text]
+    assert names == [f"bad.{at}-8" for at in reversed(range(8))] + ["good.a-8"]  # the largest slowdown first
     assert changes([]) is None
+
+
+def test_where_nothing_changed_the_largest_are_named() -> None:
+    found = changes(moves(90, Tone.SAME))
+    assert found
+    assert sum(text.startswith("same.") for text in texts(found.svg)) == FEWEST_NAMED
+
+
+def test_the_first_of_very_many_that_changed_are_named() -> None:
+    found = changes(moves(90, Tone.BAD))
+    assert found
+    assert f"{MOST_ROWS} of 90" in found.text
+    assert sum(text.startswith("bad.") for text in texts(found.svg)) == MOST_ROWS
+
+
+def test_a_long_name_keeps_both_its_ends() -> None:
+    cut = label("occupancy.shared_limited_float4-256MiB-256-s227K")
+    assert len(cut) <= LONGEST_LABEL
+    assert (cut[:10], cut[-5:]) == ("occupancy.", "s227K")

@@ -114,12 +114,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG with a title; ``text`` describes it in one sentence. A ``narrow`` one fits the screen of a phone."""
+    """An SVG with a title; ``text`` says in one sentence what the title does not.
+
+    A ``narrow`` one fits the screen of a phone. ``address`` is that of the page about it.
+    """
 
     title: str
     text: str
     svg: str
     narrow: bool = False
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from peakgate.base.formatting import counted, percent
-from peakgate.base.report import Picture, Report, Row, Section, Table
+from peakgate.base.report import Picture, Report, Row, Section, Table, tone
 from peakgate.base.verdict import REGRESSIONS, Verdict
 from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability
 from peakgate.render import cases
@@ -80,17 +80,21 @@ def _row(record: Any, past: str | None) -> Row:
 
 
 def _drawn(found: Comparison, run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
-    """The pictures of all cases, and a section per family with its base."""
+    """All changes and all families; a section per family with its base, and one of the roofline."""
     from peakgate.render import families, pictures  # noqa: PLC0415  # matplotlib
 
-    moved = (each for each in found.records if each.change_percent is not None)
     changes = pictures.changes(
-        [pictures.Move(each.case, each.change_percent, each.smallest_detectable_change_percent) for each in moved]
+        [
+            pictures.Move(each.case, each.change_percent, each.low_percent, each.high_percent, tone(each.verdict))
+            for each in found.records
+            if each.change_percent is not None
+        ]
     )
     timed = [each for each in run.cases.values() if each.verdict not in UNUSABLE]
     roofline = pictures.roofline(timed, run.gpu, run.memory_roof_gbs)
     overview, sections = families.sections(run, {each.case: each.base_peak_fraction for each in found.records})
-    return [each for each in (changes, *overview, roofline) if each], sections
+    rooflines = [Section(roofline.title, [roofline])] if roofline else []
+    return [*([changes] if changes else []), *overview], [*sections, *rooflines]
 
 
 def _spread_table(found: Comparison) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from peakgate.base.errors import Code, PeakgateError
@@ -78,12 +79,14 @@ def _rank(row: Row) -> int:
 
 
 def _drawn(run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
-    """The pictures of all cases, and a section per family."""
+    """All families by their stages, then the roofline; a section per family has the rest."""
     from peakgate.render import families, pictures  # noqa: PLC0415  # matplotlib
 
-    roofline = pictures.roofline(list(run.cases.values()), run.gpu, run.memory_roof_gbs)
     overview, sections = families.sections(run)
-    return [*overview, *([roofline] if roofline else [])], sections
+    stages = [picture for section in sections for picture in section.pictures[:1]]
+    roofline = pictures.roofline(list(run.cases.values()), run.gpu, run.memory_roof_gbs)
+    rest = [replace(each, pictures=each.pictures[1:]) for each in sections if len(each.pictures) > 1 or each.tables]
+    return [*overview, *stages, *([roofline] if roofline else [])], rest
 
 
 def write(wanted: str, archive: Archive, out: Path) -> ExitCode:

@@ -37,8 +37,9 @@ class Rated(NamedTuple):
 def sections(
     run: Run, before: Mapping[str, float] = MappingProxyType({})
 ) -> tuple[Sequence[Picture], Sequence[Section]]:
-    """The picture of all families of a run, and a section for each; nothing of an emulated run, whose times are none.
+    """The picture of all families of a run, where it has several, and a section for each with its stages first.
 
+    Nothing of an emulated run, whose times are none.
     ``before`` has by case the fraction of peak in the base of a comparison.
     """
     from peakgate.render import pictures  # noqa: PLC0415  # matplotlib
@@ -48,10 +49,11 @@ def sections(
     runs = to_frame([run])
     runs["family"] = runs["family"].fillna(runs["case"].str.split(".").str[0])
     reached = {family: shares(runs, family, before) for family in runs["family"].unique()}
-    overview = pictures.families(reached)
+    alone = len(reached) == 1
+    overview = None if alone else pictures.families(reached)
     found = []
     for family, best in reached.items():
-        drawn = [pictures.stages(family, best)]
+        drawn = [pictures.stages(family, best)] if alone or len(best) > 1 else []
         tables: list[Table] = []
         for each in rated(runs, family):
             tables += pivot_tables(each)
@@ -61,14 +63,14 @@ def sections(
                 pivot.index = pd.Index(map(_name, pivot.index))
                 if len(pivot) > MOST_ROWS_DRAWN:
                     pivot = pivot[pivot.notna().sum(axis=1) > 1].dropna(axis=1, how="all")
-                drawn.append(pictures.blocks(family, unit, pivot, each.blocks.attrs["size"]))
+                drawn.append(pictures.blocks(f"{family}: {_by_block(unit, each.blocks)}", pivot))
         if len(best) > 1 or tables:
-            found.append(Section(family, [each for each in drawn if each], tables, [command(family)]))
+            found.append(Section(family, [each for each in drawn if each], tables))
     return ([overview] if overview else []), found
 
 
 def command(family: str) -> str:
-    """The sentence that ends a family's page: how to measure it, and how to see it."""
+    """The sentence that ends a family's tables: how to measure it, and how to see it."""
     chosen = f" -k {family}." if ID_PATTERN.fullmatch(family) else ""
     return f"`peakgate bench --tier full{chosen}` measures these cases, `peakgate show latest` makes these tables."
 
@@ -102,17 +104,23 @@ def rated(runs: pd.DataFrame, family: str) -> Iterator[Rated]:
 
 def pivot_tables(found: Rated) -> Iterator[Table]:
     """A table per figure by stage and block, then by stage and size."""
-    for pivot, kind in ((found.blocks, "block"), (found.sizes, "size")):
-        if pivot is not None:
-            size = f", size {pivot.attrs['size']}" if pivot.attrs.get("size") else ""
-            for figure, heading in found.figures.items():
-                one = pivot[[figure]].droplevel(0, axis=1)
-                yield _table(f"{heading} by stage and {kind}{size}", one, figure)
+    for figure, heading in found.figures.items():
+        if found.blocks is not None:
+            yield _table(_by_block(heading, found.blocks), found.blocks, figure)
+    for figure, heading in found.figures.items():
+        if found.sizes is not None:
+            yield _table(f"{heading} by stage and size", found.sizes, figure)
+
+
+def _by_block(heading: str, pivot: pd.DataFrame) -> str:
+    """Title of a pivot by block: a size that is no number, as ``f32``, stands there without the word."""
+    size = pivot.attrs["size"]
+    return ", ".join(filter(None, [f"{heading} by stage and block", f"size {size}" if size[:1].isdigit() else size]))
 
 
 def _table(title: str, pivot: pd.DataFrame, figure: str) -> Table:
-    """A pivot as a table without its empty columns, fractions in percent."""
-    pivot = pivot.dropna(axis=1, how="all")
+    """A figure of a pivot as a table without its empty columns, fractions in percent."""
+    pivot = pivot[[figure]].droplevel(0, axis=1).dropna(axis=1, how="all")
     rows: list[Sequence[CellValue]] = []
     for index, values in zip(pivot.index, pivot.to_numpy().tolist(), strict=True):
         rows.append([_name(index), *(_cell(100 * each if figure == "roof_fraction" else each) for each in values)])

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import cache, lru_cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from peakgate.base.formatting import BARS
-from peakgate.base.report import CellLink, CellValue, Report, tone
+from peakgate.base.formatting import BARS, counted
+from peakgate.base.report import CellLink, CellValue, Report, Tone, tone
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Verdict
 
@@ -25,8 +25,18 @@ TEMPLATES = Path(__file__).with_name("templates")
 MOST_FIRST = 3
 """So many sentences stand in the header; the others follow the rows."""
 
-MOST_WITHOUT_FLOOR = 20
-"""More rows that are NO_FLOOR are folded: nothing was judged of them."""
+UNJUDGED: Mapping[str, str] = {Verdict.NO_FLOOR: "without a floor", Verdict.NEW: "that are new"}
+"""Verdicts that say nothing of a row's speed, and what its row is in words."""
+
+MOST_UNJUDGED = 20
+"""More rows of such a verdict are folded below the others."""
+
+COLOURS: Mapping[str, str] = {
+    **dict.fromkeys((Verdict.PASS, "OK"), Tone.GOOD),
+    Verdict.NO_FLOOR: Tone.OPEN,
+    Verdict.NEW: "new",
+}
+"""Classes of the style sheet for verdicts whose colour is not that of their tone."""
 
 SHORT = 24
 """A text of so many letters is not broken into lines."""
@@ -40,20 +50,25 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
     styles, script = _asset("page.css"), _asset("page.js")
     numeric = {name for row in report.rows for name, cell in row.cells.items() if number(cell)}
     rows = list(zip(_rows(report, numeric), (row.verdict for row in report.rows), strict=True))
-    folded = {Verdict.NO_FLOOR} if report.counts.get(Verdict.NO_FLOOR, 0) > MOST_WITHOUT_FLOOR else set()
+    folded = [each for each in UNJUDGED if report.counts.get(each, 0) > MOST_UNJUDGED]
     heading = title or f"Peakgate {report.command}"
     return _template().render(
         report=report,
         heading=heading,
         full_title=f"{heading}{': ' if report.headline else ''}{report.headline}",
-        tone=tone(report.verdict),
         trail=trail,
         first=MOST_FIRST,
         parts=_parts(report),
         rows_title=rows_title(report),
         groups=list(dict.fromkeys(row.group for row in report.rows if row.group)),
         rows=Markup("\n").join(row for row, verdict in rows if verdict not in folded),
-        without_floor=Markup("\n").join(row for row, verdict in rows if verdict in folded),
+        folded=[
+            (
+                f"{counted(report.counts[each], report.unit)} {UNJUDGED[each]}",
+                Markup("\n").join(row for row, verdict in rows if verdict == each),
+            )
+            for each in folded
+        ],
         numeric=numeric,
         changes=any(row.change for row in report.rows),
         drawn=any(row.picture for row in report.rows),
@@ -64,15 +79,12 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
 
 
 def _parts(report: Report) -> list[PageLink]:
-    """What stands below the header, in order, each with its anchor."""
+    """What stands below the pictures, in order, each with its anchor."""
     tables, folded = ([each.title for each in report.tables if each.folded is state] for state in (False, True))
-    pictures = [(each.title, f"picture-{at}") for at, each in enumerate(report.pictures, 1)]
     return [
-        *([] if report.counts else pictures),
         *([(rows_title(report), "cases-title")] if report.rows else []),
         *([("Further findings", "findings")] if len(report.sentences) > MOST_FIRST else []),
         *((title, f"table-{at}") for at, title in enumerate(tables, 1)),
-        *(pictures if report.counts else []),
         *((each.title, f"section-{at}") for at, each in enumerate(report.sections, 1)),
         *((title, f"folded-{at}") for at, title in enumerate(folded, 1)),
     ]
@@ -94,6 +106,11 @@ def is_link(value: object) -> bool:
     return isinstance(value, CellLink)
 
 
+def colour(verdict: str) -> str:
+    """The class that gives a verdict its colour: a pass is green, an unchanged case grey, a new one blue."""
+    return COLOURS.get(verdict, tone(verdict))
+
+
 @cache
 def _template() -> Template:
     found = Environment(
@@ -103,7 +120,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"line": one_line, "prose": prose}
+    found.filters |= {"line": one_line, "prose": prose, "colour": colour}
     found.tests |= {"number": number, "linked": is_link}
     return found.get_template("page.html")
 
@@ -158,7 +175,7 @@ def _small(lines: tuple[str, ...]) -> str:
 @lru_cache(maxsize=100)
 def _verdict(verdict: str, rank: int) -> str:
     shown = escape(verdict or "not judged")
-    return f'<td data-value={rank}><span class="verdict {tone(verdict)}">{shown}</span>'
+    return f'<td data-value={rank}><span class="verdict {colour(verdict)}">{shown}</span>'
 
 
 def _linked(value: CellValue, text: str) -> str:

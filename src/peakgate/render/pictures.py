@@ -20,7 +20,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from peakgate.base.report import Picture
+from peakgate.base.report import Picture, Tone
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import OVER_PEAK
 from peakgate.render.cases import family
@@ -28,6 +28,9 @@ from peakgate.runfile.saved import CaseResult
 from peakgate.spec.recorded import TENSOR_MATH
 
 COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
+TONES = {Tone.SAME: COLOURS[7], Tone.OPEN: COLOURS[4], Tone.GOOD: COLOURS[2], Tone.BAD: COLOURS[5]}
+"""Colours of changes, the least important first: what is drawn later covers what is drawn before it."""
+
 BAR_COLOUR, ABOVE_COLOUR = "#4a8fd0", "#d9730d"
 """Of what is below its roof, and above it."""
 
@@ -52,9 +55,20 @@ ROOFLINE_INCHES, LEGEND_COLUMNS = 5.0, 2
 WIDTH_INCHES = 9.0
 """Of a picture."""
 
-LONGEST_LABEL = 36
+LONGEST_LABEL, LONGEST_STAGE, LONGEST_NAME = 36, 20, 50
+"""Letters of a label beside a picture, of the name of the best stage in one, and of that of a case."""
+
 MOST_ROWS, MOST_BLOCKS = 40, 20
-"""Of a picture: changes, families or stages, and blocks."""
+"""Of a picture: named changes, families or stages, and blocks."""
+
+FEWEST_NAMED = 6
+"""Of the changes, however small they are."""
+
+NAMED_INCHES, UNNAMED_INCHES, MOST_UNNAMED_INCHES = 0.3, 0.04, 4.0
+"""Height of a change that is named, of one that is not, and of all that are not."""
+
+LINEAR_PERCENT = 1.0
+"""Changes up to this are drawn on a linear scale, larger ones on a logarithmic one: 0.1 % and 100 % in one picture."""
 
 NARROW_INCHES = 4.2
 """Width of a picture that fits a column of a phone, unless its labels need more."""
@@ -78,11 +92,13 @@ AGAINST = (
 
 
 class Move(NamedTuple):
-    """The change of a case's time, and the smallest one that is not taken for none; in percent."""
+    """The change of a case's time with its interval, in percent, and the tone of the verdict on it."""
 
     case: str
     change_percent: float
-    resolvable_percent: float
+    low_percent: float
+    high_percent: float
+    tone: Tone
 
 
 class StageShare(NamedTuple):
@@ -98,26 +114,52 @@ class StageShare(NamedTuple):
 
 @mpl.rc_context(STYLE)
 def changes(moves: Sequence[Move]) -> Picture | None:
-    """The first of these changes, each with what cannot be separated from no change as a band."""
-    shown = moves[:MOST_ROWS]
-    if not shown:
+    """Every change with its interval, the largest slowdown first; those that are no SAME have their names.
+
+    Where these are few the largest of the others are named too; of very many the first ones.
+    """
+    if not moves:
         return None
-    figure, axes = _plot(0.9 + 0.2 * len(shown), [label(each.case) for each in shown])
-    places = range(len(shown))
-    _, change, resolvable = zip(*shown, strict=True)
-    axes.barh(places, [2 * each for each in resolvable], left=[-each for each in resolvable], color="#80808066")
-    beyond = [abs(one) > other for one, other in zip(change, resolvable, strict=True)]
-    colours = [
-        (COLOURS[5] if each > 0 else COLOURS[2]) if far else COLOURS[-1]
-        for each, far in zip(change, beyond, strict=True)
-    ]
-    axes.scatter(change, places, c=colours, s=22, zorder=3)
+    shown = sorted(moves, key=lambda each: (-each.change_percent, each.case))
+    by_interest = sorted(moves, key=lambda each: (each.tone is Tone.SAME, -abs(each.change_percent)))
+    changed = sum(each.tone is not Tone.SAME for each in moves)
+    named = set(by_interest[: min(max(changed, FEWEST_NAMED), MOST_ROWS)])
+    thin = min(UNNAMED_INCHES, MOST_UNNAMED_INCHES / len(shown))
+    ends = np.cumsum([NAMED_INCHES if each in named else thin for each in shown])  # in inches from the top
+    places = {each: end - (0.06 if each in named else thin / 2) for each, end in zip(shown, ends.tolist(), strict=True)}
+
+    figure, axes = _plot(0.55 + ends[-1], width=NARROW_INCHES, left=0.1, bottom=0.05, top=0.5)
+    axes.set_ylim(ends[-1], 0)
+    bounds = [bound for each in shown for bound in (each.low_percent, each.high_percent, each.change_percent)]
+    axes.set_xscale("symlog", linthresh=LINEAR_PERCENT)
+    axes.set_xlim(1.3 * min(-LINEAR_PERCENT, *bounds), 1.3 * max(LINEAR_PERCENT, *bounds))
+    for tone, colour in TONES.items():
+        for large in (False, True):
+            own = [each for each in shown if each.tone is tone and (each in named) is large]
+            ends_of_lines = np.ravel([(each.low_percent, each.high_percent, math.nan) for each in own])
+            ys = [places[each] for each in own]
+            axes.plot(ends_of_lines, np.repeat(ys, 3), color=colour, linewidth=1.8 if large else 0.4, alpha=0.6)
+            axes.plot([each.change_percent for each in own], ys, "o", color=colour, markersize=5 if large else 1.5)
+    for each in shown:
+        if each in named:
+            name, change = label(each.case, LONGEST_NAME), f"{each.change_percent:+.3g} %"
+            for at, side, text in ((0.01, "left", name), (0.99, "right", change)):
+                axes.text(at, places[each] - 0.08, text, ha=side, fontsize=8, transform=axes.get_yaxis_transform())
     axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8)
-    axes.set_xlabel("change of the time (%)")
+    ticks = [sign * 10.0**power for sign in (-1, 1) for power in range(4)]
+    low, high = axes.get_xlim()
+    axes.set_xticks([each for each in sorted([*ticks, 0.0]) if low <= each <= high])
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g} %" if x else "0 %")
+    axes.minorticks_off()
+    axes.xaxis.tick_top()
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.set_yticks([])
     axes.grid(axis="x")
-    more = f" The first {len(shown)} of {len(moves)} cases." if len(moves) > len(shown) else ""
-    text = f"A dot is a case's change, its band what these runs cannot separate from no change.{more}"
-    return Picture("Changes", text, svg(figure, "Changes"))
+    text = "A dot is the change of a case's time, slower to the right, its line the interval. "
+    text += "Red is slower, green faster, yellow undecided."
+    if len(named) < changed:
+        text += f" {len(named)} of {changed} that changed are named."
+    return Picture(f"All changes ({len(shown)})", text, svg(figure, "Changes"), narrow=True)
 
 
 @mpl.rc_context(STYLE)
@@ -161,7 +203,7 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any], memory_gbs: fl
     axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.set_xlabel("flop per byte of device memory")
-    axes.set_ylabel("TFLOP/s")
+    axes.set_title("TFLOP/s", loc="left", fontsize=9)
     axes.grid()
     # Under the axes: points are everywhere in them.
     below = 0.25 * math.ceil(len(axes.get_legend_handles_labels()[1]) / LEGEND_COLUMNS)
@@ -178,20 +220,20 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any], memory_gbs: fl
 
 @mpl.rc_context(STYLE)
 def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
-    """A row per family, in it a dot per stage: the share that its best case reaches."""
+    """A row per family, in it a dot per stage: the share that its best case reaches; beside it the best stage."""
     shown = dict([(name, stages) for name, stages in found.items() if stages][:MOST_ROWS])
     if not shown:
         return None
-    figure, axes = _shares([label(name) for name in shown])
+    figure, axes = _shares([label(name) for name in shown], 0.07 * LONGEST_STAGE)
     for place, stages in enumerate(shown.values()):
         percents = [100 * each.share for each in stages]
-        best = max(percents)
+        best, name = max((100 * each.share, each.stage) for each in stages)
         axes.plot([0, min(best, MOST_PERCENT)], [place, place], color="#80808066", linewidth=6, solid_capstyle="butt")
         for colour in (BAR_COLOUR, ABOVE_COLOUR):
             drawn = [min(each, MOST_PERCENT) for each in percents if _colour(each) == colour]
             axes.plot(drawn, [place] * len(drawn), "o", color=colour, markersize=4.5, alpha=0.8)
-        axes.text(MOST_PERCENT + 3, place, f"{best:.1f} %", va="center")
-    text = "A dot is the best case of a stage at its largest size; the figure is the family's best. " + AGAINST
+        axes.text(MOST_PERCENT + 3, place, f"{best:.1f} % {label(name, LONGEST_STAGE)}", va="center")
+    text = "A dot is the best case of a stage at its largest size; the figure is that of the best stage. " + AGAINST
     return Picture("Families", text, svg(figure, "Families"), narrow=True)
 
 
@@ -212,15 +254,14 @@ def stages(name: str, shares: Sequence[StageShare]) -> Picture | None:
             xs, [place for _, place in before], "D", label="base", color=COLOURS[5], markerfacecolor="none", zorder=3
         )
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0))
-    more = f" The first {len(shown)} of {len(shares)} stages." if len(shares) > len(shown) else ""
-    text = f"Each stage by the case of it that comes nearest its roof.{more} {AGAINST}"
+    more = f"The first {len(shown)} of {len(shares)} stages." if len(shares) > len(shown) else ""
     title = f"{name}: stages"
-    return Picture(title, text, svg(figure, title), narrow=True)
+    return Picture(title, more, svg(figure, title), narrow=True)
 
 
 @mpl.rc_context(STYLE)
-def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | None:
-    """A heat map of rates in ``unit``, a row per stage and a column per block, the darker the faster; NaN stays empty.
+def blocks(title: str, rates: pd.DataFrame) -> Picture | None:
+    """A heat map of rates, a row per stage and a column per block, the darker the faster; NaN stays empty.
 
     None where it would have a single column, or no row.
     """
@@ -229,7 +270,9 @@ def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | No
         return None
     rows, cells = [label(each) for each in rates.index], rates.to_numpy(float)
     left, height = 0.2 + 0.067 * max(map(len, rows)), 0.5 + 0.2 * len(rows)
-    figure, axes = _plot(height, rows, max(NARROW_INCHES, left + 0.42 * len(rates.columns)), left, 0.1)
+    figure, axes = _plot(
+        height, rows, width=max(NARROW_INCHES, left + 0.42 * len(rates.columns)), left=left, bottom=0.1
+    )
     best = np.nanmax(cells)
     axes.pcolormesh(
         np.arange(len(rates.columns) + 1) - 0.5,
@@ -248,10 +291,7 @@ def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | No
     axes.tick_params(length=0, labelsize=8)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    where = f" at size {label(size)}" if size else ""
-    text = f"{unit} of each stage with each block{where}, the darker the faster; empty where it was not measured."
-    title = f"{name}: block shapes, {unit}"
-    return Picture(title, text, svg(figure, title), narrow=True)
+    return Picture(title, "", svg(figure, title), narrow=True)
 
 
 def svg(figure: Figure, title: str) -> str:
@@ -270,10 +310,10 @@ def svg(figure: Figure, title: str) -> str:
     return text.replace(TEXT_COLOUR, "currentColor")
 
 
-def label(text: str) -> str:
-    """Text from a file in one line, cut where it is too long."""
+def label(text: str, most: int = LONGEST_LABEL) -> str:
+    """Text from a file in one line, of a longer one both ends: the ids of a family's cases differ at their end."""
     plain = one_line(text)
-    return plain if len(plain) <= LONGEST_LABEL else f"{plain[: LONGEST_LABEL - 1]}…"
+    return plain if len(plain) <= most else f"{plain[: most // 3]}…{plain[most // 3 + 1 - most :]}"
 
 
 def number(value: object) -> float | None:
@@ -285,9 +325,12 @@ def number(value: object) -> float | None:
 def _plot(
     height: float,
     rows: Sequence[str] = (),
+    *,
     width: float = WIDTH_INCHES,
     left: float | None = None,
+    right: float = 0.2,
     bottom: float = 0.5,
+    top: float = 0.3,
 ) -> tuple[Figure, Axes]:
     """A figure of this height and width in inches with its axes, one row of it per name, from the top.
 
@@ -295,7 +338,7 @@ def _plot(
     """
     figure = Figure(figsize=(width, height))
     left = 0.7 + 0.07 * max(map(len, rows), default=0) if left is None else left
-    figure.subplots_adjust(left=left / width, right=1 - 0.2 / width, bottom=bottom / height, top=1 - 0.3 / height)
+    figure.subplots_adjust(left=left / width, right=1 - right / width, bottom=bottom / height, top=1 - top / height)
     axes = figure.subplots()
     if rows:
         axes.set_yticks(range(len(rows)), rows)
@@ -308,10 +351,12 @@ def _colour(percent: float) -> str:
     return ABOVE_COLOUR if percent > 100 * OVER_PEAK else BAR_COLOUR
 
 
-def _shares(rows: Sequence[str]) -> tuple[Figure, Axes]:
-    """A narrow figure of shares in percent, with a line at the roof."""
+def _shares(rows: Sequence[str], right: float = 0.2) -> tuple[Figure, Axes]:
+    """A narrow figure of shares in percent, with a line at the roof and so many inches beside the figures."""
     left = 0.2 + 0.075 * max(map(len, rows))
-    figure, axes = _plot(0.9 + 0.2 * len(rows), rows, max(NARROW_INCHES, left + 2.4), left)
+    figure, axes = _plot(
+        0.9 + 0.2 * len(rows), rows, width=max(NARROW_INCHES, left + 2.2 + right), left=left, right=right
+    )
     axes.axvline(100, color=TEXT_COLOUR, linewidth=0.8, linestyle="--")
     axes.set_xlim(0, MOST_PERCENT + 30)
     axes.set_xticks(range(0, 101, 25))

@@ -2,7 +2,8 @@
 
 A row is a stage, or a variant of a stage if the family has variants. A cell is the figure (a numeric column of the
 runs) of the fastest matching case, NaN if there is none. With several figures, each has its own columns, grouped under
-its name. Stages are in the order of the run, blocks sorted by their threads, sizes by the bytes they move.
+its name. Stages are in the order of the run, blocks sorted by their threads and then by their width, sizes by the bytes
+they move.
 """
 
 from __future__ import annotations
@@ -92,9 +93,10 @@ def _sizes(rows: pd.DataFrame) -> list[str]:
     return rows.groupby("size", sort=False)["bytes"].max().sort_values(kind="stable").index.tolist()
 
 
-def _threads(block: str) -> tuple[int, str]:
-    """Sort key of a block: its number of threads; cases without a block come first."""
-    return math.prod(int(each) for each in re.findall(r"\d{1,9}", block)) if block else 0, block
+def _threads(block: str) -> tuple[int, list[int], str]:
+    """Sort key of a block: its number of threads, then its width; cases without a block come first."""
+    sides = [int(each) for each in re.findall(r"\d{1,9}", block)]
+    return math.prod(sides) if block else 0, sides, block
 
 
 def _named(names: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ for (const table of document.querySelectorAll("table")) {
 // Filter: words of the text in any order, family and verdict together.
 function filterRows(form) {
   const rows = [...document.querySelectorAll("table.rows > tbody > tr")];
-  const folded = document.getElementById("without-floor");
+  const folded = [...document.querySelectorAll(".unjudged")];
   const [text, group, verdict, shown] = ["text", "group", "verdict", "shown"].map((id) => document.getElementById(id));
   const counts = [...document.querySelectorAll(".count")];
   const haystacks = rows.map((row) => row.querySelector(".case").textContent.toLowerCase());
@@ -82,7 +82,9 @@ function filterRows(form) {
       );
       visible += !row.hidden;
     });
-    if (folded && visible < rows.length) folded.open = folded.querySelector("tbody > tr:not([hidden])") !== null;
+    if (visible < rows.length) {
+      for (const part of folded) part.open = part.querySelector("tbody > tr:not([hidden])") !== null;
+    }
     const all = `${rows.length} row${rows.length === 1 ? "" : "s"}`;
     shown.textContent = visible === rows.length ? all : `${visible} of ${all}`;
     for (const count of counts) count.setAttribute("aria-pressed", String(count.dataset.verdict === verdict.value));
@@ -103,7 +105,7 @@ function filterRows(form) {
 
 // Zoom: a picture grows within its place, which scrolls; its middle stays where it is.
 function zoomable(picture) {
-  const scroller = picture.querySelector(".chart.large > div") || picture;
+  const scroller = picture.querySelector(".chart > div") || picture;
   const tools = document.createElement("div");
   let zoom = 1;
 
