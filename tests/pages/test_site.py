@@ -61,12 +61,26 @@ def test_every_page_is_reached_from_the_index_and_no_link_leaves_the_folder(site
     assert len(reached) == 1 + models * (lists + families + len(TIMES) + runs + commits)
 
 
-def test_a_family_has_a_page_that_ends_with_the_command_of_its_tables(site: Site, tmp_path: Path) -> None:
+def test_a_family_has_a_page_with_its_stages_and_its_command(site: Site, tmp_path: Path) -> None:
     site()
-    page = (tmp_path / "out" / "site" / "nvidia-h200" / "families" / "transpose.html").read_text(encoding="utf-8")
-    text = page.partition("</main>")[0]
-    assert text.index("transpose: stages") < text.index("<code>peakgate bench --tier full -k transpose.</code>")
-    assert "<h2" not in text.partition("peakgate bench --tier full -k transpose.")[2]
+    text = (tmp_path / "out" / "site" / "nvidia-h200" / "families" / "transpose.html").read_text(encoding="utf-8")
+    assert "<code>peakgate bench --tier full -k transpose.</code>" in text
+    assert text.index("transpose: stages</h2>") < text.index("Cases</h2>")
+
+
+def test_the_first_page_has_the_newest_change_and_the_families(tmp_path: Path) -> None:
+    case, *others = LADDER
+    for day in range(1, 25):
+        times = dict.fromkeys([case, *others], 10.0) | {
+            case: 10.0 * (1.05 if day > 12 else 1.0),
+            "sgemm.naive-256": 5.0,
+        }
+        save(tmp_path / "runs", f"run{day:02d}", document(times, day=day, commit=f"{day:02x}" * 20))
+    assert main(["site", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    (newest,) = re.findall(r'newest change of nvidia-h200: <a href="([^"]+)">0d0d0d0d0d0d', text)
+    assert (tmp_path / "site" / newest).is_file()
+    assert text.index("nvidia-h200: families") < text.index("GPU models</h2>")
 
 
 def test_names_are_escaped_and_no_path_of_this_machine_is_published(site: Site, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_section_has_the_tables_that_the_run_has_figures_for(
 
 def test_an_emulated_run_has_no_sections(tmp_path: Path) -> None:
     emulated = load_run(save(tmp_path, "run", document(slug=EMULATOR_SLUG)))
-    assert families.sections(emulated) == ((), ())
+    assert families.sections(emulated) == ({}, ())
 
 
 def test_a_size_that_is_no_number_is_not_called_a_size(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def all_pictures(name: str = "sgemm") -> list[Picture]:
     found = (
         changes([Move(name, 22.0, 19.0, 25.0, Tone.BAD)]),
         roofline([case(name, name, 1.0, 1.0)], GPU),
-        families({name: shares}),
+        families({name: shares, "other": shares}),
         stages(name, shares),
         blocks(f"{name}: GB/s by block", rates),
     )

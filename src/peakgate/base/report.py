@@ -174,9 +174,10 @@ class Report:
 
     @property
     def worst(self) -> Row | None:
-        """The first row, if it fails, is undecided or has a change; rows are sorted worst first."""
+        """The first row, if it fails, is undecided or has become better; rows are sorted worst first."""
         first = self.rows[0] if self.rows else None
-        return first if first and (first.change or first.tone in {Tone.BAD, Tone.OPEN}) else None
+        shown = first and (first.tone in {Tone.BAD, Tone.OPEN} or (first.tone is Tone.GOOD and first.change))
+        return first if shown else None
 
     @property
     def counts(self) -> Mapping[str, int]:

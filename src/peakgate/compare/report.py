@@ -92,9 +92,9 @@ def _drawn(found: Comparison, run: Run) -> tuple[Sequence[Picture], Sequence[Sec
     )
     timed = [each for each in run.cases.values() if each.verdict not in UNUSABLE]
     roofline = pictures.roofline(timed, run.gpu, run.memory_roof_gbs)
-    overview, sections = families.sections(run, {each.case: each.base_peak_fraction for each in found.records})
+    reached, sections = families.sections(run, {each.case: each.base_peak_fraction for each in found.records})
     rooflines = [Section(roofline.title, [roofline])] if roofline else []
-    return [*([changes] if changes else []), *overview], [*sections, *rooflines]
+    return [each for each in (changes, pictures.families(reached)) if each], [*sections, *rooflines]
 
 
 def _spread_table(found: Comparison) -> Table:

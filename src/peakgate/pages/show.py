@@ -82,11 +82,11 @@ def _drawn(run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
     """All families by their stages, then the roofline; a section per family has the rest."""
     from peakgate.render import families, pictures  # noqa: PLC0415  # matplotlib
 
-    overview, sections = families.sections(run)
+    reached, sections = families.sections(run)
     stages = [picture for section in sections for picture in section.pictures[:1]]
     roofline = pictures.roofline(list(run.cases.values()), run.gpu, run.memory_roof_gbs)
-    rest = [replace(each, pictures=each.pictures[1:]) for each in sections if len(each.pictures) > 1 or each.tables]
-    return [*overview, *stages, *([roofline] if roofline else [])], rest
+    drawn = [each for each in (pictures.families(reached), *stages, roofline) if each]
+    return drawn, [replace(each, pictures=each.pictures[1:]) for each in sections if each.pictures[1:] or each.tables]
 
 
 def write(wanted: str, archive: Archive, out: Path) -> ExitCode:

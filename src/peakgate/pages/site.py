@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 from msgspec import field as struct_field
@@ -25,7 +26,7 @@ from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history.report import report
 from peakgate.compare.history.series import SessionFacts, first_parents, history
-from peakgate.compare.history.trend import Trend, find_trend
+from peakgate.compare.history.trend import find_trend
 from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.pages import show, views
 from peakgate.pages.views import page_name
@@ -34,6 +35,9 @@ from peakgate.runfile.find import Archive
 from peakgate.runfile.options import commit_url
 from peakgate.runfile.saved import load_run
 from peakgate.spec.case import EMULATOR_SLUG
+
+if TYPE_CHECKING:
+    from peakgate.render.pictures import StageShare
 
 INDEX = "index.html"
 LEDGER_FILE = "site.json"
@@ -47,7 +51,7 @@ def write(archive: Archive, out: Path) -> ExitCode:
         raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
     ledger = open_ledger(folder)
     notes = list(archive.notes())
-    written: list[tuple[Trend, str]] = []
+    written: list[views.Shown] = []
     count = 0
     places = first_parents(config.current().root)
     for slug in slugs:
@@ -58,19 +62,21 @@ def write(archive: Archive, out: Path) -> ExitCode:
             continue
         accepted = load_regressions(baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
         trend = find_trend(found, accepted=accepted)
-        count += _model(ledger, views.Model(trend, commit_url()), notes)
-        written.append((trend, f"{page_name(slug)}/{INDEX}"))
+        model = views.Model(trend, commit_url())
+        anew, reached = _model(ledger, model, notes)
+        count += anew
+        written.append(views.Shown(model, page_name(slug), reached))
     write_whole(folder / INDEX, views.index_page(written, notes))
     gone = ledger.close()
-    cases = sum(len(trend.history.cases) for trend, _ in written)
-    shown = sum(len(trend.history.sessions) for trend, _ in written)
+    cases = sum(len(each.model.cases) for each in written)
+    shown = sum(len(each.model.runs) for each in written)
     parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(shown, "run")]
     say(f"{', '.join(parts)} ({count} written, {counted(gone, 'page')} deleted): {folder / INDEX}")
     return ExitCode.OK
 
 
-def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> int:
-    """Write the pages of one GPU model; returns how many runs were written."""
+def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> tuple[int, views.Reached]:
+    """Write the pages of one GPU model; how many runs were written, and what its families reach."""
     home, folder = page_name(model.slug), ledger.folder / page_name(model.slug)
     below = [(name, f"../{address}") for name, address in (views.HOME, (model.slug, INDEX), ("Runs", "runs.html"))]
     verdicts: dict[int, Verdict] = {}
@@ -83,8 +89,8 @@ def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> int:
             continue
         count += anew
     pages = {"runs.html": views.runs_page(model, verdicts), "changes.html": views.changes_page(model)}
-    families = _families(ledger, model, home, [*below, ("Families", "../families.html")])
-    pages["families.html"] = views.families_page(model, families)
+    families, reached = _families(ledger, model, home, [*below, ("Families", "../families.html")])
+    pages["families.html"] = views.families_page(model, families, reached)
     trail = [views.HOME, *((name.title(), f"{name}.html") for name in ("families", "runs", "changes"))]
     pages[INDEX] = page(report(model.trend, model.cases, lambda each: model.origin(each.name)), trail, model.slug)
     for name, text in pages.items():
@@ -94,7 +100,7 @@ def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> int:
         ledger.write(f"{home}/{address}", views.case_page(model, number, sessions, below))
     for address, text in views.origin_pages(model, below, verdicts).items():
         ledger.write(f"{home}/{address}", text)
-    return count
+    return count, reached
 
 
 def _run(
@@ -122,19 +128,30 @@ def _run(
     return verdict, True
 
 
-def _families(ledger: Ledger, model: views.Model, home: str, trail: Sequence[PageLink]) -> Mapping[str, Report]:
-    """Write the page of each family, of the newest of the runs that timed most of its cases; the reports."""
+def _families(
+    ledger: Ledger, model: views.Model, home: str, trail: Sequence[PageLink]
+) -> tuple[Mapping[str, Report], views.Reached]:
+    """Write the page of each family, of the newest of the runs that timed most of its cases.
+
+    The reports of the pages, and what every family reaches in its run.
+    """
+    from peakgate.render import families  # noqa: PLC0415  # matplotlib
+
     timed = model.trend.history.times.notna().groupby([case.partition(".")[0] for case in model.cases]).sum()
     newest_first = timed.iloc[:, ::-1].to_numpy()
     fullest = dict(zip(timed.index, (timed.shape[1] - 1 - newest_first.argmax(axis=1)).tolist(), strict=True))
-    found = {}
+    found: dict[str, Report] = {}
+    reached: dict[str, Sequence[StageShare]] = {}
     for number in sorted(set(fullest.values())):
         file = Path(model.trend.history.sessions[number].path)
         try:
-            whole = show.report(replace(load_run(file), path=Path(file.name)))
+            run = replace(load_run(file), path=Path(file.name))
         except PeakgateError:  # the page of the run has said so
             continue
-        for section in whole.sections:
+        whole = show.report(run, pictures=False)
+        stages, sections = families.sections(run, explained=True)
+        reached |= {name: shares for name, shares in stages.items() if fullest.get(name) == number}
+        for section in sections:
             if fullest.get(section.title) != number:
                 continue
             rows = [
@@ -142,11 +159,19 @@ def _families(ledger: Ledger, model: views.Model, home: str, trail: Sequence[Pag
                 for row in whole.rows
                 if row.group == section.title
             ]
-            about = [("run", CellLink(dict(whole.about)["run"], f"../{model.runs[number]}"))]
-            own = replace(whole, about=about, rows=rows, sections=[section], pictures=(), tables=())
-            found[section.title] = replace(own, verdict="", qualified="")
-            ledger.write(f"{home}/{model.family(section.title)}", page(found[section.title], trail, section.title))
-    return found
+            own = replace(
+                whole,
+                verdict="",
+                qualified="",
+                about=[("run", CellLink(dict(whole.about)["run"], f"../{model.runs[number]}"))],
+                sentences=[families.command(section.title)],
+                pictures=section.pictures,
+                rows=rows,
+                tables=section.tables,
+            )
+            found[section.title] = own
+            ledger.write(f"{home}/{model.family(section.title)}", page(own, trail, section.title))
+    return found, reached
 
 
 class Written(Struct):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from peakgate.base.formatting import counted, figure
 from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
@@ -22,10 +23,13 @@ from peakgate.render.cases import IntervalColumn
 from peakgate.render.page import PageLink, page
 from peakgate.runfile.frame import gpu_label
 
+if TYPE_CHECKING:
+    from peakgate.render.pictures import StageShare
+
 HOME = ("All GPU models", "../index.html")
 SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
-MODEL_COLUMNS = (Column("open", "open regressions"), Column("sessions", "sessions"))
+MODEL_COLUMNS = (Column("open", "open regressions"), Column("cases", "cases"), Column("sessions", "sessions"))
 RUN_PAGE_COLUMNS = tuple(Column(name, name) for name in ("commit", "GPU", "driver", "tier", "cases timed"))
 SESSION_COLUMNS = (
     Column("commit", "commit"),
@@ -100,27 +104,73 @@ class Model:
         return CellLink(commit_name(session), up + self.origin(session.commit))
 
 
-def index_page(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str:
-    """The first page: each GPU model with its verdict and its worst case, and the address of its pages."""
-    rows = [
-        Row(
-            name=trend.history.slug,
-            verdict=trend.verdict,
-            reason=_worst(trend),
-            address=address,
-            cells={"open": len(trend.open), "sessions": header(trend.history).partition(": ")[2]},
-        )
-        for trend, address in trends
-    ]
+Reached = Mapping[str, Sequence["StageShare"]]
+"""The stages of each family, with what they reach of the roof."""
+
+
+class Shown(NamedTuple):
+    """A GPU model on the first page: its history, the folder of its pages, and what its families reach."""
+
+    model: Model
+    home: str
+    reached: Reached
+
+
+def index_page(models: Sequence[Shown], notes: Sequence[str]) -> str:
+    """The first page: of each GPU model the verdict, the worst case, the newest change, and what its families reach."""
+    from peakgate.render import pictures  # noqa: PLC0415  # matplotlib
+
+    rows, about, drawn = [], [], []
+    for model, home, reached in models:
+        trend = model.trend
+        judged_first = sorted(trend.counts.items(), key=lambda each: each[0] == Verdict.NEW)
+        cells: dict[str, CellValue] = {
+            "open": len(trend.open),
+            "cases": ", ".join(f"{count} {verdict}" for verdict, count in judged_first),
+            "sessions": header(trend.history).partition(": ")[2].rpartition(", ")[0],
+        }
+        rows.append(Row(model.slug, trend.verdict, _worst(trend), cells=cells, address=f"{home}/index.html"))
+        if model.origins:
+            newest = model.origins[0]
+            text = f"{_origin_name(model, newest)}, {_since(model, newest)}: {_moved(newest)}"
+            about.append((f"newest change of {model.slug}", CellLink(text, f"{home}/{model.origin(newest.name)}")))
+        if picture := pictures.families(reached, f"{model.slug}: families"):
+            drawn.append(replace(picture, address=f"{home}/families.html"))
     rows.sort(key=lambda row: WORST_FIRST.index(Verdict(row.verdict)))
-    verdict = rows[0].verdict if rows else ""
-    found = Report("show", ExitCode.OK, verdict, notes=notes, rows=rows, columns=MODEL_COLUMNS, unit="GPU model")
+    found = Report(
+        command="show",
+        exit_code=ExitCode.OK,
+        verdict=rows[0].verdict if rows else "",
+        about=about,
+        notes=notes,
+        rows=rows,
+        columns=MODEL_COLUMNS,
+        pictures=drawn,
+        unit="GPU model",
+    )
     return page(found, title="Peakgate")
 
 
 def _worst(trend: Trend) -> str:
     worst = trend.findings[0]
     return f"{worst.case}: {worst.reason}" if worst.verdict == trend.verdict else ""
+
+
+def _origin_name(model: Model, origin: ChangeOrigin) -> str:
+    session = model.trend.history.sessions[origin.number]
+    return commit_name(session) if origin.cause is Cause.COMMITS else origin.name
+
+
+def _since(model: Model, origin: ChangeOrigin) -> str:
+    return f"{model.trend.history.sessions[origin.number].taken:%Y-%m-%d %H:%M}"
+
+
+def _moved(origin: ChangeOrigin) -> str:
+    """``3 cases slower, 1 case faster, most a.b +5.04 % (4.87 to 5.22 %)``."""
+    counts = {"slower": origin.slower, "faster": origin.faster}
+    largest = origin.changes[0]
+    moved = [f"{counted(count, 'case')} {word}" for word, count in counts.items() if count]
+    return f"{', '.join(moved)}, most {largest.case} {size(largest)}"
 
 
 def runs_page(model: Model, verdicts: Mapping[int, Verdict]) -> str:
@@ -143,31 +193,35 @@ def _run(model: Model, number: int, verdict: Verdict, timed: int) -> Row:
     return Row(f"{session.taken:%Y-%m-%d %H:%M}", verdict, address=model.runs[number], cells=cells)
 
 
-def families_page(model: Model, families: Mapping[str, Report]) -> str:
-    """The families, each leading to its page."""
+def families_page(model: Model, families: Mapping[str, Report], reached: Reached) -> str:
+    """The families in one picture, each row leading to its page."""
+    from peakgate.render import pictures  # noqa: PLC0415  # matplotlib
+
     rows = [
         Row(name, cells={"cases": len(found.rows), "run": f"{found.taken:%Y-%m-%d %H:%M}"}, address=model.family(name))
         for name, found in sorted(families.items())
     ]
-    columns = (Column("cases", "cases"), Column("run", "of the run of"))
-    sentences = () if rows else ("No family was timed in several stages, sizes or blocks.",)
-    found = Report("show", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="family")
+    picture = pictures.families(reached)
+    found = Report(
+        command="show",
+        exit_code=ExitCode.OK,
+        rows=rows,
+        columns=(Column("cases", "cases"), Column("run", "of the run of")),
+        sentences=() if rows else ("No family was timed in several stages, sizes or blocks.",),
+        pictures=[picture] if picture else [],
+        unit="family",
+    )
     return page(found, [HOME, (model.slug, "index.html"), ("Runs", "runs.html")], f"Families of {model.slug}")
 
 
 def changes_page(model: Model) -> str:
     """Every commit and change of the environment that moved a case, newest first."""
-    history = model.trend.history
     rows = []
     for each in model.origins:
-        largest = each.changes[0]
-        name = commit_name(history.sessions[each.number]) if each.cause is Cause.COMMITS else each.name
-        counts = {"slower": each.slower, "faster": each.faster}
-        moved = [f"{counted(count, 'case')} {word}" for word, count in counts.items() if count]
-        reason = f"{', '.join(moved)}, most {largest.case} {size(largest)}"
-        cells = {"since": f"{history.sessions[each.number].taken:%Y-%m-%d %H:%M}", "cause": str(each.cause)}
+        cells = {"since": _since(model, each), "cause": str(each.cause)}
         verdict = Verdict.SLOWER if each.slower else Verdict.FASTER
-        rows.append(Row(name, verdict, reason, cells=cells, group=each.cause, address=model.origin(each.name)))
+        name, address = _origin_name(model, each), model.origin(each.name)
+        rows.append(Row(name, verdict, _moved(each), cells=cells, group=each.cause, address=address))
     columns = (Column("since", "first session"), Column("cause", "cause"))
     sentences = () if rows else ("No commit or change of the environment moved a case.",)
     found = Report("show", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="change")

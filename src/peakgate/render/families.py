@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from peakgate.base.report import CellValue, Picture, Section, Table
+from peakgate.base.report import CellValue, Section, Table
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.pivots import by_block, by_size, is_arithmetic, of_family
 from peakgate.runfile.saved import Run
@@ -35,25 +35,24 @@ class Rated(NamedTuple):
 
 
 def sections(
-    run: Run, before: Mapping[str, float] = MappingProxyType({})
-) -> tuple[Sequence[Picture], Sequence[Section]]:
-    """The picture of all families of a run, where it has several, and a section for each with its stages first.
+    run: Run, before: Mapping[str, float] = MappingProxyType({}), *, explained: bool = False
+) -> tuple[Mapping[str, Sequence[StageShare]], Sequence[Section]]:
+    """The stages of each family of a run, for the picture of all, and a section for each, its stages first.
 
-    Nothing of an emulated run, whose times are none.
-    ``before`` has by case the fraction of peak in the base of a comparison.
+    Nothing of an emulated run, whose times are none. ``before`` has by case the fraction of peak in the base of a
+    comparison. ``explained``: the stages of each say what their shares are of, as those of a single family do.
     """
     from peakgate.render import pictures  # noqa: PLC0415  # matplotlib
 
     if run.emulated:
-        return (), ()
+        return {}, ()
     runs = to_frame([run])
     runs["family"] = runs["family"].fillna(runs["case"].str.split(".").str[0])
     reached = {family: shares(runs, family, before) for family in runs["family"].unique()}
     alone = len(reached) == 1
-    overview = None if alone else pictures.families(reached)
     found = []
     for family, best in reached.items():
-        drawn = [pictures.stages(family, best)] if alone or len(best) > 1 else []
+        drawn = [pictures.stages(family, best, explained=explained or alone)] if alone or len(best) > 1 else []
         tables: list[Table] = []
         for each in rated(runs, family):
             tables += pivot_tables(each)
@@ -66,7 +65,7 @@ def sections(
                 drawn.append(pictures.blocks(f"{family}: {_by_block(unit, each.blocks)}", pivot))
         if len(best) > 1 or tables:
             found.append(Section(family, [each for each in drawn if each], tables))
-    return ([overview] if overview else []), found
+    return reached, found
 
 
 def command(family: str) -> str:

@@ -38,6 +38,9 @@ COLOURS: Mapping[str, str] = {
 }
 """Classes of the style sheet for verdicts whose colour is not that of their tone."""
 
+FEWEST_FILTERED = 6
+"""Fewer rows are seen at once: they have no filter."""
+
 SHORT = 24
 """A text of so many letters is not broken into lines."""
 
@@ -58,6 +61,7 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
         full_title=f"{heading}{': ' if report.headline else ''}{report.headline}",
         trail=trail,
         first=MOST_FIRST,
+        few=FEWEST_FILTERED,
         parts=_parts(report),
         rows_title=rows_title(report),
         groups=list(dict.fromkeys(row.group for row in report.rows if row.group)),

@@ -219,10 +219,13 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any], memory_gbs: fl
 
 
 @mpl.rc_context(STYLE)
-def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
-    """A row per family, in it a dot per stage: the share that its best case reaches; beside it the best stage."""
+def families(found: Mapping[str, Sequence[StageShare]], title: str = "Families") -> Picture | None:
+    """A row per family, in it a dot per stage: the share that its best case reaches; beside it the best stage.
+
+    None of a single family, whose stages have a picture of their own.
+    """
     shown = dict([(name, stages) for name, stages in found.items() if stages][:MOST_ROWS])
-    if not shown:
+    if len(shown) < 2:
         return None
     figure, axes = _shares([label(name) for name in shown], 0.07 * LONGEST_STAGE)
     for place, stages in enumerate(shown.values()):
@@ -234,12 +237,15 @@ def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
             axes.plot(drawn, [place] * len(drawn), "o", color=colour, markersize=4.5, alpha=0.8)
         axes.text(MOST_PERCENT + 3, place, f"{best:.1f} % {label(name, LONGEST_STAGE)}", va="center")
     text = "A dot is the best case of a stage at its largest size; the figure is that of the best stage. " + AGAINST
-    return Picture("Families", text, svg(figure, "Families"), narrow=True)
+    return Picture(title, text, svg(figure, title), narrow=True)
 
 
 @mpl.rc_context(STYLE)
-def stages(name: str, shares: Sequence[StageShare]) -> Picture | None:
-    """A bar per stage of a family, in the order of the lesson: the share that its best case reaches."""
+def stages(name: str, shares: Sequence[StageShare], *, explained: bool = True) -> Picture | None:
+    """A bar per stage of a family, in the order of the lesson: the share that its best case reaches.
+
+    ``explained``: its text says what the shares are of, as that of all families does.
+    """
     if not shares:
         return None
     shown = shares[:MOST_ROWS]
@@ -255,8 +261,8 @@ def stages(name: str, shares: Sequence[StageShare]) -> Picture | None:
         )
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0))
     more = f"The first {len(shown)} of {len(shares)} stages." if len(shares) > len(shown) else ""
-    title = f"{name}: stages"
-    return Picture(title, more, svg(figure, title), narrow=True)
+    title, text = f"{name}: stages", " ".join(filter(None, [more, AGAINST if explained else ""]))
+    return Picture(title, text, svg(figure, title), narrow=True)
 
 
 @mpl.rc_context(STYLE)

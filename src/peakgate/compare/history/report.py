@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from peakgate.base.formatting import counted, figure, percent, sparkline
-from peakgate.base.report import CellLink, CellValue, Column, Report, Row, Table
+from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
 from peakgate.base.safe_text import cell, one_line
+from peakgate.base.verdict import Verdict
 from peakgate.compare.history.chart import chart, mark_line, size, step_line, sum_lines
 from peakgate.compare.history.series import History, SessionFacts, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
@@ -33,9 +34,12 @@ FINDING_COLUMNS = (
     Column("open_percent", "open", percent),
 )
 FINDING_CELLS = ("older_time_us", "newest_time_us", "change_percent", "smallest_detectable_change_percent")
+MOVED = frozenset({Verdict.SLOWER, Verdict.FASTER, Verdict.UNCONFIRMED})
 ORIGIN_HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "cause", "where", "changed with it")
 MOST_MARKS = 5
+MOST_CHARTS = 12
+"""Cases that moved, the worst, whose charts stand before the table; those of the others are in their rows."""
 
 
 def report(
@@ -52,11 +56,15 @@ def report(
     for change in trend.changes:
         steps[change.case].append(change)
 
-    rows = []
+    rows: list[Row] = []
+    pictures: list[Picture] = []
     numbers = {case: number for number, case in enumerate(history.cases)}
-    for finding in trend.findings:
+    for finding in sorted(trend.findings, key=lambda each: each.verdict == Verdict.NEW):  # judged ones first
         case, own = finding.case, steps[finding.case]
         drawn, words = chart(history, numbers[case], own)
+        if drawn and (own or finding.verdict in MOVED) and len(pictures) < MOST_CHARTS:
+            pictures.append(Picture(case, _reason(finding), drawn, narrow=True, address=links.get(case, "")))
+            drawn = ""
         recent = () if finding.older_time_us is None else (sparkline(finding.recent_us),)
         open_percent = 100 * math.expm1(left[case]) if case in left else None
         rows.append(
@@ -96,6 +104,7 @@ def report(
         columns=FINDING_COLUMNS,
         sentences=[f"to settle it: `{command}`" for command in trend.commands],
         tables=tables,
+        pictures=pictures,
         fields=_fields(trend, found),
         legend=gpu_names(history),
     )
