@@ -153,8 +153,8 @@ def follow(page: Page, name: str) -> None:
 def test_a_history_is_filtered_and_sorted_by_keyboard(visit: Visit, site: Path) -> None:
     page = visit(site.parent / "nvidia-h200" / "index.html")
     assert cases(page)[0] == PAD
-    assert page.locator("#table tbody tr .series .bad").count() >= 1
-    assert page.locator("#table tbody tr .series .environment").count() >= len(LADDER)
+    assert page.locator(".pictures .series .bad").count() == 1
+    assert page.locator(".series .environment").count() >= len(LADDER)
     page.locator("#text").focus()
     page.keyboard.type("smem_pad 8192")
     assert cases(page) == [PAD]
@@ -229,6 +229,38 @@ def test_pictures_have_names_as_they_are_in_the_colour_of_the_theme(opened: Page
     assert colour == "rgb(230, 232, 234)"
 
 
+@pytest.mark.parametrize("width", [400, 1280])
+def test_pictures_stand_before_the_table_and_none_is_cut(visit: Visit, report: Path, width: int) -> None:
+    page = visit(report, width)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    outside = """() => [...document.querySelectorAll(".picture svg text")].filter((text) => {
+      const [one, all] = [text.getBoundingClientRect(), text.closest("svg").getBoundingClientRect()];
+      return one.left < all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1;
+    }).map((text) => text.textContent)"""
+    assert page.evaluate(outside) == []
+    assert "TFLOP/s" in page.locator("figure", has_text="Roofline").locator("svg text").all_text_contents()
+    tops = [page.locator(each).first.bounding_box() for each in ("figure", "#table")]
+    assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_cases_without_a_floor_are_folded_until_they_are_asked_for(visit: Visit, tmp_path: Path) -> None:
+    times = {f"a.s{at}-8": 10.0 for at in range(30)} | LADDER
+    run = document(times, extra={case: {"verdict": "NO_FLOOR"} for case in times if case.startswith("a.")})
+    path = tmp_path / "show.html"
+    path.write_text(page_text(show.report(load_run(save(tmp_path, "run", run)))), encoding="utf-8")
+    page = visit(path)
+    folded = page.get_by_text("a.s7-8", exact=True)
+    assert not folded.is_visible()
+    page.click(".count[data-verdict=NO_FLOOR]")
+    assert folded.is_visible()
+    colours = [
+        page.locator(f".counts .verdict.{name}").evaluate("each => getComputedStyle(each).color")
+        for name in ("good", "open")
+    ]
+    assert len(set(colours)) == 2
+
+
 def test_the_system_s_theme_holds_until_the_reader_chooses(opened: Page) -> None:
     def background() -> str:
         return str(opened.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -295,7 +327,7 @@ def test_a_reader_that_hears_the_page_finds_names_for_its_parts(opened: Page) ->
         ("combobox", "Family"),
         ("combobox", "Verdict"),
         ("region", "Cases"),
-        ("figure", "Roofline"),
+        ("figure", "All changes"),
         ("columnheader", "change"),
         ("rowheader", PAD),
     )
@@ -384,7 +416,7 @@ def test_a_run_of_900_cases_is_one_file_below_a_megabyte_that_asks_for_nothing(v
     assert cases(page)[0] == "family8.stage899_with_a_name-8192-32x8"
 
 
-def test_a_fleet_on_a_narrow_screen_has_its_outliers_before_its_pictures(visit: Visit, tmp_path: Path) -> None:
+def test_a_fleet_on_a_narrow_screen_has_its_outlier_then_pictures(visit: Visit, tmp_path: Path) -> None:
     slow = fleet_rows("GPU-3", 3, slow=0.06)
     again = fleet_rows("GPU-3", 30, slow=0.06, mode="again")
     others = [row for at in range(16) if at != 3 for row in fleet_rows(f"GPU-{at}", at)]
@@ -395,7 +427,7 @@ def test_a_fleet_on_a_narrow_screen_has_its_outliers_before_its_pictures(visit: 
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert page.inner_text("h1 .verdict") == "OUTLIER"
     assert cases(page)[0] == "GPU-3"
-    tops = [page.locator(each).first.bounding_box() for each in (".worst", "#table", "figure")]
+    tops = [page.locator(each).first.bounding_box() for each in (".worst", "figure", "#table")]
     assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
     letters = page.locator(".picture svg text").first.bounding_box()
     assert letters
