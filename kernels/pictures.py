@@ -194,7 +194,7 @@ class BySize:
         name, reference = groups.reference
         ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
         best = [_best(pair) for pair in zip(ours, reference, strict=True)]
-        yield table_line(("stage", *groups.sizes))
+        yield table_line((f"stage ({groups.y_label})", *groups.sizes))
         yield table_line(("---", *["--:"] * len(groups.sizes)))
         for stage, figures in (*groups.stages, groups.reference):
             cells = map(figure, figures)

@@ -111,7 +111,7 @@ def test_the_best_of_a_size_is_bold_and_ours_are_held_against_cublas(repository:
     }
     content = whole_run(reported, without=r"^sgemm\.cublas-1024$")
     table = block(shown(content, repository), OVERVIEW.parent, "sgemm-sizes")
-    assert row(table, "stage") == ["stage", "256", "1024", "4096"]
+    assert row(table, "stage (TFLOP/s)") == ["stage (TFLOP/s)", "256", "1024", "4096"]
     assert row(table, "split_k") == ["split_k", "**54.3**", "**10.0**", "–"]
     assert row(table, "warp_tiled") == ["warp_tiled", "10.0", "**10.0**", "45.7"]
     assert row(table, "cuBLAS") == ["cuBLAS", "27.2", "–", "**51.4**"]
