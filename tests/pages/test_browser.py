@@ -244,7 +244,7 @@ def test_pictures_stand_before_the_table_and_none_is_cut(visit: Visit, report: P
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_cases_without_a_floor_are_folded_until_they_are_asked_for(visit: Visit, tmp_path: Path) -> None:
+def test_cases_without_a_floor_are_folded_until_asked_for(visit: Visit, tmp_path: Path) -> None:
     times = {f"a.s{at}-8": 10.0 for at in range(30)} | LADDER
     run = document(times, extra={case: {"verdict": "NO_FLOOR"} for case in times if case.startswith("a.")})
     path = tmp_path / "show.html"
@@ -416,7 +416,7 @@ def test_a_run_of_900_cases_is_one_file_below_a_megabyte_that_asks_for_nothing(v
     assert cases(page)[0] == "family8.stage899_with_a_name-8192-32x8"
 
 
-def test_a_fleet_on_a_narrow_screen_has_its_outlier_then_pictures(visit: Visit, tmp_path: Path) -> None:
+def test_a_fleet_on_a_phone_has_its_outlier_then_its_pictures(visit: Visit, tmp_path: Path) -> None:
     slow = fleet_rows("GPU-3", 3, slow=0.06)
     again = fleet_rows("GPU-3", 30, slow=0.06, mode="again")
     others = [row for at in range(16) if at != 3 for row in fleet_rows(f"GPU-{at}", at)]

@@ -159,7 +159,7 @@ def test_the_first_of_very_many_stages_are_drawn_and_all_counted() -> None:
     assert "s40" not in texts(found.svg)
 
 
-def test_all_families_are_in_one_picture_each_with_its_best_stage() -> None:
+def test_all_families_are_in_one_picture_with_their_best_stage() -> None:
     found = families(
         {"access": [StageShare("a", 0.3), StageShare("b", 0.9)], "gone": [], "sgemm": [StageShare("c", 0.7)]}
     )
