@@ -134,7 +134,8 @@ def index_page(models: Sequence[Shown], notes: Sequence[str]) -> str:
             newest = model.origins[0]
             text = f"{_origin_name(model, newest)}, {_since(model, newest)}: {_moved(newest)}"
             about.append((f"newest change of {model.slug}", CellLink(text, f"{home}/{model.origin(newest.name)}")))
-        if picture := pictures.families(reached, f"{model.slug}: families"):
+        alone = (pictures.stages(name, shares) for name, shares in reached.items())
+        if picture := pictures.families(reached, f"{model.slug}: families") or next(alone, None):
             drawn.append(replace(picture, address=f"{home}/families.html"))
     rows.sort(key=lambda row: WORST_FIRST.index(Verdict(row.verdict)))
     found = Report(

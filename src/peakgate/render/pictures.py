@@ -84,9 +84,9 @@ WIDEST_INTENSITY = 8192.0
 
 
 AGAINST = (
-    "The roof is the measured one of memory or of arithmetic, whichever binds the case, or the theoretical peak where "
-    "the run measured none. Orange is above its roof, usually because its data fit in the L2, and drawn no further "
-    f"than {MOST_PERCENT:.0f} %."
+    "100 % is the measured roof of memory or of arithmetic, whichever limits the case, or the theoretical peak where "
+    "the run measured no roof. Orange is above it, usually because the data fit in the L2, and drawn up to "
+    f"{MOST_PERCENT:.0f} %."
 )
 """What the shares of a picture are of."""
 
