@@ -169,9 +169,7 @@ def _drawn_blocks(picture: Blocks) -> str:
     from peakgate.render import pictures  # noqa: PLC0415
 
     names, rates = zip(*picture.stages, strict=True)
-    drawn = pictures.blocks(
-        picture.title, picture.unit, pd.DataFrame(rates, names, picture.shapes, float), picture.size
-    )
+    drawn = pictures.blocks(picture.title, pd.DataFrame(rates, names, picture.shapes, float))
     assert drawn is not None
     text = drawn.svg.replace("currentColor", INK)
     text = text.replace("</style>", "text{font-family: system-ui, sans-serif !important}</style>", 1)
