@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
@@ -222,11 +222,12 @@ def _read(source: Path, folders: Sequence[Path]) -> list[SourceFile]:
 
 def prebuild(
     wanted: Iterable[tuple[Path, str, tuple[tuple[str, str], ...]]],
+    built: Callable[[], object] = lambda: None,
     **common: Unpack[BuildOptions],
 ) -> None:
     """Build kernels, each a ``(source, kernel, defines)``, in parallel on all processors.
 
-    Failures are ignored; ``load`` of the same kernel reports them.
+    ``built`` is called after each. Failures are ignored; ``load`` of the same kernel reports them.
     """
     build_runtime(common.get("compiler") or find_compiler())
 
@@ -238,7 +239,7 @@ def prebuild(
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for _ in pool.map(build, dict.fromkeys(wanted)):
-            pass
+            built()
 
 
 def _watched(text: str) -> str:

@@ -73,7 +73,7 @@ class Processes:
         sides = [SideFolder(name, out, None) for name in ("base", "head")]
         self.record = AbRecord(sides[0], sides[1], PairSettings("gate", "gpu:0", 4, 4), Plan())
         (scratch := out / "scratch").mkdir()
-        means: Any = Means(out, Budget(None), SimpleNamespace(show=lambda *_: None))  # type: ignore[arg-type]
+        means: Any = Means(out, Budget(None))
         fakes: Any = {which: SimpleNamespace(ask=self._ask) for which in Side}
         self.them = pairs.Processes(self.record, fakes, means, scratch)
 

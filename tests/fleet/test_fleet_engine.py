@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -109,7 +108,7 @@ def test_a_gate_whose_worker_dies_is_measured_again(project, tmp_path):
     packed = packed_of(project)
     store = Store(tmp_path / "fleet")
     plan = FleetPlan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
-    progress = Progress(sys.stderr, every_s=1e9)
+    progress = Progress()
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
@@ -162,7 +161,7 @@ def test_a_worker_that_cannot_run_this_peakgate_offers_nothing():
 def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
     cluster = measure.Cluster(None, 1, "cpu", str(tmp_path / "work"), 120.0)
     packed = packed_of(project)
-    with measure.engine(cluster, Store(tmp_path), packed, Progress(sys.stderr)) as engine:
+    with measure.engine(cluster, Store(tmp_path), packed, Progress()) as engine:
         engine.workers()
         engine.cluster = replace(cluster, wait_s=0.0)
         gone = GpuPlace("GPU-gone", "n1", None, emulated=False)
@@ -197,6 +196,6 @@ def test_without_a_scheduler_the_error_says_how_to_start_one(tmp_path):
     cluster = measure.Cluster("tcp://127.0.0.1:1", None, "cpu", str(tmp_path), 0.1)
     with (
         pytest.raises(CannotDecide, match="--scheduler"),
-        measure.engine(cluster, Store(tmp_path), None, Progress(sys.stderr)),
+        measure.engine(cluster, Store(tmp_path), None, Progress()),
     ):
         pass

@@ -1,19 +1,21 @@
-"""The line that says how far something has come: by itself, and in a run on a terminal."""
+"""How a command shows how far it is: on a terminal, in a log, and in a run."""
 
 import io
 import os
 import pty
 import re
 import subprocess
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 from runs import DEFECTS, ENVIRONMENT, ROOT, command, places
 
+from peakgate.base import progress
 from peakgate.base.formatting import duration
 from peakgate.base.progress import Progress
 from peakgate.run.status import StatusLine
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal(io.StringIO):
@@ -33,37 +35,99 @@ def narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
 
 
-def lines_shown(stream):
-    return [line.rstrip() for line in stream.getvalue().split("\r")]
+def frames(text):
+    """What a terminal shows, one line after the other."""
+    shown = [line.rstrip() for line in re.split(r"[\r\n]+", ESCAPES.sub("", text))]
+    return [line for line in shown if line]
 
 
-def test_a_terminal_keeps_one_line_and_no_rest_of_a_longer_one(narrow):
+def test_a_bar_counts_gives_the_rate_and_what_is_left():
+    clock, stream = Clock(), Terminal()
+    shown = Progress(stream, clock=clock)
+    shown.step("checking the kernels", 10, "build")
+    for _ in range(5):
+        clock.now += 2.0
+        shown.advance()
+    shown.clear()
+    assert frames(stream.getvalue())[0] == "checking the kernels"
+    assert re.search("checking the kernels .* 5 of 10 builds, 2.0 s each, 10 s left", frames(stream.getvalue())[-1])
+
+
+def test_a_narrow_terminal_cuts_the_words_and_not_how_far(narrow):
     stream = Terminal()
-    progress = Progress(stream)
-    longer, shorter = "9 of 10, a_long_name", "10 of 10, b"
-    progress.show(longer)
-    progress.show(shorter)
-    assert stream.getvalue() == f"\r{longer}\r{shorter:<20}"
-    progress.clear()
-    assert stream.getvalue().endswith(f"\r{'':<11}\r")
+    shown = Progress(stream, clock=Clock())
+    shown.step("transpose." + "x" * 100, 186, "case", done=47)
+    shown.clear()
+    assert "47 of 186 cases" in frames(stream.getvalue())[-1]
+    assert all(len(line) <= 40 for line in frames(stream.getvalue()))
 
 
-def test_a_line_too_long_for_the_terminal_loses_its_text_and_not_the_time_left(narrow):
+def test_a_terminal_is_left_as_it_was():
     stream = Terminal()
-    Progress(stream).show("47 of 186, " + "x" * 100, 12.0)
-    shown = lines_shown(stream)[1]
-    assert len(shown) == 39
-    assert "12 s left" in shown
+    shown = Progress(stream, clock=Clock())
+    shown.step("comparing")
+    shown.clear()
+    written = stream.getvalue()
+    assert written.count("\x1b[?25h") == written.count("\x1b[?25l") == 1
+    assert ESCAPES.sub("", written).rpartition("\r")[2] == ""
 
 
-def test_a_log_gets_its_first_line_after_the_interval_and_one_an_interval():
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_text_of_a_family_is_made_harmless(stream):
+    shown = Progress(stream, clock=(clock := Clock()))
+    clock.now += progress.FIRST_LINE_S
+    shown.step("a\x1b]0;title\x07b")
+    shown.clear()
+    assert "\x07" not in stream.getvalue()
+
+
+def test_a_terminal_that_rewrites_nothing_is_a_log(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    Progress(stream, clock=Clock()).step("comparing")
+    assert stream.getvalue() == ""
+
+
+def test_a_log_gets_a_first_line_soon_and_then_one_an_interval():
     clock, stream = Clock(), io.StringIO()
-    progress = Progress(stream, every_s=10.0, clock=clock)
-    for second in range(25):
+    shown = Progress(stream, clock=clock)
+    shown.step("reading", 30, "file")
+    for second in range(1, 26):
         clock.now = 100.0 + second
-        progress.show(f"{second} s")
-    progress.clear()
-    assert stream.getvalue().splitlines() == ["10 s", "20 s"]
+        shown.advance()
+    shown.clear()
+    assert stream.getvalue().splitlines() == [
+        "reading, 2 of 30 files",
+        "reading, 12 of 30 files, 1.0/s, 18 s left",
+        "reading, 22 of 30 files, 1.0/s, 8 s left",
+    ]
+
+
+def test_what_is_shown_goes_on_by_steps_of_code_below(monkeypatch):
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.0)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    stream = io.StringIO()
+    with progress.shown("reading", stream=stream, ticks=False):
+        assert list(progress.each("ab", "writing", 2, "page")) == ["a", "b"]
+    assert stream.getvalue().splitlines()[-1] == "writing, 2 of 2 pages"
+
+
+def test_code_below_shows_nothing_where_no_command_does(capfd):
+    progress.step("comparing")
+    assert list(progress.each("ab", "writing", 2, "page")) == ["a", "b"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_interrupt_says_how_far_it_was_and_how_to_go_on(capsys):
+    def interrupted():
+        with progress.shown("reading"):
+            for each in progress.each("abc", "writing", 3, "page"):
+                if each == "b":
+                    raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert "writing, 1 of 3 pages; nothing was saved; run the same command again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.2, "1 s"), (59.0, "59 s"), (59.5, "1 min 0 s"), (200, "3 min 20 s")])
@@ -96,30 +160,28 @@ def status_of(line, status):
     return done.value.value
 
 
-def test_the_time_left_is_the_mean_of_the_cases_done_and_building_is_no_part_of_it(golden):
+def test_the_time_left_is_the_mean_of_the_cases_done(golden):
     clock, stream = Clock(), Terminal()
     line = status_line(stream, clock)
-    line.building(10)
-    clock.now += 60.0
-    line.built()
-    line.pytest_runtest_protocol(item("case 0"))
-    for number in range(1, 6):
-        clock.now += 2.0
+    with line.building(10, ticks=False):
+        clock.now += 60.0
+    for number in range(6):
         line.pytest_runtest_protocol(item(f"case {number}"))
-    golden("status-line.txt", "".join(f"{line}\n" for line in lines_shown(stream)[1:]))
-    assert [re.findall(r"(\d+) s left", line) for line in lines_shown(stream)[-4:]] == [[], ["14"], ["12"], ["10"]]
+        clock.now += 2.0
+    line.pytest_sessionfinish()
+    golden("status-line.txt", "".join(f"{line}\n" for line in frames(stream.getvalue())))
 
 
 def test_failed_cases_are_counted_and_pytest_has_its_words_back_at_the_end():
-    stream = Terminal()
-    line = status_line(stream, Clock())
+    clock, stream = Clock(), Terminal()
+    line = status_line(stream, clock)
     line.pytest_runtest_protocol(item("case 0"))
+    clock.now += 1.0
     line.pytest_runtest_logreport(SimpleNamespace(failed=True))
     line.pytest_runtest_protocol(item("case 1"))
-    assert "1 failed" in lines_shown(stream)[-1]
+    assert "1 failed" in frames(stream.getvalue())[-1]
     assert status_of(line, ("failed", "F", "FAILED")) == ("failed", "", "")
     line.pytest_sessionfinish()
-    assert stream.getvalue().endswith(" \r")
     assert status_of(line, ("failed", "F", "FAILED")) == ("failed", "F", "FAILED")
 
 
@@ -128,7 +190,7 @@ def test_a_crash_of_pytest_finds_the_line_empty():
     line = status_line(stream, Clock())
     line.pytest_runtest_protocol(item("case 0"))
     line.pytest_internalerror()
-    assert stream.getvalue().endswith(" \r")
+    assert ESCAPES.sub("", stream.getvalue()).rpartition("\r")[2] == ""
 
 
 @pytest.mark.parametrize("asked", [{"verbosity": 0}, {"verbosity": 1}, {"verbosity": -2}, {"capture": "no"}])
@@ -171,19 +233,16 @@ def run_on_a_terminal(folder, *arguments, project=ROOT, **settings):
     return written.decode(), process.wait()
 
 
-def test_a_run_on_a_terminal_rewrites_one_line_and_leaves_no_trace_of_it(tmp_path):
+def test_a_run_on_a_terminal_shows_one_line_and_leaves_no_trace_of_it(tmp_path):
     written, code = run_on_a_terminal(tmp_path, project=DEFECTS)
     assert code == 1
     before, _, after = written.partition("=== FAILURES")
-    progress = before.split("\n")[0]
-    assert "\x1b" not in progress
-    shown = progress.split("\r")
-    assert shown[1] == "building 3 cases"
+    shown = frames(before)
+    assert shown[0] == "reading the cases of the project"
+    assert "building the kernels of 3 cases" in shown
     assert any("2 failed" in text and "defects.smem_pad-" in text for text in shown)
-    assert all(len(later) >= len(earlier.rstrip()) for earlier, later in pairwise(shown[:-2]))
-    assert not shown[-2].strip()
-    assert " of 3," not in after
-    assert "FAILED" not in progress
+    assert " of 3 cases" not in after
+    assert "FAILED" not in before
 
 
 def test_a_run_of_an_a_b_keeps_to_pytests_own_display(tmp_path):

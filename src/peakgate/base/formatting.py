@@ -11,7 +11,9 @@ LEAST_SPAN = 0.02  # values that differ by less than this share are drawn as a n
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 case``, ``2 cases``, ``3 launches``."""
+    """``1 case``, ``2 cases``, ``3 launches``, ``4 families``."""
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{number} {noun if number == 1 else f'{noun[:-1]}ies'}"
     plural = "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun}{'' if number == 1 else plural}"
 

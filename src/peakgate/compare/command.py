@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from peakgate.base import config, records
+from peakgate.base import config, progress, records
 from peakgate.base.formatting import counted, percent
 from peakgate.base.records import Number, Whole
 from peakgate.compare.judge import compare
 from peakgate.compare.report import report
 from peakgate.compare.result import Comparison
 from peakgate.render import files
-from peakgate.runfile.find import FORMS, Archive, RunSide, apart, find_history, find_side
+from peakgate.runfile.find import FORMS, READING, Archive, RunSide, apart, find_history, find_side
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
 
@@ -89,11 +89,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser.add_argument("--across-gpus", action="store_true", help="compare runs of two GPU models")
     options = parser.parse_args(arguments)
 
-    archive = Archive(options.runs)
-    base, new = apart(find_side(options.base, archive), find_side(options.new, archive))
-    others = find_history(archive, (base, new))
-    saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
-    remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
-    compared = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
-    found = report(Comparison(base, new, compared, remarks), others, strict=options.strict, page=True)
+    with progress.shown(READING):
+        archive = Archive(options.runs)
+        base, new = apart(find_side(options.base, archive), find_side(options.new, archive))
+        others = find_history(archive, (base, new))
+        progress.step("comparing the two sides")
+        saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
+        remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
+        compared = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
+        found = report(Comparison(base, new, compared, remarks), others, strict=options.strict, page=True)
     return files.deliver(found, options.out, files.FORMATS, everything=options.all, summary=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 import peakgate_emulator as emulator
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.emulated import find_compiler, translated
 from peakgate.base.errors import BuildError, Code, PeakgateError
 from peakgate.compile.compilers import objection_to, working_folder
@@ -354,12 +354,18 @@ class CpuDevice(Device):
             stage = case.stage
             if stage.source is not None and not objection_to(stage.options, stage.source):
                 alike.setdefault(tuple(_build_options(stage).values()), []).append(case)
-        for group in alike.values():
-            wanted = {(case.stage.source, kernel, case.defines) for case in group for kernel in case.stage.kernels}
-            emulator.prebuild(
-                [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
-                **_build_options(group[0].stage),
-            )
+        wanted = [
+            {
+                (case.stage.source, kernel, case.defines)
+                for case in group
+                if case.stage.source is not None
+                for kernel in case.stage.kernels
+            }
+            for group in alike.values()
+        ]
+        progress.step("building the kernels", sum(map(len, wanted)), "build")
+        for builds, group in zip(wanted, alike.values(), strict=True):
+            emulator.prebuild(builds, progress.advance, **_build_options(group[0].stage))
 
     def prepare(self, case: Case) -> CpuLaunchable:
         return CpuLaunchable(case, draw=self.draw, secret=self.secret, load=self._load)

@@ -12,6 +12,7 @@ from typing import Any
 
 import cupy
 
+from peakgate.base import progress
 from peakgate.compile.cubin import built_before
 from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.arrays import CaseArrays
@@ -135,7 +136,11 @@ class GpuDevice(Device):
             builds = self.code.begin(cases)
             # From the end, since the processes that compile references start at the front.
             left = [case for case in reversed(cases) if case.stage.source is not None] if meanwhile else []
-            while compiling() or sum(not build.done() for build in builds.values()) > processors // 2:
+            shown = 0
+            while (waiting := sum(not build.done() for build in builds.values())) > processors // 2 or compiling():
+                if (done := len(builds) - waiting) > shown:
+                    progress.step("building the kernels", len(builds), "build", done=done)
+                    shown = done
                 ready = next((case for case in left if builds[case.stage, case.defines].done()), None)
                 if meanwhile and ready:
                     left.remove(ready)

@@ -79,7 +79,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         options.scheduler, options.workers, plan.device, os.environ.get(WORK_VARIABLE, WORK), options.wait
     )
     inventory = inventory if plan.device == "gpu" else place.NO_GPUS
-    progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
+    progress = Progress()
     with measure.engine(cluster, store, packed, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
         places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
         if listing is not None:  # before the plan is written, so that a fleet that can be resumed has its shares

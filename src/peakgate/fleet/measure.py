@@ -39,7 +39,6 @@ LOOPBACK = "127.0.0.1:0"
 ENGINE_POLL_S, REFRESH_S = 0.1, 2.0
 RESULT_LIMIT_S = 60.0
 COLLECTED_AT_ONCE = 32
-PROGRESS_EVERY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +133,13 @@ def run_pass(
         cases = shares.of(each.uuid) if shares else ()
         return task.Job(plan, each.uuid, mode, each.emulated, found.cluster.work, found.cluster.wait_s, cases)
 
+    progress.step(mode, len(left), "gate")
     for batch in found.measure(left, job, together=together):
         store.add_gates({**result, "uuid": each.uuid, "mode": mode, "node": each.node} for each, result in batch)
         outcomes.update(result["outcome"] for _, result in batch)
         done, counts = outcomes.total(), ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
         left_s = None if together else (time.monotonic() - began) / done * (len(left) - done)
-        progress.show(f"{mode}: {done} of {counted(len(left), 'gate')}: {counts}", left_s)
+        progress.step(f"{mode}: {counts}", len(left), "gate", done=done, seconds_left=left_s)
     progress.clear()
 
 

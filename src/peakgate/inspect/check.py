@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.emulated import find_compiler
 from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
@@ -166,23 +166,28 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | PeakgateError | None]:
     """A report per build, and why none was compiled for a GPU: a text, or an error if no kernel is selected."""
     try:
-        builds = list(emulate.builds(chosen.text, chosen.family).items())
+        with progress.shown("describing the small cases of the families"):
+            builds = list(emulate.builds(chosen.text, chosen.family).items())
     except PeakgateError as error:
         return [], error
     # The largest builds first, so that none is left for the end.
     builds.sort(key=lambda build: sum(case.work.bytes + case.work.flops for case in build[1]), reverse=True)
     check = partial(emulate.check_build, nonfinite=config.current().fail_nonfinite, search_s=chosen.search)
     tasks = [partial(check, chosen.text, chosen.family, key, chosen.orders) for key, _ in builds]
-    reports = emulate.not_run(chosen.text, chosen.family)
     keys = {key for key, _ in builds}
-    measured, no_nvrtc = gpu_build.measured(keys, chosen.text, chosen.family), gpu_build.missing_nvrtc()
+    with progress.shown("describing the measured cases of the families"):
+        reports = emulate.not_run(chosen.text, chosen.family)
+        measured, no_nvrtc = gpu_build.measured(keys, chosen.text, chosen.family), gpu_build.missing_nvrtc()
     timeout_s = config.current().emulation_timeout_s
     every = (case for _, cases in builds for case in cases)
     launches_s = (sum(processor_limit_s(each.launch, timeout_s) for each in case.launches) for case in every)
     limit_s = BUILD_LIMIT_S + len(chosen.orders) * max(launches_s, default=0.0)
     answers = workers.run(tasks, chosen.jobs, limit_s=limit_s)  # forks before other threads start
-    with gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building:
-        for number, answer in answers:
+    with (
+        gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building,
+        progress.shown("checking the kernels in the emulator"),
+    ):
+        for number, answer in progress.each(answers, "checking the kernels in the emulator", len(tasks), "build"):
             if not isinstance(answer, workers.Died):
                 reports.append(answer)
                 continue

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from peakgate.base import progress
 from peakgate.base.errors import BuildError, PeakgateError
 from peakgate.compile.cubin import Cubin, Defines, cubin, installed_nvrtc
 from peakgate.inspect.emulate import BuildKey, BuildReport, LaunchFinding
@@ -69,6 +70,8 @@ def compiled(cases: Sequence[Case], keys: Collection[BuildKey], jobs: int) -> It
 
 def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
     """Reports on builds that do not compile and launches that CUDA rejects; waits for pending compilations."""
+    for compilation in progress.each(building.values(), "compiling the kernels for a GPU", len(building), "build"):
+        compilation.exception()
     found: dict[str, BuildReport] = {}
     for case in cases:
         name, sm = kernel_name(case), case.stage.architecture(capability_of(case))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.emulated import find_compiler
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
@@ -50,7 +50,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     start = time.perf_counter()
     project = config.current()
     reasons = waivers.read(project.baselines / waivers.WAIVERS_FILE).survivors
-    mutants, unused = mutation_run.targets(chosen.text)
+    with progress.shown("searching the kernels for barriers, guards and clamps"):
+        mutants, unused = mutation_run.targets(chosen.text)
     if not mutants:
         raise PeakgateError(
             f"no barrier, guard or clamp to delete in the files of {config.near(project.kernels)}"
@@ -64,8 +65,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         say(f"skipped: {counted(len(skipped), 'mutant')} listed as survivors")
     tasks = [partial(mutation_run.run_mutant, mutant, emulate.schedules(SCHEDULES)) for mutant in mutants]
     results: list[mutation_run.MutantResult] = []
-    for number, answer in workers.run(tasks, chosen.jobs):
-        results.append(mutation_run.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)
+    answers = workers.run(tasks, chosen.jobs)  # forked before a thread shows progress
+    with progress.shown("checking the mutants"):
+        for number, answer in progress.each(answers, "checking the mutants", len(tasks), "mutant"):
+            results.append(mutation_run.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)
 
     alive = [result.mutant for result in results if result.survived]
     dead = [result.mutant for result in results if not result.survived and not result.undecided]

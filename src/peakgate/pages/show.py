@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.report import CellValue, Picture, Report, Row, Section
 from peakgate.base.safe_text import encodable
 from peakgate.base.verdict import EMULATED_PASS, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.compare.result import WORST_FIRST
 from peakgate.render import cases, files, terminal
-from peakgate.runfile.find import Archive, RunSide, find_history, find_side
+from peakgate.runfile.find import READING, Archive, RunSide, find_history, find_side
 from peakgate.runfile.saved import CaseResult, Run
 
 ABOUT_CASE = ("family", "stage", "size", "block", "variant", "dtype")
@@ -91,9 +92,12 @@ def _drawn(run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
 
 def write(wanted: str, archive: Archive, out: Path) -> ExitCode:
     """Write the page of the run that is named, below ``out``."""
-    side = find_side(wanted, archive)
-    if len(side.runs) > 1:
-        raise PeakgateError(f"{wanted}: {len(side.runs)} sessions, expected one; name its file", Code.WHICH_RUN)
-    found = report(side.runs[0], find_history(archive, [side]))
-    terminal.last_line(found, written=files.write(found, out, ("html",)))
+    with progress.shown(READING):
+        side = find_side(wanted, archive)
+        if len(side.runs) > 1:
+            raise PeakgateError(f"{wanted}: {len(side.runs)} sessions, expected one; name its file", Code.WHICH_RUN)
+        found = report(side.runs[0], find_history(archive, [side]))
+        progress.step("writing the page")
+        written = files.write(found, out, ("html",))
+    terminal.last_line(found, written=written)
     return found.exit_code

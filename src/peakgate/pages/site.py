@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, to_builtins
 from msgspec import field as struct_field
 
-from peakgate.base import config, records
+from peakgate.base import config, progress, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
 from peakgate.base.formatting import counted
@@ -31,7 +31,7 @@ from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.pages import show, views
 from peakgate.pages.views import page_name
 from peakgate.render.page import TEMPLATES, PageLink, page
-from peakgate.runfile.find import Archive
+from peakgate.runfile.find import READING, Archive
 from peakgate.runfile.options import commit_url
 from peakgate.runfile.saved import load_run
 from peakgate.spec.case import EMULATOR_SLUG
@@ -40,13 +40,15 @@ if TYPE_CHECKING:
     from peakgate.render.pictures import StageShare
 
 INDEX = "index.html"
+INTERRUPTED = "the pages that were written stay; run the same command again for the others"
 LEDGER_FILE = "site.json"
 
 
 def write(archive: Archive, out: Path) -> ExitCode:
     """Write the pages of all runs of the archive, below ``out``."""
     folder, baselines = out / "site", config.current().baselines
-    slugs = sorted({*archive.sessions["gpu_slug"]} - {EMULATOR_SLUG})
+    with progress.shown(READING):
+        slugs = sorted({*archive.sessions["gpu_slug"]} - {EMULATOR_SLUG})
     if not slugs:
         raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
     ledger = open_ledger(folder)
@@ -61,9 +63,10 @@ def write(archive: Archive, out: Path) -> ExitCode:
             notes.append(str(error))
             continue
         accepted = load_regressions(baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
-        trend = find_trend(found, accepted=accepted)
-        model = views.Model(trend, commit_url())
-        anew, reached = _model(ledger, model, notes)
+        with progress.shown(f"searching the history of {slug} for changes", interrupted=INTERRUPTED):
+            trend = find_trend(found, accepted=accepted)
+            model = views.Model(trend, commit_url())
+            anew, reached = _model(ledger, model, notes)
         count += anew
         written.append(views.Shown(model, page_name(slug), reached))
     write_whole(folder / INDEX, views.index_page(written, notes))
@@ -81,7 +84,8 @@ def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> tuple[int, v
     below = [(name, f"../{address}") for name, address in (views.HOME, (model.slug, INDEX), ("Runs", "runs.html"))]
     verdicts: dict[int, Verdict] = {}
     count = 0
-    for number, session in enumerate(model.trend.history.sessions):
+    sessions = model.trend.history.sessions
+    for number, session in enumerate(progress.each(sessions, "writing the pages of runs", len(sessions), "page")):
         try:
             verdicts[number], anew = _run(ledger, model, session, f"{home}/{model.runs[number]}", below)
         except PeakgateError as error:
@@ -95,9 +99,10 @@ def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> tuple[int, v
     pages[INDEX] = page(report(model.trend, model.cases, lambda each: model.origin(each.name)), trail, model.slug)
     for name, text in pages.items():
         write_whole(folder / name, text)
-    sessions = views.session_rows(model, verdicts)
-    for number, address in enumerate(model.cases.values()):
-        ledger.write(f"{home}/{address}", views.case_page(model, number, sessions, below))
+    rows = views.session_rows(model, verdicts)
+    addresses = model.cases.values()
+    for number, address in enumerate(progress.each(addresses, "writing the pages of cases", len(addresses), "page")):
+        ledger.write(f"{home}/{address}", views.case_page(model, number, rows, below))
     for address, text in views.origin_pages(model, below, verdicts).items():
         ledger.write(f"{home}/{address}", text)
     return count, reached

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from peakgate.base import progress
 from peakgate.base.report import CellValue, Section, Table
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.pivots import by_block, by_size, is_arithmetic, of_family
@@ -51,7 +52,7 @@ def sections(
     reached = {family: shares(runs, family, before) for family in runs["family"].unique()}
     alone = len(reached) == 1
     found = []
-    for family, best in reached.items():
+    for family, best in progress.each(reached.items(), "drawing the families", len(reached), "picture"):
         drawn = [pictures.stages(family, best, explained=explained or alone)] if alone or len(best) > 1 else []
         tables: list[Table] = []
         for each in rated(runs, family):

@@ -26,7 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from peakgate.base import config, git
+from peakgate.base import config, git, progress
 from peakgate.base.config import Project
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
@@ -106,7 +106,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         places.clear()  # first: a run that ends without a verdict must not leave an older one
         refuse_contradictions(ours, arguments)
         with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
-            return supervisor.run(arguments)
+            code = supervisor.run(arguments)
+        if code == ExitCode.INTERRUPTED:
+            done = counted(len(journal.cases), "finished case")
+            warn(f"interrupted; {done} saved: the same command with --resume goes on with the others")
+        return code
     finally:
         places.remove_staging()
         journal.close(keep=supervisor.resumable)
@@ -208,7 +212,8 @@ class _Supervisor:
         try:
             if not self._journal.records:
                 self._journal.append({KEY: self._key})
-            return _Watched(process, reading, self._journal).to_the_end()
+            with progress.shown("reading the cases of the project", interrupted="") as starting:
+                return _Watched(process, reading, self._journal, starting).to_the_end()
         finally:
             end_group(process)
             os.close(reading)
@@ -275,8 +280,10 @@ class _Supervisor:
 class _Watched:
     """One measuring process under watch."""
 
-    def __init__(self, process: subprocess.Popen[bytes], reading: int, journal: Journal) -> None:
-        self._process, self._reading, self._journal = process, reading, journal
+    def __init__(
+        self, process: subprocess.Popen[bytes], reading: int, journal: Journal, starting: progress.Progress
+    ) -> None:
+        self._process, self._reading, self._journal, self._starting = process, reading, journal, starting
         self._lines = Lines()
         self._verdict: dict[str, Any] | None = None
         self._not_printed = ""
@@ -309,6 +316,7 @@ class _Watched:
         return Ended(code, self._step, timed_out, self._interrupted, self._verdict, self._returned, self._not_printed)
 
     def _take(self, event: dict[str, Any]) -> None:
+        self._starting.clear()  # from here on the process shows by itself how far it is
         if "step" in event:
             if not self._interrupted:
                 self._step = _step(str(event["step"]), float(event["limit_s"]), event["case"])

@@ -18,6 +18,7 @@ from peakgate.base.processes import seconds_since_start_of
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure
+from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import LOOK_FILES, GpuToken, OtherBuilds
 from peakgate.run.ahead import CaseShares
@@ -119,13 +120,16 @@ class BenchRun:
             reported = share_below(len(before.below), len(selected))
             session.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
         remaining = [case for case in selected if case.id not in before.cases]
-        self.status.building(len(remaining))
         if session.device.kind == "cpu" and self.link.supervised and not before.restarts:
             self._shares = CaseShares(session, self._run_here(remaining))
         self.machine.begin(pytest_config)  # starts a thread: after the shares, which fork
-        self._begin_session(self._measurable(remaining), built=built)
-        self.machine.wait()
-        self.status.built()
+        measurable = self._measurable(remaining)
+        self.link.expect("the start of its builds", HOST_LIMIT_S, None)
+        # Roofs are timed on a GPU meanwhile.
+        shown = len(measurable) if self.request.mode is Mode.WHOLE else 0
+        with self.status.building(shown, ticks=session.device.kind == "cpu"):
+            self._begin_session(measurable, built=built)
+            self.machine.wait()
         if self._shares is not None:
             self._shares.begin()
         if self.token.needed and not self.tests:  # benchmark tests may use the GPU until the end

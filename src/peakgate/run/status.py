@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from peakgate.base.formatting import counted
-from peakgate.base.progress import Progress
-
-LOG_EVERY_S = 10.0
-"""How often a log, as opposed to a terminal, gets a line."""
+from peakgate.base.progress import Progress, Stream, shown
 
 OUR_VERBOSITY = -1
 """`peakgate bench` starts pytest with one -q."""
-
-ENOUGH_CASES = 3
-"""So many cases have to be done before the time left is worth printing."""
 
 Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
@@ -32,31 +27,37 @@ class StatusLine:
     def __init__(self, config: pytest.Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._clock = config, clock
         self._progress: Progress | None = None
-        self._total = self._started = self._failed = 0
-        self._begun_at = clock()
+        self._total = self._failed = 0
+        self._begun = False
+
+    @contextmanager
+    def building(self, count: int, *, ticks: bool) -> Iterator[None]:
+        """Show that cases are built, in any run that pytest displays; with ``ticks`` as in ``Progress``."""
+        if not count or (reporter := self._reporter()) is None:
+            yield
+            return
+        with shown(f"building the kernels of {counted(count, 'case')}", stream=reporter, ticks=ticks, interrupted=""):
+            yield
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        reporter = self._reporter()
         captures = getattr(self._config.option, "capture", "no") != "no"
         if reporter is not None and captures and self._config.get_verbosity() == OUR_VERBOSITY:
-            self._progress = Progress(reporter, every_s=LOG_EVERY_S, clock=self._clock)
+            self._progress = Progress(reporter, clock=self._clock)
         self._total = len(session.items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         """Name the case that comes next."""
-        done, self._started = self._started, self._started + 1
+        if self._progress is None:
+            return
         failed = f"{self._failed} failed, " if self._failed else ""
         case = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else item.name
-        self._show(f"{self._started} of {self._total}, {failed}{case}", self._seconds_left(done))
-
-    def building(self, count: int) -> None:
-        """The run begins: its cases are built first."""
-        self._show(f"building {counted(count, 'case')}", None)
-
-    def built(self) -> None:
-        """Restart the clock: the time of building does not predict that of the cases to come."""
-        self._begun_at = self._clock()
+        if self._begun:
+            self._progress.advance(f"{failed}{case}")
+        else:
+            self._progress.step(f"{failed}{case}", self._total, "case")
+        self._begun = True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._failed += report.failed
@@ -75,15 +76,8 @@ class StatusLine:
     def pytest_sessionfinish(self) -> None:
         self._end()
 
-    def _show(self, text: str, seconds_left: float | None) -> None:
-        if self._progress is not None:
-            self._progress.show(text, seconds_left)
-
-    def _seconds_left(self, done: int) -> float | None:
-        """The mean of the cases so far, times those to come."""
-        if done < ENOUGH_CASES:
-            return None
-        return (self._clock() - self._begun_at) / done * (self._total - done)
+    def _reporter(self) -> Stream | None:
+        return self._config.pluginmanager.get_plugin("terminalreporter")
 
     def _end(self) -> None:
         if self._progress is not None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
@@ -31,6 +32,7 @@ HISTORY_FILES = 40  # enough of the newest files to estimate the spread, and few
 COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
 MOST_SUGGESTIONS = 5
+READING = "reading the saved runs"
 LONGEST_NAME = 1000
 FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
 
@@ -85,7 +87,7 @@ class Archive:
         return self.cases.drop_duplicates("run").reset_index(drop=True)
 
     def _readable(self) -> Iterator[Run]:
-        for file in self.files:
+        for file in progress.each(self.files, READING, len(self.files), "file"):
             try:
                 yield self._run(file)
             except PeakgateError as error:
@@ -94,7 +96,7 @@ class Archive:
     def newest(self, most: int = HISTORY_FILES) -> list[Run]:
         """The runs in the ``most`` newest files, sorted by measurement time, oldest first; other files are not read."""
         found = []
-        for file in self.files[:most]:
+        for file in progress.each(self.files[:most], READING, min(most, len(self.files)), "file"):
             with suppress(PeakgateError):
                 found.append(self._run(file))
         return sorted(found, key=lambda run: (run.taken, str(run.path)))
@@ -154,7 +156,8 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
     if path.is_file():
         runs = [load_run(path)]
     elif path.is_dir():
-        runs = sorted(map(load_run, sorted(run_files(path))), key=lambda run: run.taken)
+        paths = sorted(run_files(path))
+        runs = sorted(map(load_run, progress.each(paths, READING, len(paths), "file")), key=lambda run: run.taken)
         if not runs:
             raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs", Code.WHICH_RUN)
     else:
@@ -182,7 +185,8 @@ def add_run_names(parser: argparse.ArgumentParser) -> None:
 def named_runs(options: argparse.Namespace) -> list[Run]:
     """The runs named by the options of ``add_run_names``, each session once."""
     archive = Archive(options.runs)
-    return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
+    with progress.shown(READING):
+        return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
 
 
 def apart(base: RunSide, new: RunSide) -> tuple[RunSide, RunSide]:

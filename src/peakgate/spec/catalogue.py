@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.config import Project
 from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_at, raised_at
 from peakgate.base.errors import described as described_error
@@ -63,7 +63,8 @@ def _families(project: Project, file: Path | None = None) -> tuple[list[Family],
     """The families of a project, or of one file, and a RefusedCase for each that cannot be loaded."""
     found: dict[str, tuple[Family, Path]] = {}
     refused: list[RefusedCase] = []
-    for path in [file] if file else family_files(project):
+    paths = [file] if file else family_files(project)
+    for path in progress.each(paths, "reading the families", len(paths), "file"):
         try:
             family = family_at(path, project)
         except PeakgateError as error:
@@ -101,7 +102,7 @@ def described(scale: Scale, project: Project | None = None, file: Path | None = 
 def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: Scale, project: Project) -> Catalogue:
     known: dict[str, Case] = {}
     refused, seen = list(missing), set[str]()
-    for family in listed:
+    for family in progress.each(listed, "describing the cases of the families", len(listed), "family"):
         for case in _cases(family, scale, project, refused):
             problem = _problem(case, seen)
             if problem is None:
@@ -270,7 +271,7 @@ def described_problems(text: str = "", file: Path | None = None) -> Catalogue:
             )
         raise PeakgateError(f"-k {text!r}: {_why_none(text, found.families)}", Code.SELECTION)
     distinct: dict[Any, Case] = {}
-    for case in chosen:
+    for case in progress.each(chosen, "describing the edge cases", len(chosen), "case"):
         try:
             edges = probes(case, found.families)
         except PeakgateError as error:

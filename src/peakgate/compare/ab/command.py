@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from peakgate.base import records
+from peakgate.base import progress, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import make_folder, refuse_links, remove_output
 from peakgate.base.formatting import counted
 from peakgate.base.options import at_least, compute_capability, seconds_above_0
-from peakgate.base.progress import Progress
 from peakgate.base.report import Report, add_json_option, write_json
 from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say, warn
@@ -81,10 +79,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
         with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
             with phases.timed(SIDES):
-                there = worktrees.enter_context(folders(base, head))
+                with progress.shown("checking out both sides"):
+                    there = worktrees.enter_context(folders(base, head))
                 from peakgate.compare.ab.outcome import measured, report  # noqa: PLC0415  (imported in the background)
 
-            means = Means(raw, budget, Progress(sys.stderr), phases)
+            means = Means(raw, budget, phases)
             record, judged, explained = measured(in_environments(there, made), options, means)
     except SideBroken as broken:
         if broken.which == Side.BASE:
@@ -172,15 +171,18 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     import_beside(OUTCOME)
     try:
         with (
+            progress.shown("checking out both sides"),
             _environments(options) as made,
             folders(base, head) as there,
             scratch_folder("plan") as scratch,
         ):
             placed = in_environments(there, made)
+            progress.step("building both sides")
             environments = [
                 built_environment(which, folder, scratch / f"{which}-build.log")
                 for which, folder in zip(Side, placed, strict=True)
             ]
+            progress.step("building the kernels of both sides")
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError.repeated(str(broken), Code.SIDE) from None

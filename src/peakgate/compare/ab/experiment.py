@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from peakgate.base import progress
 from peakgate.base.processes import own_bytecode
 from peakgate.base.scratch import scratch_folder
 from peakgate.base.verdict import FAULTY, Verdict
@@ -57,14 +58,13 @@ def run_experiment(
 
     Run files and manifest are written to ``means.out``. Raises SideBroken if a side cannot prove its kernels.
     """
-    with means.phases.timed(SIDES):
+    with means.phases.timed(SIDES), progress.shown("building both sides"):
         environments = [
-            built_environment(which, folder, means.out / f"{which}-build.log", means.progress)
+            built_environment(which, folder, means.out / f"{which}-build.log")
             for which, folder in zip(Side, folders, strict=True)
         ]
     with _opened(folders, means, judged_by_base=choice.judged_by_base) as (sides, scratch):
-        means.progress.show("building both sides")
-        with means.phases.timed(CASES):
+        with means.phases.timed(CASES), progress.shown("building the kernels of both sides"):
             codes = read_codes(folders, settings.tier, environments)
         planned = plan(
             *codes,
@@ -81,8 +81,9 @@ def run_experiment(
         processes = Processes(record, sides, means, scratch, others, energy=choice.energy)
         experiment = _Experiment(record, processes, means)
         try:
-            experiment.prove()
-            experiment.measure(all_pairs=choice.all_pairs)
+            with progress.shown("proving both sides", ticks=False, interrupted="what was measured is saved and judged"):
+                experiment.prove()
+                experiment.measure(all_pairs=choice.all_pairs)
         except Stopped as reason:
             record.stopped = str(reason)
         except KeyboardInterrupt:
@@ -99,7 +100,6 @@ def _opened(
 ) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
     """The processes of both sides, and a folder for their temporary files."""
     with ExitStack() as stack:
-        stack.callback(means.progress.clear)
         scratch = stack.enter_context(scratch_folder("ab-runs"))
         judges = (None, folders[0].path if judged_by_base else None)
         temporary = {"TMPDIR": str(scratch)}  # removes what a killed process leaves

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.base.processes import seconds_since_start_of
-from peakgate.base.progress import Progress
 from peakgate.base.report import Table
 
 # In an experiment's output folder: the folder of its runs, and their record there.
@@ -137,7 +136,6 @@ class Means:
 
     out: Path
     budget: Budget
-    progress: Progress
     phases: Phases = field(default_factory=Phases)
 
 

@@ -6,14 +6,13 @@ A module of its own because the command starts before this is imported: pandas a
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from peakgate.base import progress
 from peakgate.base.formatting import counted
-from peakgate.base.progress import Progress
 from peakgate.base.verdict import UNDECIDED, ExitCode, Verdict
 from peakgate.compare.ab.asides import energy_table
 from peakgate.compare.ab.experiment import Choice, run_experiment
@@ -57,8 +56,8 @@ def measured(
     slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
     if not slower:
         return record, judged, None
-    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
-    return record, judged, explain(placed, slower, (options.out / "explain").resolve(), options.device)
+    with progress.shown(f"explaining {counted(len(slower), 'case')}"):
+        return record, judged, explain(placed, slower, (options.out / "explain").resolve(), options.device)
 
 
 def durations_us() -> Mapping[str, float]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from peakgate.base import records
+from peakgate.base import progress, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
 from peakgate.base.formatting import counted
@@ -89,7 +89,7 @@ class Processes:
         """``others`` is head's machine code by case if base's processes sample both sides, else empty."""
         self._record, self._sides, self._scratch, self._energy = record, sides, scratch, energy
         self._others = others or {}
-        self._out, self._budget, self._progress = means.out, means.budget, means.progress
+        self._out, self._budget = means.out, means.budget
         self._phases = means.phases
         self._seeds: dict[tuple[Phase, int], int] = {}
         self._on_gpu: _Asked | None = None
@@ -116,7 +116,7 @@ class Processes:
         sides = {which: cases for which, cases in wanted.items() if cases}
         shown = [f"{which}, {counted(len(cases), 'case')}" for which, cases in sides.items()]
         if shown:
-            self._progress.show(f"proving {', and '.join(shown)}")
+            progress.step(f"proving {', and '.join(shown)}")
         asked = [self._ask(Phase.PROOF, attempt, which, cases) for which, cases in sides.items()]
         for each in asked:
             each.run.begin()
@@ -145,10 +145,10 @@ class Processes:
                 except Stopped:
                     self.end()
                     raise
-                numbers = f"{pair + 1}" if pairs == 1 else f"{pair + 1} to {pair + pairs}"
                 for which in ("both sides",) if both else order(pair):
                     left = seconds_left(last - pair, recent)
-                    self._progress.show(f"{stage} {numbers} of {last}, {which}, {counted(len(cases), 'case')}", left)
+                    measured = f"{stage}: measuring {counted(len(cases), 'case')} of {which}"
+                    progress.step(measured, last, "pair", done=pair, seconds_left=left)
                     self._give_turn(asked, stage, pair, pairs, cases)
                     asked = next(ahead, None)
                     self._until_left_or_look()

@@ -16,11 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from peakgate.base import config, records
+from peakgate.base import config, progress, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import cache_folder, make_folder, open_output
 from peakgate.base.processes import end_group, last_words_in
-from peakgate.base.progress import Progress
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import Span
 from peakgate.run import ab_process
@@ -221,16 +220,14 @@ def side_environment(folder: Path, judge: Path | None = None, python: str = sys.
     return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})
 
 
-def built_environment(which: str, side: SideFolder, log: Path, progress: Progress | None = None) -> dict[str, str]:
+def built_environment(which: str, side: SideFolder, log: Path) -> dict[str, str]:
     """Run the project's own build (``build_side``) and return the environment variables of the side's processes."""
     environment = side_environment(side.path, python=side.python)
-    build_side(which, side.path, environment, log, progress)
+    build_side(which, side.path, environment, log)
     return environment
 
 
-def build_side(
-    which: str, folder: Path, environment: Mapping[str, str], log: Path, progress: Progress | None = None
-) -> None:
+def build_side(which: str, folder: Path, environment: Mapping[str, str], log: Path) -> None:
     """Run the ``build`` command of the project in ``folder``, if it has one.
 
     All output goes to ``log``. Raises SideBroken if the command fails or exceeds ``build_timeout_s``; it and its
@@ -239,8 +236,7 @@ def build_side(
     project = config.find(folder)
     if project is None or project.build is None:
         return
-    if progress:
-        progress.show(f"building {which}: {project.build}")
+    progress.step(f"building {which}: {project.build}")
     scratch = project.root / SCRATCH
     make_folder(scratch)
     with open_output(log) as output:

@@ -75,6 +75,7 @@ class Comparisons:
             sides = [base, head, *(["--explain"] if adjacent else [])]
         how = [f"--tier={options.tier}", f"--device={options.device}", f"--pairs={','.join(map(str, options.pairs))}"]
         chosen, asked = (["-k", case], {"sentinels": 0}) if case else ([], {})
+        warn(f"measuring {_short(base)} and {_short(head)}")
         with redirect_stdout(StringIO()), variables(**{AB_VARIABLE: json.dumps(asked)}):  # the folder has the report
             code = self.ab("ab", [*sides, *chosen, *how, f"--out={folder}"])
         if code == ExitCode.INTERRUPTED:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.files import write_whole
 from peakgate.base.formatting import nearest
 from peakgate.base.verdict import Verdict
@@ -22,7 +22,7 @@ from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.render import files, terminal
-from peakgate.runfile.find import Archive
+from peakgate.runfile.find import READING, Archive
 from peakgate.runfile.frame import tidy
 from peakgate.runfile.options import GATE_EXIT_CODES, add_out, add_runs, commit_url, verb_parser
 from peakgate.runfile.schema import NUMBER, TEXT
@@ -74,9 +74,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     archive = Archive(options.runs)
     places = first_parents(config.current().root)
-    found = history(archive.cases, options.gpu, options.parts, places)
+    with progress.shown(READING):
+        every = archive.cases
+    found = history(every, options.gpu, options.parts, places)
     # The newest session must have the cases of the few before it.
-    missed = _untimed(archive.cases, [each.path for each in found.sessions[-WHOLE_SESSIONS_TO_RETIRE:]])
+    missed = _untimed(every, [each.path for each in found.sessions[-WHOLE_SESSIONS_TO_RETIRE:]])
     archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
     accepted = load_regressions(
         config.near(config.current().baselines) / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date()
@@ -94,11 +96,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if unknown:
         named = [f"{case}{nearest(case, known)}" for case in unknown]
         notes.append(f"{ACKNOWLEDGED_FILE} accepts regressions of cases not in this history: {', '.join(named)}")
-    judged = find_trend(found, (*notes, *archive.notes()), missed, accepted, fail_on_open=options.fail_on_open)
     url = commit_url()
-    record = report(
-        judged, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None
-    )
+    with progress.shown("searching the history for changes"):
+        judged = find_trend(found, (*notes, *archive.notes()), missed, accepted, fail_on_open=options.fail_on_open)
+        record = report(
+            judged, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None
+        )
     terminal.show(record, everything=options.all)
     table = options.out / "history.csv"
     write_whole(table, series_csv(found))

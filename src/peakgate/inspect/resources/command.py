@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
@@ -53,7 +53,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     chosen.baseline = config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
     clear_verdict(chosen.out / RESOURCES_FILE)
-    cases = [case for scale in Scale for case in catalogue.cases(scale)]
+    with progress.shown("describing the cases of the families"):
+        cases = [case for scale in Scale for case in catalogue.cases(scale)]
     every = builds(cases)
     if not every:
         raise PeakgateError(
@@ -75,7 +76,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     covered = (known and known.architectures) or ARCHITECTURES
     architectures = tuple(chosen.architectures or covered)
     start = time.perf_counter()
-    current = survey(wanted, architectures, jobs=chosen.jobs)
+    with progress.shown("compiling the kernels"):
+        current = survey(wanted, architectures, jobs=chosen.jobs)
     wall_s = time.perf_counter() - start
     known = known or Survey(current.nvrtc, current.options, {}, {}, tuple(chosen.architectures or ARCHITECTURES))
     elsewhere = {made.kernel for made in every}
@@ -83,7 +85,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         elsewhere |= {target.kernel for target in known.usage}
     before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(architectures))
     reason = incomparable(before, current)
-    luck = {} if reason or chosen.update else as_before(before, current, wanted)
+    with progress.shown("compiling again what differs from the baseline"):
+        luck = {} if reason or chosen.update else as_before(before, current, wanted)
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
     findings = [*compare(before, current), *varying(luck)]
     if chosen.update:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from peakgate.base import progress
 from peakgate.base.errors import BuildError
 from peakgate.compile import cubin
 from peakgate.compile.cubin import Defines, Resources
@@ -90,7 +91,8 @@ def survey(
 
     todo = [(made, sm) for made in wanted for sm in sorted(architectures) if made.stage.runs_on(capability(sm))]
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
-        found = list(pool.map(lambda item: compiled(*item), todo))
+        compiling = pool.map(lambda item: compiled(*item), todo)
+        found = list(progress.each(compiling, "compiling the kernels", len(todo), "build"))
     results = {BuildTarget(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
     return Survey(
         nvrtc=nvrtc.version(),

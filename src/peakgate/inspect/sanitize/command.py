@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import make_folder, open_output, remove_output
 from peakgate.base.options import VerbParser
@@ -72,7 +72,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         target += ["--device", chosen.device, *(["-k", chosen.text] if chosen.text else [])]
         with open_output(log, "wb") as stream:
             line = command_line(program, name, xml, sorted(functions), target)
-            ended = run_in_group(line, limit_s, stdout=stream, stderr=subprocess.STDOUT)
+            with progress.shown(f"{name}: running every kernel"):
+                ended = run_in_group(line, limit_s, stdout=stream, stderr=subprocess.STDOUT)
         tool = read_report(name, xml, log, journal)
         if ended is None:
             unfinished = f"stopped after {limit_s:g} s, see {log}; allow more: the setting sanitizer_timeout_s"
