@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from peakgate.base.errors import Code
 from peakgate.run import journal as journal_file
+from peakgate.run import lock
 from peakgate.run.journal import Journal, Lines, Link, finished
 
 KEY = {"commit": "abc", "changes": "def", "driver": "580"}
@@ -60,9 +61,19 @@ def test_what_was_not_known_and_is_not_is_no_reason_to_resume(tmp_path):
         Journal(tmp_path).resume(unknown)
 
 
+def test_a_run_waits_for_the_one_that_writes_to_its_folder(tmp_path, monkeypatch, capsys):
+    first = Journal(tmp_path)
+    monkeypatch.setattr(lock.time, "sleep", lambda _s: first.close(keep=False))
+    second = Journal(tmp_path, wait_s=60.0)
+    second.append({"case": "one"})
+    assert second.path.read_text()
+    assert "another run" in capsys.readouterr().err
+    second.close(keep=False)
+
+
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     first = Journal(tmp_path)
-    with refuses(Code.TAKEN):
+    with refuses(Code.BUSY):
         Journal(tmp_path)
     first.close(keep=False)
     assert list(tmp_path.iterdir()) == []

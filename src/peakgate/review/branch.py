@@ -64,12 +64,19 @@ def _default_branch(repository: Path) -> str:
         return git.ask(repository, "symbolic-ref", "refs/remotes/origin/HEAD").decode().strip()
     except PeakgateError:
         pass
+    if "origin" not in git.ask(repository, "remote").decode().split():
+        raise PeakgateError(
+            "the repository has no remote origin, whose default branch is the protected one; give a branch of the "
+            "repository itself, such as --branch main",
+            Code.COMMIT,
+        )
     try:
         answer = git.ask(repository, "ls-remote", "origin", "HEAD").decode().split()
         return answer[0]  # its commit, since a local branch could have the same name
     except (PeakgateError, IndexError):
         raise PeakgateError(
-            "the protected branch is unknown, origin does not name it; give it, such as --branch origin/main",
+            "the protected branch is unknown: the remote origin does not name its default branch, or does not answer; "
+            "give it, such as --branch origin/main",
             Code.COMMIT,
         ) from None
 

@@ -100,7 +100,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     out = ours.out.absolute() if ours.out else project.out
     json = Path(ours.benchmark_json).absolute() if ours.benchmark_json else None
     places = Places(out, json, storage_folder(ours.benchmark_storage))
-    journal = Journal(out)
+    journal = Journal(out, ours.wait)
     supervisor = _Supervisor(ours, project, places, journal)
     try:
         places.clear()  # first: a run that ends without a verdict must not leave an older one

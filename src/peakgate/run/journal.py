@@ -8,11 +8,11 @@ edited. A case has one record per process that measured it; a case below its flo
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import statistics
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ from peakgate.base.formatting import counted
 from peakgate.base.records import decode
 from peakgate.base.verdict import FAULTY, Judgement, Verdict
 from peakgate.judge.gate import UNCHECKED, held_to
+from peakgate.run.lock import WRITTEN_THERE, take
 
 FRESH = 75  # EX_TEMPFAIL
 """Exit code of a measuring process that has lost its CUDA context: continue in a new process."""
@@ -93,21 +94,29 @@ class Lines:
 class Journal:
     """The journal of the current run; a lock keeps other runs out of its folder."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open and lock it. Raises PeakgateError if another run holds the lock or it cannot be written."""
+    def __init__(self, folder: Path, wait_s: float = 0.0) -> None:
+        """Open and lock it, after waiting up to ``wait_s`` for another run that holds the lock.
+
+        Raises CannotDecide if that run has not ended by then, PeakgateError if it cannot be written.
+        """
         self.path = folder / NAME
-        try:
-            with open_output(self.path, "ab") as stream:
-                self._descriptor = os.dup(stream.fileno())
-        except OSError as error:
-            raise unwritable(self.path, error) from None
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._descriptor)
-            raise PeakgateError(
-                f"{folder}: another run writes its verdict here; name another folder: --out", Code.TAKEN
-            ) from None
+        until_s = time.monotonic() + wait_s
+        while True:
+            try:
+                with open_output(self.path, "ab") as stream:
+                    self._descriptor = os.dup(stream.fileno())
+            except OSError as error:
+                raise unwritable(self.path, error) from None
+            try:
+                take(self._descriptor, str(folder), max(until_s - time.monotonic(), 0.0), lambda: WRITTEN_THERE)
+                if os.path.samestat(os.fstat(self._descriptor), self.path.stat()):
+                    break
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(self._descriptor)
+                raise
+            os.close(self._descriptor)  # the run that we waited for has removed this file: the next is another
         self.records, self._digest, self._whole_bytes = _read(self.path)
 
     def clear(self) -> None:

@@ -15,7 +15,7 @@ import shlex
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +34,8 @@ LOCK_POLL_S = 0.5
 LOCK_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108  (the lock must be where every user looks for it)
 HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
 """The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
+
+WRITTEN_THERE = "another run writes its verdict there, and --out names another folder"
 
 _held: list[int] = []
 _held_s: list[float] = []
@@ -99,7 +101,7 @@ def _one_locked(uuid: str, wait_s: float) -> Iterator[None]:
         return
     descriptor = _open(path)
     try:
-        _take(descriptor, uuid, wait_s)
+        take(descriptor, uuid, wait_s, lambda: f"in use by {_holder(descriptor)}")
         _sign(descriptor)
         _held.append(descriptor)
         began = time.monotonic()
@@ -111,6 +113,20 @@ def _one_locked(uuid: str, wait_s: float) -> Iterator[None]:
             os.environ[HELD_VARIABLE] = before
             _held.remove(descriptor)
             _held_s.append(time.monotonic() - began)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def folder_locked(folder: Path, wait_s: float) -> Iterator[None]:
+    """Lock a folder of outputs for the length of a ``with`` block, in which no other run of its verb writes there.
+
+    Waits up to ``wait_s`` for another run; CannotDecide when it has not ended by then.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        take(descriptor, str(folder), wait_s, lambda: WRITTEN_THERE)
+        yield
     finally:
         os.close(descriptor)
 
@@ -159,7 +175,11 @@ def _open(path: Path) -> int:
         ) from None
 
 
-def _take(descriptor: int, uuid: str, wait_s: float) -> None:
+def take(descriptor: int, name: str, wait_s: float, why: Callable[[], str]) -> None:
+    """Lock an open file; while another process has it, wait up to ``wait_s``, and say once ``why`` of ``name``.
+
+    CannotDecide when it is not free by then.
+    """
     until = time.monotonic() + wait_s
     said = False
     while True:
@@ -171,11 +191,9 @@ def _take(descriptor: int, uuid: str, wait_s: float) -> None:
             return
         left = until - time.monotonic()
         if left <= 0:
-            raise CannotDecide(
-                f"{uuid}: in use by {_holder(descriptor)}; wait for it, or longer: --wait SECONDS", Code.BUSY
-            )
+            raise CannotDecide(f"{name}: {why()}; wait for it, or longer: --wait SECONDS", Code.BUSY)
         if not said:
-            warn(f"{uuid}: in use by {_holder(descriptor)}; waiting up to {wait_s:.0f} s")
+            warn(f"{name}: {why()}; waiting up to {wait_s:.0f} s")
             said = True
         time.sleep(min(LOCK_POLL_S, left))
 

@@ -13,7 +13,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, structs
 
 from peakgate.base import progress, records
-from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import make_folder, refuse_links, remove_output
 from peakgate.base.formatting import counted
 from peakgate.base.options import at_least, compute_capability, seconds_above_0
@@ -27,7 +27,7 @@ from peakgate.compare.ab.plan import NO_GPU_HERE, environment_notes, plan, read_
 from peakgate.compare.ab.process import SideBroken, built_environment
 from peakgate.compare.ab.schedule import Side
 from peakgate.run.ab_process import AB_VARIABLE
-from peakgate.run.lock import add_lock_options, device_uuid, locked
+from peakgate.run.lock import add_lock_options, device_uuid, folder_locked, locked
 from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.spec.selection import add_selection
 
@@ -68,15 +68,20 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise PeakgateError("--json: a plan has no verdict; leave --plan or --json out", Code.OPTION)
     if options.plan:
         return _plan(options, base, head)
-    phases, budget = Phases(), Budget(options.budget)
     import_beside(OUTCOME)
+    with _emptied(options.out, options.wait) as raw:  # before anything can end this run without a verdict
+        return _measured(options, base, head, raw)
+
+
+def _measured(options: argparse.Namespace, base: Wanted, head: Wanted, raw: Path) -> ExitCode:
+    """Measure both sides, decide and write the report; ``raw`` is the folder of the runs."""
+    phases, budget = Phases(), Budget(options.budget)
+    for side in (base, head):
+        resolve(side)  # a mistake in a name shows without a GPU too
+    uuid = device_uuid(options.device)  # before anything is built for it
+    if uuid is None:
+        raise CannotDecide(f"not measured: --device {options.device}: {NO_GPU_HERE}", Code.NO_GPU)
     try:
-        raw = _empty(options.out)  # before anything can end this run without a verdict
-        for side in (base, head):
-            resolve(side)  # report a mistyped name even without a GPU
-        uuid = device_uuid(options.device)  # before anything is built for it
-        if uuid is None:
-            raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
         with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
             with phases.timed(SIDES):
                 with progress.shown("checking out both sides"):
@@ -235,19 +240,22 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
     return base, head
 
 
-def _empty(out: Path) -> Path:
-    """The folder of the raw runs, after removing those of an earlier experiment, whose pairs must not mix with ours."""
+@contextmanager
+def _emptied(out: Path, wait_s: float) -> Iterator[Path]:
+    """The folder of the raw runs, ours alone in the block, without an earlier experiment's pairs."""
     raw = out / AB_FOLDER
-    try:
-        make_folder(raw)
-        refuse_links(raw)
-        if (raw / MANIFEST).exists():
-            for path in [*raw.glob("*.json"), *raw.glob("*.txt"), *raw.glob("*.log")]:
-                remove_output(path)
-        for name in OUTPUTS:
-            remove_output(out / name)
-    except OSError as error:
-        raise PeakgateError(
-            f"--out {out}: cannot be written ({error.strerror}); free it or name another", Code.UNWRITABLE
-        ) from None
-    return raw.resolve()
+    with ExitStack() as held:
+        try:
+            make_folder(raw)
+            refuse_links(raw)
+            held.enter_context(folder_locked(raw, wait_s))
+            if (raw / MANIFEST).exists():
+                for path in [*raw.glob("*.json"), *raw.glob("*.txt"), *raw.glob("*.log")]:
+                    remove_output(path)
+            for name in OUTPUTS:
+                remove_output(out / name)
+        except OSError as error:
+            raise PeakgateError(
+                f"--out {out}: cannot be written ({error.strerror}); free it or name another", Code.UNWRITABLE
+            ) from None
+        yield raw.resolve()

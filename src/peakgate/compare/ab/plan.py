@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from peakgate.base import records
-from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, last_words, own_module
 from peakgate.base.scratch import scratch_folder
@@ -28,8 +28,8 @@ from peakgate.spec.selection import selector
 NO_GPU = "no GPU answers"
 
 NO_GPU_HERE = (
-    "no GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, `--plan --capability 9.0` "
-    "lists what would be measured"
+    "no such GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, "
+    "`--plan --capability 9.0` lists what would be measured"
 )
 
 
@@ -83,7 +83,7 @@ def _asked(tier: str, capability: str | None, folder: SideFolder, environment: M
 def _answer(which: str, asked: Asked) -> Contracts:
     done = asked.finish()
     if done.problem.startswith(NO_GPU):
-        raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
+        raise CannotDecide(f"not measured: {NO_GPU_HERE}", Code.NO_GPU)
     if done.problem:
         raise SideBroken(which, f"its cases cannot be listed: {done.problem}")
     return _parsed(which, done.output)
