@@ -63,7 +63,7 @@ def test_an_interrupted_bisect_goes_on_and_names_the_commit(
     assert (found["case"], found["suspects"]) == (PAD, [commits[3]])
     assert found["border"]["low_percent"] < 20 < found["border"]["high_percent"]
     assert f"{commits[3][:12]} made {PAD} slower: change 3" in said
-    assert f"again: `peakgate ab {commits[2][:12]} {commits[3][:12]} -k {PAD} " in said
+    assert f"next: peakgate ab {commits[2][:12]} {commits[3][:12]} -k {PAD} " in said
 
 
 def test_equal_code_at_both_ends_is_no_commits_fault(
@@ -91,7 +91,7 @@ def test_the_gpu_that_was_named_is_that_of_the_counters(
     monkeypatch.setattr(ncu, "find", lambda: str(program))
     commits = history(tmp_path, monkeypatch, side("a"), side("b", 1.3))
     assert bisect(tmp_path, commits[0], commits[1], "--device", "gpu:1") == 1
-    assert f"-k {PAD} --tier gate --device gpu:1 --explain`" in capsys.readouterr().out
+    assert f"-k {PAD} --tier gate --device gpu:1 --explain\n" in capsys.readouterr().out
     assert {line.endswith("--device gpu:1") for line in (tmp_path / "asked").read_text().splitlines()} == {True}
 
 

@@ -158,7 +158,7 @@ def test_history_is_shown_from_three_runs_on_and_of_an_ab_base_then_new() -> Non
     assert not few.details
     assert enough.details[0].endswith("latest 164.8 µs")
     found = report(compare(RunSide("base", tuple(runs[1::2])), RunSide("new", tuple(runs[::2]))))
-    assert next(row for row in found.rows if row.name == PAD).details[0].endswith("latest 168 µs")
+    assert next(row for row in found.rows if row.name == PAD).details[0].endswith("latest 168.0 µs")
 
 
 def test_the_fullest_of_several_runs_stands_for_its_side() -> None:

@@ -266,6 +266,14 @@ def test_a_choice_of_healthy_families_only_notes_what_is_not_described(project, 
     assert check("-k", "healthy")[0] == 0
 
 
+def test_a_choice_that_names_a_family_not_described_is_undecided(project, capfd):
+    project("import nothing_of_that_name\n")
+    code, found = bench("-k", "healthy or mine-")
+    assert (code, found.keys() - HEALTHY) == (3, {"mine.family.py"})
+    assert capfd.readouterr().out.splitlines()[-1] == "undecided: 1 INCONCLUSIVE"
+    assert bench("-k", "healthy and not mine")[0] == 0
+
+
 def test_a_choice_that_only_a_family_that_is_not_described_may_have_is_undecided(project, capfd):
     project("import nothing_of_that_name\n")
     assert main(["bench", "--device", "cpu", "-k", "mine.naive"]) == 3

@@ -236,13 +236,15 @@ def run_on_a_terminal(folder, *arguments, project=ROOT, **settings):
 def test_a_run_on_a_terminal_shows_one_line_and_leaves_no_trace_of_it(tmp_path):
     written, code = run_on_a_terminal(tmp_path, project=DEFECTS)
     assert code == 1
-    before, _, after = written.partition("=== FAILURES")
+    before, _, after = written.partition(" verdict\r\n")
     shown = frames(before)
     assert shown[0] == "reading the cases of the project"
     assert "building the kernels of 3 cases" in shown
     assert any("2 failed" in text and "defects.smem_pad-" in text for text in shown)
     assert " of 3 cases" not in after
-    assert "FAILED" not in before
+    assert "FAILED" not in written
+    assert written.count("WRONG defects.smem_pad-") == 1
+    assert after.splitlines()[-1].startswith("next: peakgate check -k defects.")
 
 
 def test_a_run_of_an_a_b_keeps_to_pytests_own_display(tmp_path):

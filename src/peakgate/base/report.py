@@ -146,6 +146,7 @@ class Report:
     the noun for a row, ``taken`` the time of measurement. ``totals`` are counts by verdict if ``rows`` are not all.
     ``legend`` names the lines of pictures in the order of their colours. ``qualified`` is shown after the verdict.
     ``sections`` are for HTML pages only.
+    ``next`` is the one command that helps now, if one does.
     """
 
     command: str
@@ -166,6 +167,7 @@ class Report:
     totals: Mapping[str, int] = field(default_factory=dict)
     legend: Sequence[str] = ()
     sections: Sequence[Section] = ()
+    next: str = ""
 
     @property
     def headline(self) -> str:
@@ -227,7 +229,9 @@ def write_verdict(report: Report, path: Path) -> None:
 
 
 def leave_verdict(report: Report, path: Path) -> ExitCode:
-    """Write the document and print its path; returns the exit code."""
+    """Write the document and print its path, and the command that helps next; returns the exit code."""
     write_verdict(report, path)
     say(f"verdict: {path}")
+    if report.next:
+        say(f"next: {report.next}")
     return report.exit_code

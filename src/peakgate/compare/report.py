@@ -8,7 +8,7 @@ from typing import Any
 
 from peakgate.base.formatting import counted, percent
 from peakgate.base.report import Picture, Report, Row, Section, Table, tone
-from peakgate.base.verdict import REGRESSIONS, Verdict
+from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability
 from peakgate.render import cases
 from peakgate.runfile.find import RunSide
@@ -41,8 +41,11 @@ def report(
         else:
             sentences.append(floors)
     regressed = [row.case for row in found.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
-    if named := [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]:
-        sentences.append(f'measure again: `peakgate bench --tier full -k "{" or ".join(named)}"`')
+    named = [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]
+    following = f'peakgate bench --tier full -k "{" or ".join(named)}"' if named else ""
+    commits = [each.runs[-1].commit for each in (found.base, found.new)]
+    if found.exit_code(strict=strict) is ExitCode.UNDECIDED and None not in commits and commits[0] != commits[1]:
+        following = f"peakgate ab {commits[0][:12]} {commits[1][:12]}"  # alternately, which decides more
     drawn, sections = _drawn(found, run) if page else ((), ())
     differences = [(each.name, each.base, each.new) for each in found.differences]
     return Report(
@@ -64,6 +67,7 @@ def report(
         fields=_fields(found, strict=strict),
         taken=found.new.runs[-1].taken,
         sections=sections,
+        next=following if command == "compare" else "",
     )
 
 

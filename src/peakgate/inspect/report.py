@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from peakgate.base.formatting import counted
 from peakgate.base.report import Report, Row
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
+from peakgate.inspect.picture import KINDS
 from peakgate.judge.correctness import WrongElement
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
@@ -78,7 +80,14 @@ def report(
             "complaints": list(ruling.complaints),
         },
         unit="defect",
+        next=_next(ruling.left),
     )
+
+
+def _next(left: Sequence[Defect]) -> str:
+    """The command that draws the first race for shared memory; empty where there is none."""
+    race = next((each for each in left if each.key.kind in KINDS), None)
+    return shlex.join([*race.facts["repeat"], "--html", "race.html"]) if race else ""
 
 
 def _not_checked(kernels: Sequence[KernelReport]) -> list[Row]:
@@ -97,13 +106,17 @@ def _not_checked(kernels: Sequence[KernelReport]) -> list[Row]:
 
 def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float) -> str:
     problems, launches = (sum(getattr(each, what) for each in kernels) for what in ("problems", "launches"))
-    verdict = counted(len(ruling.left), "defect") if ruling.left else "no defect"
-    verdict += f", {len(ruling.waived)} waived" if ruling.waived else ""
     broken = sum(bool(each.broken) for each in kernels)
-    verdict += f", {broken} not checked" if broken else ""
+    verdicts = [f"{broken} not checked"] if broken else []
+    if ruling.left:
+        verdicts.insert(0, counted(len(ruling.left), "defect"))
+    elif broken < len(kernels):
+        verdicts.append("no defect in the others" if broken else "no defect")
+    if ruling.waived:
+        verdicts.append(f"{len(ruling.waived)} waived")
     tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
     counts = f"{counted(len(kernels), 'kernel')}, {tried}, {counted(launches, 'launch')}"
-    return f"{counts}: {verdict} ({wall_s:.0f} s)"
+    return f"{counts}: {', '.join(verdicts)} ({wall_s:.0f} s)"
 
 
 def _refused(refused: Mapping[str, str]) -> str:

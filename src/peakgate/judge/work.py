@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from peakgate.base.formatting import figure
+
 FACTOR = 2.0
 """A declaration within this factor of the counted work is not noted."""
 
@@ -106,5 +108,5 @@ def _amount(value: float, unit: str) -> str:
     """``16.8 MB``."""
     for size, prefix in _UNITS:
         if value >= size:
-            return f"{value / size:.3g} {prefix}{unit}"
+            return f"{figure(value / size, 3)} {prefix}{unit}"
     return f"{value:.3g} {unit}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from peakgate.base.formatting import counted, figure, percent, share, sparkline
+from peakgate.base.formatting import counted, figure, percent, share, sparkline, time_text
 from peakgate.base.report import CellValue, Column, Row, Table
 from peakgate.base.safe_text import encodable, one_line
 from peakgate.runfile.find import RunSide
@@ -147,7 +147,7 @@ def past(runs: Sequence[Run], new: Sequence[Run] = ()) -> Mapping[str, str]:
 
 def _past(times: Mapping[datetime, float]) -> str:
     values = list(times.values())
-    span = f"{min(values):.4g} to {max(values):.4g} µs, latest {values[-1]:.4g} µs"
+    span = f"{time_text(min(values))} to {time_text(max(values))}, latest {time_text(values[-1])}"
     return f"{sparkline(values[-MOST_BARS:])} {len(values)} runs since {min(times):%Y-%m-%d}, {span}"
 
 

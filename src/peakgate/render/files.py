@@ -119,6 +119,7 @@ def _head(report: Report) -> list[str]:
     lines += [f"- {escape(name)}: {escape(value)}" for name, value in report.about]
     lines += [f"- {escape(row.name)}: {escape(row.verdict)}, {escape(row.reason)}" for row in report.overall]
     lines += [f"- {_sentence(sentence)}" for sentence in report.sentences]
+    lines += [f"- {_sentence(f'next: `{report.next}`')}"] if report.next else []
     lines += [f"- note: {escape(note)}" for note in report.notes]
     lines.append("")
     for each in report.tables:

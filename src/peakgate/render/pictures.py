@@ -291,7 +291,15 @@ def blocks(title: str, rates: pd.DataFrame) -> Picture | None:
     for (place, at), rate in np.ndenumerate(cells):
         if not math.isnan(rate):
             ink = "white" if rate > best / 2 else "#101820"
-            axes.text(at, place, f"{rate:.4g}", ha="center", va="center", color=ink, fontsize=7.5)
+            axes.text(
+                at,
+                place,
+                f"{rate:.0f}" if rate >= 1000 else f"{rate:.4g}",
+                ha="center",
+                va="center",
+                color=ink,
+                fontsize=7.5,
+            )
     axes.set_xticks(range(len(rates.columns)), [label(each) or "–" for each in rates.columns])
     axes.xaxis.tick_top()
     axes.tick_params(length=0, labelsize=8)

@@ -70,15 +70,18 @@ def show(report: Report, console: Console | None = None, *, everything: bool = F
 
 
 def last_line(report: Report, console: Console | None = None, written: Sequence[Path] = ()) -> None:
-    """Counts, verdict, and where the report was written."""
+    """Counts, verdict, where the report was written, and the command that helps next."""
     text = Text(one_line(report.counts_text if report.verdict else report.qualified or report.counts_text))
     if report.verdict:
         text.append(": " if report.counts else "").append_text(verdict_text(report.verdict))
         text.append(report.headline.removeprefix(report.verdict))
     if written:
         text.append("; " if text else "").append(", ".join(map(str, written)))
+    console = console or VerdictConsole()
     if text:
-        (console or VerdictConsole()).print(text, soft_wrap=True)
+        console.print(text, soft_wrap=True)
+    if report.next:
+        line(console, f"next: {report.next}")
 
 
 def show_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column] = ()) -> None:

@@ -32,8 +32,8 @@ from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.processes import FROM_OUTSIDE, end_group, one_blas_thread, own_bytecode
 from peakgate.base.scratch import scratch_folder
-from peakgate.base.streams import warn
-from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.base.streams import say, warn
+from peakgate.base.verdict import FAULTY, UNDECIDED, ExitCode, Verdict
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
 from peakgate.run import inputs, lock
@@ -107,6 +107,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         refuse_contradictions(ours, arguments)
         with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
             code = supervisor.run(arguments)
+        say(supervisor.last_words)
         if code == ExitCode.INTERRUPTED:
             done = counted(len(journal.cases), "finished case")
             warn(f"interrupted; {done} saved: the same command with --resume goes on with the others")
@@ -141,6 +142,7 @@ class _Supervisor:
         self.uuid = lock.device_uuid(ours.device or "auto")
         self.environment: Mapping[str, str] = os.environ
         self.resumable = True
+        self.last_words = ""
         self._earlier = 0  # records of the journal when the process at hand began
 
     def run(self, arguments: Sequence[str]) -> int:
@@ -253,6 +255,7 @@ class _Supervisor:
         about = {"command": sys.argv, "project": str(self._project.root), **self._key}
         write_verdict(self._places.out, verdict | about, self._project.baselines, saved)
         self.resumable = verdict["partial"] is not None
+        self.last_words = "\n".join(_last_words(verdict, self._project.kernels))
         if not_printed:
             raise PeakgateError(
                 f"the run is saved, but standard output cannot be written ({not_printed}); redirect it", Code.SYSTEM
@@ -275,6 +278,22 @@ class _Supervisor:
             if (ref := self._ours.baselines_from)
             else "none",
         }
+
+
+def _last_words(verdict: Mapping[str, Any], kernels: Path) -> Iterator[str]:
+    """What stands below pytest's count of tests: why a run is undecided, and the command that helps next."""
+    if verdict["code"] == ExitCode.UNDECIDED:
+        counts: Mapping[str, int] = verdict["verdicts"]
+        why = [f"{count} {name}" for name, count in counts.items() if name in UNDECIDED]
+        without = f"{counts.get(Verdict.NO_FLOOR, 0)} without a floor under --strict-gate"
+        yield f"undecided: {', '.join(why) or verdict['partial'] or without}"
+    cases = [(case["case"], case["verdict"]) for case in verdict["cases"]]
+    wrong = [case for case, found in cases if found in FAULTY and (kernels / case.partition(".")[0]).is_dir()]
+    slow = [case for case, found in cases if found == Verdict.BELOW_FLOOR]
+    if wrong:
+        yield f"next: peakgate check -k {wrong[0].partition('-')[0]}"
+    elif slow:
+        yield f"next: peakgate ab HEAD~1 -k {slow[0]} --explain"
 
 
 class _Watched:

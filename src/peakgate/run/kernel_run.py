@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections import Counter
@@ -137,7 +138,8 @@ class RunHooks:
         run = self.run
         kernels = [case for item in session.items if (case := family_case(item)) is not None]
         tests = [case_of(item.nodeid) for item in session.items if item.nodeid in run.tests]
-        self._selected = [*kernels, *tests, *run.refused_tests]
+        refused = [*run.refused_tests, *([] if run.plain else self._meant(session.config.option.keyword, kernels))]
+        self._selected = [*kernels, *tests, *refused]
         if session.config.option.collectonly:
             return
         if run.plain and isinstance(saved := getattr(session.config.option, "benchmark_json", None), str | Path):
@@ -147,9 +149,15 @@ class RunHooks:
             run.begin(self._selected, session.config)
         except PeakgateError as error:
             _stop(run.link, error.exit_code, str(error))
-        for case in run.refused_tests:
+        for case in refused:
             if run.store.take_over(case) is None:
                 run.store.keep(run.session.unmeasured(case, case.judgement))
+
+    def _meant(self, keyword: str, selected: Sequence[RunCase]) -> list[RefusedCase]:
+        """Families without a known case that ``-k`` names and did not select, since no case id of theirs is known."""
+        named, chosen = re.sub(r"\bnot\s+\S+", "", keyword), {case.id for case in selected}
+        whole = [each for each in self.run.known.refused if each.whole and each.id not in chosen]
+        return [each for each in whole if each.family in named]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrize the test of an A/B's other builds."""

@@ -28,7 +28,7 @@ class StatusLine:
         self._config, self._clock = config, clock
         self._progress: Progress | None = None
         self._total = self._failed = 0
-        self._begun = False
+        self._begun = self._ours = False
 
     @contextmanager
     def building(self, count: int, *, ticks: bool) -> Iterator[None]:
@@ -42,7 +42,8 @@ class StatusLine:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         reporter = self._reporter()
         captures = getattr(self._config.option, "capture", "no") != "no"
-        if reporter is not None and captures and self._config.get_verbosity() == OUR_VERBOSITY:
+        self._ours = captures and self._config.get_verbosity() == OUR_VERBOSITY
+        if reporter is not None and self._ours:
             self._progress = Progress(reporter, clock=self._clock)
         self._total = len(session.items)
 
@@ -68,6 +69,18 @@ class StatusLine:
         category, letter, word = yield
         return (category, letter, word) if self._progress is None else (category, "", "")
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+        """Leave pytest the failures that it has more to say of than the run's table, which gives a reason a line."""
+        failed = terminalreporter.stats.get("failed", [])
+        if self._ours and failed:
+            terminalreporter.stats["failed"] = [each for each in failed if not _is_line(each)]
+        try:
+            return (yield)
+        finally:
+            if failed:
+                terminalreporter.stats["failed"] = failed
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_internalerror(self) -> None:
         self._end()
@@ -83,3 +96,8 @@ class StatusLine:
         if self._progress is not None:
             self._progress.clear()
             self._progress = None
+
+
+def _is_line(report: pytest.TestReport) -> bool:
+    """Whether a failure is a verdict and its reason in one line, with nothing that the test printed."""
+    return len(report.longreprtext.splitlines()) == 1 and not report.sections

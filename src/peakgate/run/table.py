@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from peakgate.base.formatting import share
+from peakgate.base.formatting import share, time_text
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, Verdict
 
@@ -70,7 +70,7 @@ def _rate(entry: TableEntry) -> str:
 
 
 def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Table:
-    cells_of = {"time µs": 10}
+    cells_of = {"time": 10}
     if any(entry["peak_fraction"] is not None for entry in entries):
         cells_of |= {"rate": 12, "peak": 6}
         cells_of |= {"": _BAR_CELLS} if width >= _WIDTH_WITH_BAR else {}
@@ -89,7 +89,7 @@ def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Tab
     table.add_column("verdict", no_wrap=True, min_width=verdict_cells)
     for name, entry in zip(names, entries, strict=True):
         figures = {
-            "time µs": "" if entry["time_us"] is None else f"{entry['time_us']:.2f}",
+            "time": "" if entry["time_us"] is None else time_text(entry["time_us"]),
             "rate": _rate(entry),
             "peak": _share(entry["peak_fraction"]),
             "": bar(entry["peak_fraction"]),

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from peakgate.base.formatting import counted
+from peakgate.base.formatting import counted, figure
 from peakgate.base.report import Table
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.recorded import Energy, TunedChoice
@@ -96,4 +96,5 @@ def _side(side: Sequence[Energy]) -> str:
     least, most = min(each.least_joules for each in side), max(each.most_joules for each in side)
     scale, unit = next((scale, unit) for scale, unit in _UNITS if middle >= scale)
     scale = scale or 1e-9
-    return f"{middle / scale:.3g} {unit} ({least / scale:.3g} to {most / scale:.3g})"
+    shown = [figure(value / scale, 3) for value in (middle, least, most)]
+    return f"{shown[0]} {unit} ({shown[1]} to {shown[2]})"

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from peakgate.base.formatting import figure
 from peakgate.compile.cubin import Resources
 from peakgate.compile.sass import SassInstruction, loops, mix
 from peakgate.run.ncu import STALLS, Counters
@@ -270,12 +271,12 @@ def _listed(sizes: tuple[int, ...]) -> str:
 def _count(value: float) -> str:
     for limit, unit in ((1e9, "billion"), (1e6, "million")):
         if value >= limit:
-            return f"{value / limit:.3g} {unit}"
+            return f"{figure(value / limit, 3)} {unit}"
     return f"{value:.0f}"
 
 
 def _bytes(value: float) -> str:
     for limit, unit in ((2**30, "GiB"), (2**20, "MiB")):
         if value >= limit:
-            return f"{value / limit:.3g} {unit}"
-    return f"{value / 2**10:.3g} KiB"
+            return f"{figure(value / limit, 3)} {unit}"
+    return f"{figure(value / 2**10, 3)} KiB"

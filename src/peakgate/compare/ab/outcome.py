@@ -6,6 +6,7 @@ A module of its own because the command starts before this is imported: pandas a
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -103,5 +104,10 @@ def report(
     unmeasured = {*record.plan.sentinels, *(record.plan.unchanged or {})}
     decided = any(row.verdict not in UNDECIDED for row in judged.records if row.case not in unmeasured)
     code = ExitCode.INTERRUPTED if record.interrupted and (phases or not decided) else found.exit_code
-    whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
+    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
+    asked = bool(slower and options.sides and not options.explain)
+    following = shlex.join(["peakgate", "ab", *options.sides, "-k", slower[0], "--explain"]) if asked else ""
+    whole = replace(
+        found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields}, next=following
+    )
     return files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from peakgate.base import records
-from peakgate.base.errors import CannotDecide, Code, PeakgateError
+from peakgate.base.errors import CannotDecide, Code
 from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, last_words, own_module
 from peakgate.base.scratch import scratch_folder

@@ -208,9 +208,8 @@ def report(points: Sequence[str], ends: CaseRow, outcome: SearchResult, options:
     if outcome.border and not options.package:
         sides = f"{_short(outcome.before)} {left[0]}"
         again = f"peakgate ab {sides} -k {case} --tier {options.tier} --device {options.device} --explain"
-        lines.append(f"again: `{again}`")
     fields = {"case": case, "ends": to_builtins(ends), "history": len(points), "again": again}
-    return Report("bisect", outcome.exit_code, sentences=lines, fields=fields | to_builtins(outcome))
+    return Report("bisect", outcome.exit_code, sentences=lines, fields=fields | to_builtins(outcome), next=again or "")
 
 
 def _short(point: str) -> str:

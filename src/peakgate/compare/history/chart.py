@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from peakgate.base.formatting import counted, figure
+from peakgate.base.formatting import counted, figure, time_text
 from peakgate.base.safe_text import one_line
 from peakgate.compare.history.series import History, Mark, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
@@ -70,7 +70,7 @@ def chart(
     values = np.exp(history.log_time[row])
     there = np.flatnonzero(np.isfinite(values))
     low, high = float(values[there].min()), float(values[there].max())
-    words = f"{low:.4g} to {high:.4g} µs in {counted(len(there), 'session')}"
+    words = f"{time_text(low)} to {time_text(high)} in {counted(len(there), 'session')}"
     if len(there) < FEWEST_DRAWN:
         return "", words
     span = max(high - low, LEAST_CHART_SPAN * float(np.median(values[there])))

@@ -102,11 +102,12 @@ def report(
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
         rows=rows,
         columns=FINDING_COLUMNS,
-        sentences=[f"to settle it: `{command}`" for command in trend.commands],
+        sentences=[f"to settle it: `{command}`" for command in trend.commands[1:]],
         tables=tables,
         pictures=pictures,
         fields=_fields(trend, found),
         legend=gpu_names(history),
+        next=trend.commands[0] if trend.commands else "",
     )
 
 
