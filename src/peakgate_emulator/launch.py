@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -26,6 +29,7 @@ from peakgate_emulator.build import BuildOptions, build_kernel
 from peakgate_emulator.compiler import NEEDS_TWIN
 from peakgate_emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Trace, Triple, in_reading_order
 from peakgate_emulator.errors import ArgumentsError, CannotEmulate, KernelBuildError, LaunchError, LaunchNotEnded
+from peakgate_emulator.sources import entry_of, parameter_names, read_sources
 
 MAX_SHARED_BYTES = 227 * 1024
 BLOCK_MAX, GRID_MAX, THREADS_PER_BLOCK_MAX = (1024, 1024, 64), (2**31 - 1, 65535, 65535), 1024
@@ -57,15 +61,21 @@ def load(
 
     Raises KernelBuildError if it does not compile, another EmulatorError if a compiler is missing.
     """
-    return EmulatedKernel(kernel, build_kernel(source, kernel, defines, **build))
+    built = build_kernel(source, kernel, defines, **build)
+    return EmulatedKernel(kernel, built, partial(_parameter_names, source, kernel, build.get("include", ())))
+
+
+def _parameter_names(source: Path, kernel: str, include: Sequence[Path]) -> list[str]:
+    files = read_sources(source, include)
+    return parameter_names(files, entry_of(kernel, files).name)
 
 
 class EmulatedKernel:
     """A kernel that runs on the CPU."""
 
-    def __init__(self, name: str, library: Path) -> None:
+    def __init__(self, name: str, library: Path, parameter_names: Callable[[], list[str]] = list) -> None:
         self.name = name
-        self._library = library
+        self._library, self._parameter_names = library, parameter_names
         # Kernels linked by lld do not depend on a C library; they use the ones loaded globally. The runtime is called
         # through the kernel's image, since there may be one runtime per compiler.
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
@@ -122,7 +132,11 @@ class EmulatedKernel:
                 f"{self.name}: a cooperative launch of {blocks} blocks of {block[0] * block[1] * block[2]} threads, "
                 f"expected at most {MAX_COOPERATIVE_THREADS} threads in all; give a smaller grid"
             )
-        bound = Arguments(self.name, self._parameters, arguments)
+        try:
+            bound = Arguments(self.name, self._parameters, arguments)
+        except ArgumentsError as error:
+            names = self._parameter_names() if len(arguments) != len(self._parameters) else []
+            raise ArgumentsError(self._with_names(str(error)) + (f": {', '.join(names)}" if names else "")) from None
         bound.expect_written(outputs)
         bound.report_nonfinite(nonfinite or {})
         for name, values in (constants or {}).items():
@@ -163,7 +177,8 @@ class EmulatedKernel:
         if reports:
             raise KernelDefect(reports)
         if unwritten := bound.unwritten():
-            raise KernelDefect(tuple(_unwritten(*found) for found in unwritten))
+            defects = [_unwritten(*found) for found in unwritten]
+            raise KernelDefect(tuple(replace(each, message=self._with_names(each.message)) for each in defects))
 
     def _set(self, variable: str, values: np.ndarray[Any, Any]) -> None:
         """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; ArgumentsError if missing or too small."""
@@ -199,6 +214,19 @@ class EmulatedKernel:
                 f"{self.name}: {shared_bytes} bytes of dynamic shared memory given, expected 0 to {MAX_SHARED_BYTES}"
             )
 
+    def _with_names(self, message: str) -> str:
+        """A message with ``argument 2 (in)`` in place of ``argument 1``, which the runtime counts from 0.
+
+        Without the parameter's name where the source does not have it in so many words.
+        """
+
+        def named(found: re.Match[str]) -> str:
+            place, names = int(found[1]), self._parameter_names()
+            known = names[place] if len(names) == len(self._parameters) else ""
+            return f"argument {place + 1} ({known})" if known else f"argument {place + 1}"
+
+        return re.sub(r"\bargument (\d+)", named, message)
+
     def _reports(self) -> tuple[EmulatorDefect, ...]:
         first = ctypes.POINTER(ReportStructure)()
         count = self._image.peakgate_reports(ctypes.byref(first))
@@ -219,7 +247,7 @@ class EmulatedKernel:
         defects = [
             EmulatorDefect(
                 kind=DefectKind(report.kind),
-                message=report.message.decode(errors="replace"),
+                message=self._with_names(report.message.decode(errors="replace")),
                 location=lines.get(report.address),
                 other_location=lines.get(report.other_address),
                 thread=report.thread.triple(),

@@ -122,6 +122,20 @@ def kernels(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def parameter_names(files: Iterable[SourceFile], kernel: str) -> list[str]:
+    """The names of a kernel's parameters, in order; empty where no file defines the kernel in so many words."""
+    for file in files:
+        code = _code(file.text)
+        for match in _KERNEL.finditer(code):
+            if match["name"] != kernel:
+                continue
+            listed = code[match.end() : closing(code, match.end() - 1)]
+            listed = re.sub(r"<[^<>()]*>|\([^()]*\)|\[[^\[\]]*\]|=[^,]*", "", listed)
+            found = [re.search(r"(\w+)\s*$", each) for each in listed.split(",")]
+            return [each[1] if each else "" for each in found]
+    return []
+
+
 _ENTRY = re.compile(
     r"(?P<kernel>(?P<scope>(?:::)?(?:[A-Za-z_]\w*::)*)(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}()]*>)?)\s*"
     r"(?P<parameters>\([^;{}]*\))?"

@@ -94,16 +94,19 @@ def test_launches_from_several_threads_do_not_meet(scale: EmulatedKernel) -> Non
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"n": np.int64(8)}, "argument 3: int64 given, expected an integer type of 4 bytes"),
-        ({"n": np.float32(8)}, "argument 3: float32 given, expected an integer type of 4 bytes"),
-        ({"factor": np.float64(2)}, "argument 2: float64 given, expected a floating-point type of 4 bytes"),
-        ({"n": 8}, "argument 3: int given for a value, expected a NumPy scalar"),
-        ({"n": np.zeros(8, np.int32)}, "argument 3: ndarray given for a value, expected a NumPy scalar"),
-        ({"out": np.float32(1)}, "argument 0: float32 given for a pointer, expected a NumPy array"),
-        ({"out": np.zeros(8)}, "argument 0: float64 given, expected a floating-point type of 4 bytes"),
-        ({"source": np.zeros(8, np.int32)}, "argument 1: int32 given, expected a floating-point type of 4 bytes"),
-        ({"source": np.zeros(16, np.float32)[::2]}, "argument 1: array of strides (8,) given, expected a C-contiguous"),
-        ({"extra": np.int32(1)}, "5 arguments given, expected 4"),
+        ({"n": np.int64(8)}, "argument 4 (n): int64 given, expected an integer type of 4 bytes"),
+        ({"n": np.float32(8)}, "argument 4 (n): float32 given, expected an integer type of 4 bytes"),
+        ({"factor": np.float64(2)}, "argument 3 (factor): float64 given, expected a floating-point type of 4 bytes"),
+        ({"n": 8}, "argument 4 (n): int given for a value, expected a NumPy scalar"),
+        ({"n": np.zeros(8, np.int32)}, "argument 4 (n): ndarray given for a value, expected a NumPy scalar"),
+        ({"out": np.float32(1)}, "argument 1 (out): float32 given for a pointer, expected a NumPy array"),
+        ({"out": np.zeros(8)}, "argument 1 (out): float64 given, expected a floating-point type of 4 bytes"),
+        ({"source": np.zeros(8, np.int32)}, "argument 2 (in): int32 given, expected a floating-point type of 4 bytes"),
+        (
+            {"source": np.zeros(16, np.float32)[::2]},
+            "argument 2 (in): array of strides (8,) given, expected",
+        ),
+        ({"extra": np.int32(1)}, "5 arguments given, expected 4: out, in, factor, n"),
     ],
 )
 def test_an_argument_that_does_not_fit_is_named(scale: EmulatedKernel, changed: dict[str, Any], complaint: str) -> None:
@@ -115,13 +118,13 @@ def test_an_argument_that_does_not_fit_is_named(scale: EmulatedKernel, changed: 
 def test_a_read_only_array_is_no_output(scale: EmulatedKernel) -> None:
     out = np.zeros(8, np.float32)
     out.flags.writeable = False
-    with pytest.raises(EmulatorError, match="argument 0: read-only array given for a pointer to non-const"):
+    with pytest.raises(EmulatorError, match=r"argument 1 \(out\): read-only array given for a pointer to non-const"):
         scale.launch(ONE, (8, 1, 1), arguments(out=out))
 
 
 def test_arrays_that_overlap_in_part_are_refused(scale: EmulatedKernel) -> None:
     values = np.zeros(12, np.float32)
-    with pytest.raises(EmulatorError, match="argument 1: array overlaps argument 0"):
+    with pytest.raises(EmulatorError, match=r"argument 2 \(in\): array overlaps argument 1 \(out\)"):
         scale.launch(ONE, (8, 1, 1), arguments(out=values[:8], source=values[4:]))
 
 

@@ -51,7 +51,7 @@ def test_a_race_for_global_memory_is_named_with_its_values(
 def test_an_output_written_in_part_says_how_much_is_missing(source: Path) -> None:
     kernel = kernel_of(source, "if (threadIdx.x != 5) out[threadIdx.x] = in[0];")
     arrays = np.zeros(8, np.float32), np.ones(1, np.float32)
-    with pytest.raises(KernelDefect, match="argument 0, which is an output: 4 of its 32 bytes, byte 20 first"):
+    with pytest.raises(KernelDefect, match=r"argument 1 \(out\), which is an output: 4 of its 32 bytes, byte 20 first"):
         kernel.launch(ONE, (8, 1, 1), arrays, outputs=(0,))
     kernel.launch(ONE, (8, 1, 1), arrays)
 

@@ -63,7 +63,7 @@ class Guard:
         hit = np.flatnonzero(cupy.asnumpy(self.memory) != self.noise)
         if not hit.size:
             return None
-        return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} after it"
+        return f"wrote past the end of argument {self.position + 1}, at bytes {hit[0] + 1} to {hit[-1] + 1} after it"
 
 
 def refuse_damage(guards: Sequence[Guard]) -> None:

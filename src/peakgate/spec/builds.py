@@ -14,9 +14,11 @@ from typing import Any, cast
 
 from peakgate.base.errors import defined_at, described, raised_at
 from peakgate.spec import fields
+from peakgate.spec.arguments import Role
 from peakgate.spec.case import (
     MOST_FAMILY_CASES,
     Array,
+    Buffer,
     Case,
     Family,
     KernelLaunch,
@@ -54,13 +56,14 @@ _AXIS = Kind(
     f"a list of at most {MOST_FAMILY_CASES} values, or a dict of them by label",
     lambda value: isinstance(value, tuple | list | range | Mapping) and 0 < len(value) <= MOST_FAMILY_CASES,
 )
+_OF_SIZE = Kind("a function of the size, such as `lambda n: ...`", callable)
 PARAMETERS: fields.Kinds = {
     "source": TEXT,
-    "arguments": FUNCTION,
+    "arguments": _OF_SIZE,
     "launches": several(fields.instance(LaunchOf, "a launch(...)"), LISTS) | FUNCTION,
     "sizes": _SIZES | FUNCTION,
-    "bytes": FUNCTION,
-    "flops": FUNCTION | NOTHING,
+    "bytes": _OF_SIZE,
+    "flops": _OF_SIZE | NOTHING,
     "small_sizes": _SIZES | NOTHING | FUNCTION,
     "edges": _SIZES | FUNCTION,
     "axes": mapping(fields.IDENTIFIER, _AXIS),
@@ -229,7 +232,15 @@ class KernelBuild:
             return self.point.at(name, value, numbers)
 
         operands = Operands.of(at("arguments", given.arguments), given.folder, label)
+        if not any(isinstance(each, Buffer) and each.role in (Role.OUT, Role.INOUT) for each in operands.every):
+            raise ValueError("arguments has no Out or InOut; expected at least one, to compare with the reference")
         shape = self.first.shape(at)
+        work = Work(at("bytes", given.bytes), at("flops", given.flops) if given.flops else 0, math=given.math)
+        if scale is Scale.BENCH and not work.claimed:
+            raise ValueError(
+                f"bytes is 0{' and flops is 0' if given.flops else ''}; expected the bytes that a launch moves at "
+                "least, or else flops: without work no speed can be judged"
+            )
         block_in_id = "block" in self.point.labels if given.block_in_id is None else given.block_in_id
         magnitudes = given.check.scale
         made = Case(
@@ -237,7 +248,7 @@ class KernelBuild:
             stage=self.stage,
             launch=shape,
             arguments=operands.every,
-            work=Work(at("bytes", given.bytes), at("flops", given.flops) if given.flops else 0, math=given.math),
+            work=work,
             reference=_files(reference, given.folder, label) if of_files else self._of_inputs(reference, numbers),
             size=label,
             block=label_of(numbers_of(given.block)) if block_in_id else "",

@@ -56,8 +56,10 @@ def Scratch(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
 
 
 def _buffer(
-    role: Role, shape: tuple[int, ...], dtype: str, data: Data | str, seen_as: Texture | Surface | None
+    role: Role, shape: tuple[Any, ...], dtype: str, data: Data | str, seen_as: Texture | Surface | None
 ) -> Buffer:
+    if text := next((each for each in shape if isinstance(each, str)), None):
+        raise ValueError(f"{role.value}: shape has {text!r}, expected whole numbers; a type would be dtype={text!r}")
     filled = Path(data) if isinstance(data, str) else data
     return Buffer(role, shape, dtype, filled) if seen_as is None else TexelBuffer(role, shape, dtype, filled, seen_as)
 

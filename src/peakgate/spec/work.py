@@ -42,7 +42,7 @@ class Work:
 
 
 WORK_FIELDS: fields.Kinds = {
-    "bytes": fields.COUNT,
+    "bytes": fields.WHOLE_COUNT,
     "flops": fields.COUNT,
     "peak_tflops": fields.POSITIVE | fields.NOTHING,
     "math": fields.one_of(MATH) | fields.NOTHING,
