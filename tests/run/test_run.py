@@ -139,7 +139,7 @@ FAMILY = Family("full", "synthetic", (STAGE,), cases, lambda case: iter(()))
 @pytest.mark.parametrize(
     ("at_the_start", "reported"),
     [
-        ("", "full.full on cpu-emulator: INCONCLUSIVE, not run: no room in memory (Out of memory"),
+        ("", "INCONCLUSIVE full.full: not run: no room in memory (Out of memory"),
         ("CpuDevice.warm_up = full", "not measured: no room in memory (Out of memory allocating"),
     ],
 )

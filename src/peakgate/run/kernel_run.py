@@ -138,7 +138,8 @@ class RunHooks:
         run = self.run
         kernels = [case for item in session.items if (case := family_case(item)) is not None]
         tests = [case_of(item.nodeid) for item in session.items if item.nodeid in run.tests]
-        refused = [*run.refused_tests, *([] if run.plain else self._meant(session.config.option.keyword, kernels))]
+        meant = [] if run.plain or not (kernels or tests) else self._meant(session.config.option.keyword, kernels)
+        refused = [*run.refused_tests, *meant]
         self._selected = [*kernels, *tests, *refused]
         if session.config.option.collectonly:
             return
