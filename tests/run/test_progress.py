@@ -92,15 +92,23 @@ def test_a_log_gets_a_first_line_soon_and_then_one_an_interval():
     clock, stream = Clock(), io.StringIO()
     shown = Progress(stream, clock=clock)
     shown.step("reading", 30, "file")
-    for second in range(1, 26):
+    for second in range(1, 28):
         clock.now = 100.0 + second
         shown.advance()
     shown.clear()
     assert stream.getvalue().splitlines() == [
-        "reading, 2 of 30 files",
-        "reading, 12 of 30 files, 1.0/s, 18 s left",
-        "reading, 22 of 30 files, 1.0/s, 8 s left",
+        "reading, 5 of 30 files, 1.0/s, 25 s left",
+        "reading, 15 of 30 files, 1.0/s, 15 s left",
+        "reading, 25 of 30 files, 1.0/s, 5 s left",
     ]
+
+
+def test_a_log_may_be_left_out():
+    clock, stream = Clock(), io.StringIO()
+    shown = Progress(stream, logs=False, clock=clock)
+    clock.now += 1000.0
+    shown.step("reading")
+    assert stream.getvalue() == ""
 
 
 def test_what_is_shown_goes_on_by_steps_of_code_below(monkeypatch):

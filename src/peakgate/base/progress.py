@@ -5,6 +5,7 @@ It is never a part of what a command prints: it goes to standard error, and leav
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -23,7 +24,7 @@ Thing = TypeVar("Thing")
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-FIRST_LINE_S, EVERY_S = 2.0, 10.0
+FIRST_LINE_S, EVERY_S = 5.0, 10.0
 """A log gets its first line after so long, and then one in so long at most: a quick command writes none."""
 REDRAW_S, LEAST_REDRAW_S = 0.25, 0.05
 """How often a thread redraws a bar, and how often things that are done do so at most."""
@@ -47,16 +48,21 @@ class Progress:
     """The step that a command is at, and how much of it is done; ``clear`` ends what is shown of it.
 
     With ``ticks`` a thread redraws it, so that seconds go by while nothing is reported: not where processes are forked
-    or times are measured meanwhile.
+    or times are measured meanwhile. Without ``logs`` nothing is written but to a terminal.
     """
 
     def __init__(
-        self, stream: Stream | None = None, *, ticks: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: Stream | None = None,
+        *,
+        ticks: bool = False,
+        logs: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream, self._ticks, self._clock = stream or sys.stderr, ticks, clock
         self._bars = self._stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
         self._bar: Bar | None = None
-        self._line_due_s = clock() + FIRST_LINE_S
+        self._line_due_s = clock() + FIRST_LINE_S if logs else math.inf
         self._text, self._noun, self._total, self._done, self._done_before = "", "", 0, 0, 0
         self._seconds_left: float | None = None
         self._began_s = self._advanced_s = self._drawn_s = clock()
@@ -152,6 +158,8 @@ class Progress:
             parts.append(f"{figure(1 / each_s, 2)}/s" if each_s <= 1 else f"{figure(each_s, 2)} s each")
             if left_s is None:
                 left_s = max(each_s * (self._total - self._done) - (self._clock() - self._advanced_s), 0.0)
+        elif spent_s >= 1 and left_s is None:
+            parts.append(duration(spent_s))
         if left_s is not None and self._done < self._total:
             parts.append(f"{duration(left_s)} left")
         return ", ".join(parts)
@@ -165,14 +173,19 @@ _shown: list[Progress] = []
 
 @contextmanager
 def shown(
-    text: str, *, stream: Stream | None = None, ticks: bool = True, interrupted: str = NOTHING_SAVED
+    text: str,
+    *,
+    stream: Stream | None = None,
+    ticks: bool = True,
+    logs: bool = True,
+    interrupted: str = NOTHING_SAVED,
 ) -> Iterator[Progress]:
     """Show the steps of a command for the length of a ``with`` block, ``text`` the first of them.
 
     Code in the block goes on with ``step``, ``each`` and ``advance``. After Ctrl-C one line says how far it was, and by
-    ``interrupted``, unless that is empty, what was saved and how to go on. ``stream`` and ``ticks`` as in ``Progress``.
+    ``interrupted``, unless that is empty, what was saved and how to go on. The others as in ``Progress``.
     """
-    progress = Progress(stream, ticks=ticks)
+    progress = Progress(stream, ticks=ticks, logs=logs)
     _shown.append(progress)
     try:
         progress.step(text)
