@@ -76,7 +76,7 @@ def test_the_first_page_has_the_newest_change_and_the_families(tmp_path: Path) -
             "sgemm.naive-256": 5.0,
         }
         save(tmp_path / "runs", f"run{day:02d}", document(times, day=day, commit=f"{day:02x}" * 20))
-    assert main(["site", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
+    assert main(["show", "--all", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
     text = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     (newest,) = re.findall(r'newest change of nvidia-h200: <a href="([^"]+)">0d0d0d0d0d0d', text)
     assert (tmp_path / "site" / newest).is_file()
