@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError, defect, described, refused
 from peakgate.base.formatting import nearest
 from peakgate.base.options import COMPLETING, VerbParser
@@ -268,7 +268,7 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
     module = VERBS[verb][0]
     environment = one_blas_thread() if module.startswith("inspect.") else {}  # its work is done by processes beside it
     try:
-        with variables(**environment):
+        with variables(**environment), progress.starting(f"loading {verb}"):
             command = importlib.import_module(f"peakgate.{module}")
         code: int = command.main(verb, arguments)
     except ModuleNotFoundError as error:

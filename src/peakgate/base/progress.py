@@ -167,6 +167,22 @@ class Progress:
 
 NOTHING_SAVED = "nothing was saved; run the same command again"
 
+@contextmanager
+def starting(text: str) -> Iterator[None]:
+    """Show words alone on a terminal while the modules of a verb are loaded, without rich, which is one of them."""
+    stream = sys.stderr
+    rewrites = stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    if rewrites:
+        stream.write(ERASE_LINE + text)
+        stream.flush()
+    try:
+        yield
+    finally:
+        if rewrites:
+            stream.write(ERASE_LINE)
+            stream.flush()
+
+
 _shown: list[Progress] = []
 """What this process's command shows; empty where none does, as in a notebook."""
 
