@@ -73,7 +73,7 @@ def compared(
 ) -> tuple[int, float]:
     """Run ``ab`` on two copies of a project after ``change`` has edited head; returns its exit code and wall time.
 
-    ``asked`` are fields of ``compare.ab.command.HandedOver``.
+    ``asked`` are fields of ``compare.ab.command.AskedOfAb``.
     """
     with tempfile.TemporaryDirectory(prefix="peakgate-injected-") as scratch:
         base, head = (copied(project, Path(scratch, side)) for side in ("base", "head"))

@@ -34,7 +34,7 @@ def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ab(tmp_path: Path, base: FakeSide, head: FakeSide, *options: str, **asked: int) -> int:
-    """Run ``ab`` on two folders with few pairs; ``asked`` are fields of its ``HandedOver``."""
+    """Run ``ab`` on two folders with few pairs; ``asked`` are fields of its ``AskedOfAb``."""
     log = tmp_path / "runs.log"
     folders = [side.write(tmp_path / name, name, log) for name, side in (("base", base), ("head", head))]
     arguments = ["ab", *map(str, folders), "--out", str(tmp_path / "out"), "--pairs", "4,4", *options]

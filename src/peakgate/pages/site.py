@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from peakgate.render.pictures import StageShare
 
 INDEX = "index.html"
-INTERRUPTED = "the pages that were written stay; run the same command again for the others"
+PAGES_STAY = "the pages that were written stay; run the same command again for the others"
 LEDGER_FILE = "site.json"
 
 
@@ -63,7 +63,7 @@ def write(archive: Archive, out: Path) -> ExitCode:
             notes.append(str(error))
             continue
         accepted = load_regressions(baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
-        with progress.shown(f"searching the history of {slug} for changes", interrupted=INTERRUPTED):
+        with progress.shown(f"searching the history of {slug} for changes", interrupted=PAGES_STAY):
             trend = find_trend(found, accepted=accepted)
             model = views.Model(trend, commit_url())
             anew, reached = _model(ledger, model, notes)

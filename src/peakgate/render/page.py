@@ -31,7 +31,7 @@ UNJUDGED: Mapping[str, str] = {Verdict.NO_FLOOR: "without a floor", Verdict.NEW:
 MOST_UNJUDGED = 20
 """More rows of such a verdict are folded below the others."""
 
-COLOURS: Mapping[str, str] = {
+VERDICT_CLASSES: Mapping[str, str] = {
     **dict.fromkeys((Verdict.PASS, "OK"), Tone.GOOD),
     Verdict.NO_FLOOR: Tone.OPEN,
     Verdict.NEW: "new",
@@ -112,7 +112,7 @@ def is_link(value: object) -> bool:
 
 def colour(verdict: str) -> str:
     """The class that gives a verdict its colour: a pass is green, an unchanged case grey, a new one blue."""
-    return COLOURS.get(verdict, tone(verdict))
+    return VERDICT_CLASSES.get(verdict, tone(verdict))
 
 
 @cache

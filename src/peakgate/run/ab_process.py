@@ -23,7 +23,7 @@ from peakgate.base.files import write_whole
 from peakgate.run.request import Mode
 
 AB_VARIABLE = "PEAKGATE_AB_ASKED"
-"""What our commands ask of the ``peakgate ab`` that they run besides options, JSON of ``ab.command.HandedOver``."""
+"""What our commands ask of the ``peakgate ab`` that they run besides options, JSON of ``ab.command.AskedOfAb``."""
 
 MODE_VARIABLE = "PEAKGATE_AB"
 """The mode of a process of an A/B. `peakgate ab` watches its processes itself: such a run has no supervisor."""

@@ -121,7 +121,7 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
             + (f" (elements): {', '.join(varying)}" if varying else "")
         )
     verdicts = counts([str(entry["verdict"]) for entry in entries])
-    not_judged = "; speed is judged on a GPU alone" if session.device.kind == "cpu" else ""
+    not_judged = "; speed is judged only on a GPU" if session.device.kind == "cpu" else ""
     lines.append(f"{counted(len(entries), 'case')} on {session.device.slug}: {verdicts}{not_judged}")
     if partial is not None:
         lines.append(f"partial run: {partial}")

@@ -39,7 +39,7 @@ GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 
-class HandedOver(Struct):
+class AskedOfAb(Struct):
     """What ``gate``, ``bisect`` and experiments ask of an A/B in their environment: see ``experiment.Choice``."""
 
     sentinels: Annotated[int, Meta(ge=0, description="a number of cases")] = 5
@@ -51,7 +51,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Run ``ab`` and return the exit code."""
     options = _parser(verb).parse_args(arguments)
     asked = os.environ.get(AB_VARIABLE, "{}").encode()
-    vars(options).update(structs.asdict(records.decode(asked, HandedOver, Path(AB_VARIABLE), "unset it")))
+    vars(options).update(structs.asdict(records.decode(asked, AskedOfAb, Path(AB_VARIABLE), "unset it")))
     if options.earlier is not None:
         if options.sides or options.plan or options.json:
             raise PeakgateError("--from DIR measures nothing; leave out sides, --plan and --json", Code.OPTION)
