@@ -167,6 +167,7 @@ class Progress:
 
 NOTHING_SAVED = "nothing was saved; run the same command again"
 
+
 @contextmanager
 def starting(text: str) -> Iterator[None]:
     """Show words alone on a terminal while the modules of a verb are loaded, without rich, which is one of them."""
