@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +268,9 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
     module = VERBS[verb][0]
     environment = one_blas_thread() if module.startswith("inspect.") else {}  # its work is done by processes beside it
     try:
-        with variables(**environment), progress.starting(f"loading {verb}"):
+        # bench says itself what it does, or is a process of `ab` and says nothing.
+        starting = nullcontext() if verb == "bench" else progress.starting(f"loading {verb}")
+        with variables(**environment), starting:
             command = importlib.import_module(f"peakgate.{module}")
         code: int = command.main(verb, arguments)
     except ModuleNotFoundError as error:

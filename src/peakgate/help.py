@@ -19,6 +19,20 @@ from peakgate.base.verdict import ExitCode
 FOLDERS = ("", "how-to", "reference", "explanation")
 """Folders of the documentation, in the order in which topics are listed and sections looked for."""
 
+PAGES_OF_VERBS = {
+    "ab": "compare-commits",
+    "bench": "kernels",
+    "compare": "compare-runs",
+    "gate": "gate-a-pull-request",
+    "import": "import-results",
+    "init": "tutorial",
+    "inspect": "without-a-gpu",
+    "protect": "acknowledge",
+    "selftest": "runners",
+    "show": "compare-runs",
+}
+"""The page about a verb, where it has another name."""
+
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Print the page, section or code that is named; without one the list of topics."""
@@ -40,13 +54,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def text_of(words: str) -> str:
     """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order.
 
-    A topic is found in the singular too, before a section of that name.
+    A topic is found by its verb and in the singular too, before a section of that name.
     """
     if code := next((each for each in Code if each == words.strip("[]").upper()), None):
         rows = (line for line in page("errors").splitlines() if line.startswith(f"| {code} |"))
         problem, remedy = next(rows).strip("| ").split(" | ")[1:]
         return f"{code}: {problem}\n\nNext: {remedy}. Messages of all kinds: `peakgate help troubleshooting`.\n"
-    if topic := next((each for each in (words, f"{words}s") if each in topics()), None):
+    if topic := next((each for each in (PAGES_OF_VERBS.get(words), words, f"{words}s") if each in topics()), None):
         return page(topic)
     wanted = words.lower().replace("-", " ")
     sections = [section for name in topics() for section in _sections(page(name))]

@@ -77,3 +77,8 @@ def test_messages_name_topics_that_exist_and_no_file():
         assert help_verb.text_of(topic)
     messages = [line for each in text.values() for line in each.splitlines() if re.search(r'"[^"]*\.md[";,]', line)]
     assert not [line for line in messages if re.search(r"\b(see|listed in|read) \S+\.md", line)]
+
+
+def test_a_verb_is_a_topic_wherever_a_page_is_about_it(capsys):
+    for verb in help_verb.PAGES_OF_VERBS:
+        assert shown(capsys, verb) == shown(capsys, help_verb.PAGES_OF_VERBS[verb])

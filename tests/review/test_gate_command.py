@@ -161,9 +161,8 @@ def test_a_forks_change_is_judged_whole(clones: Clones, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("options", "verdict", "passed"),
     [
-        ({"home": None, "out": None}, None, "1 case: PASS"),
-        ({"home": None, "out": "new"}, "verdict: new/gate.json", "1 case: PASS; new/bench.json"),
-        ({"home": "home", "out": None}, "verdict: home/out/gate.json", "1 case: PASS; home/out/bench.json"),
+        ({"out": None}, None, "1 case: PASS"),
+        ({"out": "new"}, "verdict: new/gate.json", "1 case: PASS; new/bench.json"),
     ],
 )
 def test_only_files_that_stay_are_named(options: dict[str, str | None], verdict: str | None, passed: str) -> None:

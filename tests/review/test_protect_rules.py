@@ -54,7 +54,7 @@ ENTRY = "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b
         (f"{ENTRY}expires = 2026-12-31T00:00:00", ":7: acknowledged[0].expires"),
         (f"{ENTRY}expires = 20261231", ":7: acknowledged[0].expires"),
         (f"{ENTRY}expires = 2026-11-19", "a expired on 2026-11-19"),
-        (f"{ENTRY}expires = 9999-12-31", "may live 90 days"),
+        (f"{ENTRY}expires = 9999-12-31", "at most 90 days"),
         (f"{ENTRY}expires = 2026-12-31".replace("'b'", "' '"), ":6: acknowledged[0].reason"),
         (f"{ENTRY}expires = 2026-12-31".replace("case = 'a'\n", ""), "neither case nor run"),
         (f"{ENTRY}expires = 2026-12-31\nrun = 'r'", "both a case and a run"),
@@ -114,7 +114,7 @@ def test_an_acknowledgement_lives_ninety_days_and_no_longer(tmp_path: Path, days
     if taken:
         assert len(acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)) == 1
     else:
-        with pytest.raises(PeakgateError, match="may live 90 days"):
+        with pytest.raises(PeakgateError, match="at most 90 days"):
             acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)
 
 

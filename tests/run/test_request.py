@@ -14,5 +14,5 @@ def test_bench_takes_no_option_of_its_own_processes(option: str) -> None:
 
 
 def test_only_what_was_given_is_passed_on() -> None:
-    given = parser().parse_args(["--device", "cpu", "--strict-gate", "--other-builds", "x.json", "--resume"])
-    assert as_arguments(given) == ["--peakgate-device=cpu", "--peakgate-strict-gate", "--peakgate-other-builds=x.json"]
+    given = parser().parse_args(["--device", "cpu", "--strict-gate", "--resume"])
+    assert as_arguments(given) == ["--peakgate-device=cpu", "--peakgate-strict-gate"]

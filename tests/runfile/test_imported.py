@@ -195,6 +195,13 @@ def test_times_of_pytest_benchmark_are_the_hosts(tmp_path: Path) -> None:
     assert case.time_us == pytest.approx(theirs["benchmarks"][1]["stats"]["median"] * 1e6)
     assert (case.samples, case.peak_fraction, case.verdict) == (20, None, Verdict.NO_FLOOR)
     assert imported(json.loads(files[0].read_text()))[0] == 2
+    code, files = imported(theirs, "--gpu", "NVIDIA H200")
+    assert (code, {load_run(path).slug for path in files} >= {"nvidia-h200"}) == (0, True)
+
+
+def test_a_commit_is_given_by_its_hash(capsys: Captured) -> None:
+    assert imported(nvbench(state(MEAN)), "--commit", "HEAD") == (2, [])
+    assert refusal(capsys) is Code.OPTION
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error("--html goes with a plain `check`")
         importlib.import_module("jinja2")  # fails before the check if it is not installed
     if chosen.family is not None and chosen.family.suffix == ".cu":
-        parser.error(f"{chosen.family}: expected a family.py, which says how to launch it; `peakgate help kernels`")
+        parser.error(
+            f"{chosen.family}: expected a family.py, which says how to launch it; `peakgate help existing-code`"
+        )
     if chosen.family is not None and chosen.family.is_dir():
         every = chosen.family.resolve() == config.current().kernels.resolve()
         chosen.family = None if every else chosen.family / FAMILY_FILE

@@ -34,6 +34,8 @@ UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vb
 ALWAYS_KNOWN = {"case", "time_us", "samples", "sampling_error", "verdict", "reason", "host_bound"}
 """Columns of a case that are always filled in."""
 
+COMMIT = re.compile(r"[0-9a-f]{4,40}")
+
 NOT_CHECKED = "results not checked by Peakgate"
 
 
@@ -73,7 +75,13 @@ def _import(
 
     PeakgateError if the content is not a valid run, or the path exists with other content.
     """
-    name = run.gpu.get("name") or options.gpu
+    if options.commit is not None and not COMMIT.fullmatch(options.commit):
+        raise PeakgateError(
+            f"--commit {options.commit}: expected a commit's hash, as `git rev-parse {options.commit}` prints it",
+            Code.OPTION,
+        )
+    given = options.gpu if run.device == "cpu" else None
+    name = given or run.gpu.get("name") or options.gpu
     if not name:
         raise PeakgateError(
             f"{path}: {run.tool} does not name what it ran on; name it, such as --gpu 'NVIDIA H200'",
@@ -91,7 +99,7 @@ def _import(
         raise PeakgateError(f"{path}: no benchmark in it has a time", Code.TOO_FEW)
     taken, said_by = _moment(path, options.date, run.taken)
     document = {
-        "machine_info": {"gpu": {**dict.fromkeys(UNKNOWN_FACTS), "name": name, **run.gpu, "slug": slug}},
+        "machine_info": {"gpu": {**dict.fromkeys(UNKNOWN_FACTS), **run.gpu, "name": name, "slug": slug}},
         "commit_info": {"id": options.commit or run.commit, "dirty": False},
         "benchmarks": [_benchmark(measured, judged[measured.case], floors) for measured in timed],
         "datetime": taken.isoformat(),
