@@ -26,7 +26,7 @@ def test_both_sides_have_their_median_and_range_and_the_idle_power() -> None:
     base, head = [result(1.0e-3), result(1.2e-3), result(None)], [result(2.2e-3)]
     (note,) = energy_notes(base, head)
     figures = re.findall(r"[+-]?\d[\d.]*(?: (?:mJ|%|W))?", note)
-    assert figures == ["1.1 mJ", "0.9", "1.32", "2.2 mJ", "1.98", "2.42", "+100.0 %", "71 W"]
+    assert figures == ["1.10 mJ", "0.900", "1.32", "2.20 mJ", "1.98", "2.42", "+100.0 %", "71 W"]
 
 
 def test_nothing_is_said_where_a_side_has_none() -> None:
@@ -46,4 +46,4 @@ def test_twice_the_energy_is_reported_and_judges_nothing(tmp_path: Path, monkeyp
 
     assert ab(tmp_path, side(1.0), side(2.0, fingerprints=CHANGED), "--energy") == 0
     assert row(tmp_path, PAD)["verdict"] == Verdict.SAME
-    assert re.findall(r"(\d+) J\b", row(tmp_path, PAD)["reason"]) == ["1", "2"]
+    assert re.findall(r"([\d.]+) J\b", row(tmp_path, PAD)["reason"]) == ["1.00", "2.00"]

@@ -110,5 +110,5 @@ def test_an_environment_that_does_not_install_ends_ab_as_bad_input(
     start_quickly(tmp_path, monkeypatch)
     tree = FakeSide().write(tmp_path / "tree", "tree", tmp_path / "runs.log")
     (tmp_path / "bad.lock").write_text("--no-index\ntiny==1\n")
-    trees = [f"--{which}-dir={tree}" for which in ("base", "head")]
+    trees = [str(tree), str(tree)]
     assert main(["ab", f"--head-env={tmp_path / 'bad.lock'}", *trees, f"--out={tmp_path / 'out'}"]) == 2

@@ -62,7 +62,7 @@ def test_gpus_in_turns_draw_no_line_of_their_own() -> None:
 def test_too_few_sessions_are_words_alone() -> None:
     found = of_frame(of_sessions([session(number, times_us={"x.a": 10.0}) for number in range(2)]))
     drawn, words = chart(found, 0, [])
-    assert (drawn, re.findall(r"\d+", words)) == ("", ["10", "10", "2"])
+    assert (drawn, re.findall(r"[\d.]*\d", words)) == ("", ["10.00", "10.00", "2"])
 
 
 def test_two_steps_show_their_sum() -> None:

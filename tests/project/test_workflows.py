@@ -46,9 +46,7 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         for name, factor in (("slower", 1.3), ("same", 1.0)):
             folder = tmp_path_factory.mktemp(name)
             sides = {"base": FakeSide(), "head": FakeSide(CHANGED, slower(PAD, factor))}
-            written = [
-                f"--{side}-dir={fake.write(folder / side, side, folder / 'log')}" for side, fake in sides.items()
-            ]
+            written = [str(fake.write(folder / side, side, folder / "log")) for side, fake in sides.items()]
             main(["ab", *written, "--out", str(folder / "out"), "--pairs", "4,4"])
             saved[name] = str(folder / "out")
     return saved
