@@ -150,8 +150,8 @@ def _search(path: str) -> tuple[tuple[Compiler, ...], tuple[str, ...]]:
             unusable.append(f"{executable} is {family} {version}")
         elif all(compiler.name != family for compiler in found):
             found.append(Compiler(family, (executable,), (executable,), version))
-    if importlib.util.find_spec("ziglang") is not None:
-        zig = importlib.metadata.version("ziglang")
+    zig = _zig_version()
+    if zig is not None:
         if tuple(int(part) for part in re.findall(r"\d+", zig)[:2]) < MIN_ZIG:
             unusable.append(f"ziglang is {zig}")
         else:
@@ -172,6 +172,13 @@ def _identify(executable: str) -> tuple[str, str] | None:
         return "clang++", clang.group(1)
     gcc = re.search(r"\) (\d+(?:\.\d+)+)", answer.splitlines()[0] if answer else "")
     return ("g++", gcc.group(1)) if gcc else None
+
+
+def _zig_version() -> str | None:
+    """The version of the ziglang package; None if it is not installed."""
+    if importlib.util.find_spec("ziglang") is None:
+        return None
+    return importlib.metadata.version("ziglang")
 
 
 def _zig(version: str) -> Compiler:

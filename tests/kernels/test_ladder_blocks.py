@@ -178,5 +178,5 @@ def test_the_first_case_of_each_stage_is_shown_and_all_cases_are_counted(tmp_pat
     assert lines[-2].endswith(": 4 PASS")
     shown = [line for line in lines if "GB/s" in line]
     assert len(shown) == 1
-    assert shown[0].split()[:2] == ["smem_pad-8192-32x8", "153.00"]
+    assert shown[0].split()[:2] == ["smem_pad-8192-32x8", "153.0"]
     assert all(len(line) <= 80 for line in lines)
