@@ -51,8 +51,9 @@ LEFT_TO_DO = {
         "require the check `gate / judge (gpu)` on {branch}: peakgate help gate-a-pull-request",
     ),
     "gitlab": (
-        "commit these files, and include peakgate.gitlab-ci.yml from a project that a change cannot edit",
-        "give a runner with a GPU the tag that the file asks for, and require the pipeline",
+        "move peakgate.gitlab-ci.yml into a project that a change cannot edit, and commit the other files here",
+        "name it in Settings, CI/CD, General pipelines, CI/CD configuration file: peakgate.gitlab-ci.yml@GROUP/PROJECT",
+        "give a runner with a GPU the tag that the file asks for, and require that pipelines succeed",
     ),
 }
 """What a person has to do after a workflow was written."""
