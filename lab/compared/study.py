@@ -32,7 +32,7 @@ from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import Run
 
 KEPT = (
-    *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*-full.json.gz"),
+    *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/20261124T191445-full.json.gz"),
     *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/*/runs/*.json.xz", "lab/compared/*-full.json.xz"),
 )
 RECORD = Path(__file__).with_name("h200.json")
