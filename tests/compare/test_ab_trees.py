@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ab_experiment import CHANGED, PAD, reported, start_quickly
@@ -13,7 +14,7 @@ from synthetic_runs import LADDER, slower
 
 from peakgate.base.git import UNVERSIONED, commit_info
 from peakgate.cli import main
-from peakgate.compare.ab import process
+from peakgate.compare.ab import experiment, process
 from peakgate.compare.ab.folders import SideEnvironment
 from peakgate.compare.ab.process import SideProcesses, side_environment
 from peakgate.run.ab_process import AB_VARIABLE, LOOK_FILES
@@ -116,11 +117,14 @@ def test_folders_of_no_repository_have_no_commit(tmp_path: Path) -> None:
 
 def test_sides_in_environments_are_named_by_the_commit_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = repository(tmp_path / "tree", HEADS["one process samples both"], tmp_path / "runs.log")
+    together: list[Any] = []
+    monkeypatch.setattr(experiment, "other_builds", lambda *codes: together.append(codes) or {})
     here = SideEnvironment("here", sys.executable, {})
     monkeypatch.setattr("peakgate.compare.ab.command.made", lambda *_: here)
     monkeypatch.setattr("peakgate.compare.ab.command.usual", lambda: here)
     monkeypatch.chdir(tmp_path / "tree")
     ab(tmp_path, before, after, "--base-env", "old.lock")
+    assert not together  # each side is measured by processes of its own
     assert named(tmp_path / "out") == {"base": {(before, False)}, "head": {(after, False)}}
 
 

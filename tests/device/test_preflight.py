@@ -31,7 +31,7 @@ def test_what_the_driver_does_not_tell_raises_no_concern():
         ({"power_limit_w": 500.0}, "500 W, this GPU's default is 700 W"),
         ({"temperature_c": 91}, "91 °C"),
         ({"uncorrected_ecc_errors": 1}, "1 uncorrected ECC error"),
-        ({"mig": True}, "MIG"),
+        ({"mig": True}, "MIG is enabled"),
     ],
 )
 def test_each_disturbance_is_one_line(change, reported):
