@@ -45,6 +45,7 @@ INSTALLED = "peakgate @ "
 """What stands before the requirement in a workflow."""
 LEFT_TO_DO = {
     "github": (
+        "is {branch} not origin's default branch? git remote set-head origin --auto, delete these files, run again",
         "run `peakgate inspect resources --update`, commit baselines/resources.json and these files, push to {branch}",
         "give a GPU runner the labels that peakgate-judge.yml asks for, or set the variable PEAKGATE_GPU to none",
         "limit the runner's group to peakgate-judge.yml and peakgate-history.yml on {branch}",
@@ -93,9 +94,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         say(f"written: {path}")
     for number, step in enumerate(LEFT_TO_DO[options.ci] if options.ci else (), 1):
         say(f"to do {number}: {step.format(branch=values['@BRANCH@'])}")
-    if options.ci:
-        say(f"the files name the branch {values['@BRANCH@']}; if origin has another default branch, run")
-        say("git remote set-head origin --auto, delete the files, and run this command again")
     done = "" if written else "nothing to write: this is a project already; "
     say(f"{done}next: {'peakgate help gate' if options.ci else 'peakgate bench, or peakgate help tutorial'}")
     return ExitCode.OK

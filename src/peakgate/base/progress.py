@@ -60,7 +60,7 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream, self._ticks, self._clock = stream or sys.stderr, ticks, clock
-        self._bars = self._stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        self._bars = _rewrites(self._stream)
         self._bar: Bar | None = None
         self._line_due_s = clock() + FIRST_LINE_S if logs else math.inf
         self._text, self._noun, self._total, self._done, self._done_before = "", "", 0, 0, 0
@@ -165,6 +165,11 @@ class Progress:
         return ", ".join(parts)
 
 
+def _rewrites(stream: Stream) -> bool:
+    """Whether a line can be replaced there: on a terminal that is not a dumb one."""
+    return stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
 NOTHING_SAVED = "nothing was saved; run the same command again"
 
 
@@ -172,7 +177,7 @@ NOTHING_SAVED = "nothing was saved; run the same command again"
 def starting(text: str) -> Iterator[None]:
     """Show words alone on a terminal while the modules of a verb are loaded, without rich, which is one of them."""
     stream = sys.stderr
-    rewrites = stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    rewrites = _rewrites(stream)
     if rewrites:
         stream.write(ERASE_LINE + text)
         stream.flush()
@@ -185,7 +190,7 @@ def starting(text: str) -> Iterator[None]:
 
 
 _shown: list[Progress] = []
-"""What this process's command shows; empty where none does, as in a notebook."""
+"""The progress displays of the running command; empty if there is none, as in a notebook."""
 
 
 @contextmanager

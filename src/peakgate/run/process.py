@@ -198,7 +198,7 @@ def _measured(arguments: Sequence[str]) -> int:
         status = pytest.main(list(arguments), plugins=[watch])
     except PeakgateError as error:
         return _refused(error, arguments)
-    sys.stdout.flush()  # before the supervisor is told of a mistake, after which it kills this process
+    sys.stdout.flush()  # first: when the supervisor gets an error it kills this process
     link.send(returned=int(status))  # missing if a file calls os._exit
     if watch.crashed:
         return ExitCode.DEFECT

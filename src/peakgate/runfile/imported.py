@@ -53,6 +53,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
     parser.add_argument("--out", type=Path, help="folder for the run files (default: .benchmarks/<gpu>/imported)")
     options = parser.parse_args(arguments)
+    if options.commit is not None and not COMMIT.fullmatch(options.commit):
+        raise PeakgateError(
+            f"--commit {options.commit}: expected a commit's hash, as `git rev-parse {options.commit}` prints it",
+            Code.OPTION,
+        )
     verdicts: list[Verdict] = []
     for path in options.files:
         data = read_limited(path, LARGEST_FILE_BYTES)
@@ -75,11 +80,6 @@ def _import(
 
     PeakgateError if the content is not a valid run, or the path exists with other content.
     """
-    if options.commit is not None and not COMMIT.fullmatch(options.commit):
-        raise PeakgateError(
-            f"--commit {options.commit}: expected a commit's hash, as `git rev-parse {options.commit}` prints it",
-            Code.OPTION,
-        )
     given = options.gpu if run.device == "cpu" else None
     name = given or run.gpu.get("name") or options.gpu
     if not name:
