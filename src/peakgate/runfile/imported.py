@@ -22,7 +22,8 @@ from peakgate.base.streams import say
 from peakgate.base.verdict import FAILING, Judgement, Verdict, counts, exit_code
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
-from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
+from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun
+from peakgate.runfile.foreign.read import read_foreign
 from peakgate.runfile.options import verb_parser
 from peakgate.runfile.saved import CASE_COLUMNS, run_of
 from peakgate.runfile.schema import Imported, RunDocument

@@ -27,7 +27,11 @@ Slug = Annotated[
         description="a plain folder name: no separator, no leading dot, no two dots in a row",
     ),
 ]
-Median = Annotated[float, Meta(ge=1e-9, le=1e6, description="a kernel's time in seconds, from 1 ns to eleven days")]
+SHORTEST_S = 1e-9
+"""The shortest time that a run file may hold."""
+Median = Annotated[
+    float, Meta(ge=SHORTEST_S, le=1e6, description="a kernel's time in seconds, from 1 ns to eleven days")
+]
 Fact = Text | int | float | bool | None
 
 

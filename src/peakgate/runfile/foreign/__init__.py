@@ -1,0 +1,1 @@
+"""Files of other benchmark tools, read into one form."""
