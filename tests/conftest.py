@@ -9,6 +9,7 @@ import contextlib
 import gc
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -39,6 +40,15 @@ collect_ignore = ["data"]
 if not (ROOT / "lab").exists():  # a source archive, which has no saved runs and no experiments
     collect_ignore += ["lab", "project/test_docs.py", "project/test_notebook.py"]
     collect_ignore += ["runfile/test_frame.py", "runfile/test_kept.py"]
+
+
+@pytest.fixture(autouse=True)
+def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep lines of progress, which a command that takes some seconds writes, out of what tests read."""
+    with contextlib.suppress(ImportError):  # the emulator alone is installed
+        from peakgate.base import progress
+
+        monkeypatch.setattr(progress, "FIRST_LINE_S", math.inf)
 
 
 @pytest.fixture

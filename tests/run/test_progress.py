@@ -30,6 +30,11 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(autouse=True)
+def lines_of_progress(no_lines_of_progress, monkeypatch):
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 5.0)
+
+
 @pytest.fixture
 def narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
