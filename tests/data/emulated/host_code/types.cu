@@ -1,4 +1,4 @@
-struct Timer { cudaEvent_t start; };  // HOST
+struct Timer { cudaEvent_t start; };
 static cublasHandle_t handle;  // HOST
 void declared(cudaStream_t);  // HOST
 struct Kept { int a; };
