@@ -223,6 +223,7 @@ T = np.arange(32)
         # Branches, blocks, guards, comments, numbers.
         ("{ .reg .pred p; setp.ge.u32 p, %2, 4; @p bra L; mov.u32 %0, 1; L: @!p mov.u32 %1, 0b11; } // done",
          np.where(T >= 4, 907, 301)),
+        ("{ .reg .pred p; setp.ge.u32 p, %2, 4; @p bra L%=; mov.u32 %0, 1; L%=: }", np.where(T >= 4, 907, 901)),
         ("{ .reg .b32 r<2>; { .reg .u32 i; mov.u32 i, %%tid.x; mov.b32 r1, i; } add.u32 %0, r1, 0x10U; }", T + 916),
         ("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, 0x50003; cvt.u32.u16 %0, hi; }", 0 * T + 905),
         ("{ .reg .f32 x; mov.f32 x, 0f40400000; add.f32 x, x, 1.5; cvt.rni.u32.f32 %0, x; }", 0 * T + 904),
