@@ -187,8 +187,9 @@ def test_a_value_of_an_absent_lane_changes_a_result(chosen: str, width: int, tmp
     type_ = {4: "float", 2: "__half"}[width]
     (tmp_path / "k.cu").write_text(
         f"#include <cuda_fp16.h>\n__global__ void k({type_}* out) {{\n    {type_} value = 1.0f;\n"
-        f"    if (threadIdx.x < 20) for (int d = 16; d; d /= 2)\n"
-        f"        value = {chosen}(value, __shfl_down_sync(~0u, value, d));\n    if (threadIdx.x == 0) *out = value;\n}}\n"
+        "    if (threadIdx.x < 20) for (int d = 16; d; d /= 2)\n"
+        f"        value = {chosen}(value, __shfl_down_sync(~0u, value, d));\n"
+        "    if (threadIdx.x == 0) *out = value;\n}\n"
     )
     results = []
     for schedule in (0, 1):
