@@ -43,6 +43,7 @@ _ON_DEMAND = {
     "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
     "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
+    "cuda_narrow.h": re.compile(r"\basm\b.*?\.u?e\dm\dx2", re.DOTALL),
     "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
     "cuda_wgmma.h": re.compile(r"\bwgmma\."),
 }

@@ -38,6 +38,8 @@ inline uint64_t shared_pointer(uint64_t offset) { return reinterpret_cast<uint64
 PEAKGATE_PTX_CALL inline void named_barrier(int name, int threads, int waits) {
     peakgate_named_barrier(name, threads, waits, __builtin_return_address(0));
 }
+// A vector of atomics must be aligned to its size.
+PEAKGATE_PTX_CALL inline void whole_vector(const void* at, size_t size) { peakgate_row(at, size, -1, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void mbarrier_init(void* at, int count) { peakgate_sync_init(at, count, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int leaves) {
     return peakgate_sync_arrive(at, count, leaves, __builtin_return_address(0));

@@ -43,7 +43,13 @@ _OWN = {
     + [f"cub/warp/warp_{what}.cuh" for what in ("reduce", "scan")],
 }
 """Headers of the emulator that replace headers of CUDA."""
-_EMPTY_EMULATED = ("complex", "complex.h", "cuda_pipeline.h", "cuda_pipeline_primitives.h")
+_EMPTY_EMULATED = (
+    "complex",
+    "complex.h",
+    "cuda_device_runtime_api.h",
+    "cuda_pipeline.h",
+    "cuda_pipeline_primitives.h",
+)
 _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 """Headers of the compiler that are not replaced: the C++ library needs them."""
 
