@@ -40,7 +40,7 @@ _KERNEL = re.compile(
     r"(?P<name>\w+)\s*\("
 )
 _HOST_WORDS = (
-    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode|Stream_t|Event_t)[A-Z]|"
+    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode)[A-Z]|"
     r"blas|fft|solver|sparse|dnn)\w*|"
     r"CU(?:result|context|device\w*|module|function|stream|event|mem[A-Z]\w*|tensorMap[A-Z]\w*)|PFN_cu\w+|CUDA_SUCCESS|"
     r"cu(?:TensorMap|Ctx|Device|Module|Launch|Func|Mem|Stream|Event|Init|Get|Driver|Occupancy)[A-Z]\w*|"
@@ -58,6 +58,9 @@ _HOST_WITH_STD = re.compile(
     rf"{_HOST.pattern}|\b(?:string|[io]?stringstream|[io]f?stream|cout|cerr|endl)\b|\b(?:vector|map|set|list|queue)\s*<"
 )
 """The same for a source with ``using namespace std``."""
+
+_HANDLE = re.compile(r"\bcuda(?:Stream|Event)_t\b")
+"""Types of the host's runtime that a type for device code may have as members."""
 
 _ANNOTATIONS = (
     *("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval"),
@@ -384,7 +387,9 @@ def _fates(
 
 def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
     keep, optional, drop = _fates(parsed, kernels, host)
-    optional = _without_callers(keep, optional, drop)
+    directives = " ".join(part.directives for part in parsed).replace("\\\n", " ")
+    macros = dict(_MACRO.findall(directives))
+    optional = _without_callers(keep, optional, drop, macros)
     types = {
         (id(part), declaration): found["name"]
         for part in parsed
@@ -439,13 +444,21 @@ def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: It
 
 
 def _without_callers(
-    keep: Sequence[_Item], optional: Sequence[_Item], drop: Mapping[int, list[_Declaration]]
+    keep: Sequence[_Item],
+    optional: Sequence[_Item],
+    drop: Mapping[int, list[_Declaration]],
+    macros: Mapping[str, str],
 ) -> list[_Item]:
-    """The optional items except those that declare or call a host function; these are moved to ``drop``."""
+    """The optional items except those that declare or call a host function; these are moved to ``drop``.
+
+    A call of one of the ``macros`` counts as those in its body.
+    """
     kept = {_name(declaration.head) for _, declaration in keep if declaration.is_function}
     callers: dict[str, list[_Item]] = {}
     for part, each in optional:
-        called = _called(part.code, each.start, each.end) - kept
+        called = _called(part.code, each.start, each.end)
+        bodies = [macros[name] for name in called & macros.keys()]
+        called = called.union(*(_called(body, 0, len(body)) for body in bodies)) - kept
         prototype = {_name(each.head)} if part.code[each.end - 1] == ";" else set()
         for name in called | prototype:
             callers.setdefault(name, []).append((part, each))
@@ -498,7 +511,7 @@ def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> l
             spans.append((parameters + 1, member.end))
             body = code[member.start : parameters]
         rest += body
-    return None if host.search(rest) else spans
+    return None if host.search(_HANDLE.sub("", rest)) else spans
 
 
 class _Fate(Enum):
@@ -516,6 +529,8 @@ def _fate(
     kernels: Collection[str] | None,
     host: re.Pattern[str],
 ) -> _Fate:
+    if not declaration.is_function:
+        body = _HANDLE.sub("", body)
     device = declaration.head if declaration.is_function else body
     words = {*re.findall(r"\w+", device)}
     if host.search(device):  # a host type may have constexpr members
@@ -624,8 +639,10 @@ _DEEPEST = 100
 
 _TEMPLATE = re.compile(r"\s*template\s*<")
 
+_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(([^#]*+)")
+
 _PROTOTYPE = re.compile(
-    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
+    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^;]*\)\s*(?:const|noexcept)?\s*"
 )
 """A prototype: a type, a name and parameters, without template arguments."""
 
