@@ -426,7 +426,7 @@ def _registers(instruction: Instruction, _names: Names) -> str:
     how, *modifiers = instruction.modifiers
     if how not in ("inc", "dec") or modifiers != ["sync", "aligned", "u32"]:
         raise Unknown
-    return "(void)__any_sync(~0u, 0);"
+    return "peakgate_ptx::whole_warp();"
 
 
 def _trap(_instruction: Instruction, _names: Names) -> str:

@@ -317,6 +317,16 @@ class _Parsed:
         self.code, found = next((pair for pair in candidates if pair[1] is not None), (code, None))
         self.closings: Mapping[int, int] = found or {}
         self.is_divided = found is not None
+        self.macros: Collection[str] = ()
+
+    def separate(self, macros: Collection[str]) -> None:
+        """End each call of a macro that gives whole declarations, which is written without a semicolon."""
+        ends = [self.closings.get(call.end() - 1, -1) + 1 for call in _CALL.finditer(self.code) if call[1] in macros]
+        characters = list(self.code)
+        for end in ends:
+            if 0 < end < len(characters) and characters[end].isspace():
+                characters[end] = ";"
+        self.code = "".join(characters)
 
     @cached_property
     def declarations(self) -> Sequence[_Declaration]:
@@ -372,23 +382,33 @@ def _fates(
     keep: list[_Item] = []
     optional: list[_Item] = []
     drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
+    gone = set[str]()  # types
     for part in parsed:
         if not part.is_divided:
             keep += [(part, declaration) for declaration in part.declarations]
             continue
         for declaration in part.declarations:
-            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotations, kernels, host)
+            body = part.code[declaration.start : declaration.end]
+            fate = _fate(body, declaration, annotations, kernels, host)
+            if fate is _Fate.KEPT and not declaration.is_function and _HANDLE.search(body):
+                fate = _Fate.KEPT if gone.isdisjoint(_WORD.findall(body)) else _Fate.DROPPED
             if fate is _Fate.DROPPED:
                 drop[id(part)].append(declaration)
+                named = None if declaration.is_function else _HOST_TYPE.search(_behind_templates(body))
+                gone |= {named["name"]} if named else set()
             else:
                 (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
     return keep, optional, drop
 
 
 def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
-    keep, optional, drop = _fates(parsed, kernels, host)
     directives = " ".join(part.directives for part in parsed).replace("\\\n", " ")
     macros = dict(_MACRO.findall(directives))
+    whole = _of_declarations(macros)
+    for part in parsed:
+        part.macros = macros.keys()
+        part.separate(whole)
+    keep, optional, drop = _fates(parsed, kernels, host)
     optional = _without_callers(keep, optional, drop, macros)
     types = {
         (id(part), declaration): found["name"]
@@ -426,6 +446,15 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
     return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
 
 
+def _of_declarations(macros: Mapping[str, str]) -> set[str]:
+    """The macros that give whole declarations, themselves or by the macro that they call last."""
+    whole = {name for name, body in macros.items() if body.rstrip().endswith((";", "}"))}
+    last = {name: found[1] for name, body in macros.items() if (found := _LAST_CALL.search(body))}
+    while more := {name for name, called in last.items() if called in whole} - whole:
+        whole |= more
+    return whole
+
+
 def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: Iterable[str]) -> set[str]:
     """The words in ``keep`` and, transitively, in the items of ``by_name`` for these words or for ``words``.
 
@@ -457,8 +486,13 @@ def _without_callers(
     callers: dict[str, list[_Item]] = {}
     for part, each in optional:
         called = _called(part.code, each.start, each.end)
-        bodies = [macros[name] for name in called & macros.keys()]
-        called = called.union(*(_called(body, 0, len(body)) for body in bodies)) - kept
+        waiting = [*called & macros.keys()]
+        while waiting:
+            body = macros[waiting.pop()]
+            more = _called(body, 0, len(body)) - called
+            called |= more
+            waiting += more & macros.keys()
+        called -= kept
         prototype = {_name(each.head)} if part.code[each.end - 1] == ";" else set()
         for name in called | prototype:
             callers.setdefault(name, []).append((part, each))
@@ -616,6 +650,9 @@ class _Head:
         if _INSTANTIATION.match(code, self.begin, at) and code.find("(", self.begin, at) >= 0:
             return True
         declared = code[self._behind : at]
+        called = _CALL.fullmatch(code[self.begin : code.find("(", self.begin, at) + 1].strip())
+        if called and called[1] in self._part.macros:
+            return True
         return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(_without_template_arguments(declared)) is not None
 
     def of_function(self, end: int) -> str:
@@ -638,6 +675,10 @@ _DEEPEST = 100
 """Maximum depth of nested namespaces; what is nested deeper is kept."""
 
 _TEMPLATE = re.compile(r"\s*template\s*<")
+
+_CALL = re.compile(r"^[ \t]*(\w++)[ \t]*\(", re.MULTILINE)
+
+_LAST_CALL = re.compile(r"\b(\w++)\s*+\([^()]*+\)\s*+\Z")
 
 _MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(([^#]*+)")
 
@@ -686,9 +727,9 @@ def _behind_templates(declaration: str) -> str:
 
 
 _ATTRIBUTE = re.compile(
-    r"\b(?:__launch_bounds__|\w*LAUNCH_BOUNDS\w*|__cluster_dims__|__block_size__|__maxnreg__|__align__|__attribute__|alignas)\s*\Z"
+    r"\b(?:operator|__launch_bounds__|\w*LAUNCH_BOUNDS\w*|__cluster_dims__|__block_size__|__maxnreg__|__align__|__attribute__|alignas)\s*\Z"
 )
-"""Attributes with arguments that may precede a function's name."""
+"""Words before a parenthesis that is not that of the parameters: attributes, and ``operator`` of ``operator()``."""
 
 
 def _name(head: str) -> str:
