@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
@@ -43,6 +43,7 @@ _ON_DEMAND = {
     "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
     "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
+    "cuda_narrow.h": re.compile(r"\basm\b.*?\.u?e\dm\dx2", re.DOTALL),
     "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
     "cuda_wgmma.h": re.compile(r"\bwgmma\."),
 }
@@ -116,7 +117,8 @@ def build_kernel(
     entry = entry_of(kernel, files)
     runtime = build_runtime(compiler)
     of_nvidia = headers.needs_nvidia(file.text for file in files)
-    stand_ins = _stand_ins(beside_nvidia=of_nvidia)
+    stand_ins = _written(headers.headers_beside_nvidia() if of_nvidia else headers.emulator_headers())
+    of_hosts = _written(headers.host_headers(files))
     texts = tuple((file.path.name, file.text) for file in files)
     key = _digest(
         (
@@ -126,7 +128,7 @@ def build_kernel(
             macros,
             runtime.name,
             _own_digest((*KERNEL_HEADERS, *REWRITERS)),
-            stand_ins.name,
+            (stand_ins.name, of_hosts.name),
             headers.nvidia_version() if of_nvidia else "",
             texts,
         )
@@ -144,7 +146,7 @@ def build_kernel(
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
         ]
         kernel_object = scratch / "kernel.o"
-        searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
+        searched = [f"-I{folder}" for folder in (*folders, stand_ins, of_hosts, RUNTIME_FOLDER)]
         searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
         command = [*compiler.command, *flags, *searched]
         unit = scratch / "unit.cpp" if by_macros else wrapper
@@ -171,13 +173,13 @@ def build_kernel(
     return library
 
 
-def _stand_ins(*, beside_nvidia: bool) -> Path:
-    """The folder of the stand-ins, written if it does not exist."""
-    texts = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
+def _written(texts: Mapping[str, str]) -> Path:
+    """The folder of stand-ins, given by name, written if it does not exist."""
     folder = builds_folder() / f"headers-{_digest(texts)}"
     if not folder.is_dir():
         with scratch_folder(builds_folder()) as scratch:
             made = scratch / "headers"
+            made.mkdir()
             for name, text in texts.items():
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 (made / name).write_text(text, encoding="utf-8")

@@ -39,6 +39,7 @@ struct Store {
     int thread, group, agent;
     uint32_t stamp;
     uintptr_t caller;
+    PeakgateReduction reduction; // without a function: a plain store
 };
 
 struct BulkCopies {
@@ -201,7 +202,7 @@ void perform(const Load& load) {
         });
 }
 
-void store(const Extent& to, const void* from, uintptr_t caller) {
+void store(const Extent& to, const void* from, uintptr_t caller, const PeakgateReduction& reduction = {}) {
     check_alignment(from, to.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
     const int by = agent(STORES, state.current / WARP);
     const uint32_t stamp = new_stamp_of(by);
@@ -217,7 +218,7 @@ void store(const Extent& to, const void* from, uintptr_t caller) {
     }
     BulkCopies& all = here();
     append(all.stores, all.store_count, all.store_room,
-           {to, static_cast<char*>(const_cast<void*>(from)), nullptr, state.current, all.committed[state.current], by, stamp, caller});
+           {to, static_cast<char*>(const_cast<void*>(from)), nullptr, state.current, all.committed[state.current], by, stamp, caller, reduction});
 }
 
 // Copies the current contents of shared memory, which will be stored.
@@ -243,6 +244,11 @@ void write_global(Store& store) {
             check_write(global, bytes, store.caller);
             memcpy(global, store.staged + offset + first * store.to.map->element_bytes, bytes);
         });
+    else if (store.reduction.combine)
+        for (uint32_t at = 0; at < store.to.bytes; at += static_cast<uint32_t>(store.reduction.size)) {
+            check_update(store.to.linear + at, static_cast<size_t>(store.reduction.size), store.caller);
+            store.reduction.combine(store.to.linear + at, store.staged + at);
+        }
     else {
         check_write(store.to.linear, store.to.bytes, store.caller);
         memcpy(store.to.linear, store.staged, store.to.bytes);
@@ -363,6 +369,11 @@ void peakgate_send_value(void* to, const void* value, unsigned bytes, const void
 void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     store(bytes_of(to, bytes, called_at), from, called_at);
+}
+
+void peakgate_reduce_bulk(void* to, const void* from, unsigned bytes, const PeakgateReduction* reduction, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    store(bytes_of(to, bytes, called_at), from, called_at, *reduction);
 }
 
 void peakgate_bulk_commit() { ++here().committed[state.current]; }

@@ -359,6 +359,11 @@ void check_cached_read(const void* address, size_t size, uintptr_t caller) {
     }
 }
 
+void check_update(void* address, size_t size, uintptr_t caller) {
+    state.scope = PEAKGATE_DEVICE;
+    access<ATOMIC_UPDATE>(reinterpret_cast<uintptr_t>(address), size, caller);
+}
+
 void check_write(void* address, size_t size, uintptr_t caller) {
     if (size) access<PLAIN_WRITE>(reinterpret_cast<uintptr_t>(address), size, caller);
 }

@@ -52,7 +52,7 @@ _KERNEL = (
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
 _CHECKED_GCC = (
     "-fsanitize=bounds,alignment",
-    "-fno-tree-dse",
+    *("-fno-tree-dse", "-fno-tree-dce", "-fno-tree-sink"),  # these delete stores, and loads whose values are not used
     "--param",
     "tsan-instrument-func-entry-exit=0",
     "--param",

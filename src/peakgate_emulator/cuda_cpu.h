@@ -176,6 +176,23 @@ PEAKGATE_ATOMIC(atomicXor, old ^ operand)
 PEAKGATE_ATOMIC(atomicInc, old >= operand ? 0 : old + 1)
 PEAKGATE_ATOMIC(atomicDec, old == 0 || old > operand ? operand : old - 1)
 
+
+// Each element of a vector by itself; the whole must be aligned.
+PEAKGATE_HELPER float2 atomicAdd(float2* at, float2 value) {
+    peakgate_row(at, sizeof *at, -1, PEAKGATE_CALLER);
+    const auto added = [caller = PEAKGATE_CALLER](float* to, float by) {
+        return peakgate_atomicAdd_from(to, by, PEAKGATE_RELAXED, PEAKGATE_DEVICE, caller);
+    };
+    return {added(&at->x, value.x), added(&at->y, value.y)};
+}
+PEAKGATE_HELPER float4 atomicAdd(float4* at, float4 value) {
+    peakgate_row(at, sizeof *at, -1, PEAKGATE_CALLER);
+    const auto added = [caller = PEAKGATE_CALLER](float* to, float by) {
+        return peakgate_atomicAdd_from(to, by, PEAKGATE_RELAXED, PEAKGATE_DEVICE, caller);
+    };
+    return {added(&at->x, value.x), added(&at->y, value.y), added(&at->z, value.z), added(&at->w, value.w)};
+}
+
 template <class T, class U, class V>
 __attribute__((no_sanitize("thread"))) T peakgate_atomicCAS_from(T* at, U expected_, V desired, int order, int scope,
                                                                  const void* caller) {

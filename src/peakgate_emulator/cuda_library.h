@@ -19,7 +19,6 @@
 #define __builtin_assume(condition) ((void)0)
 
 enum { FP_NAN, FP_INFINITE, FP_ZERO, FP_SUBNORMAL, FP_NORMAL };
-typedef struct CUstream_st* cudaStream_t;
 struct div_t {
     int quot, rem;
 };

@@ -1,5 +1,5 @@
 // fp8 and fp4 of cuda_fp8.h and cuda_fp4.h: conversions round to nearest even and saturate to the largest finite
-// number. Included in their place.
+// number; scales (e8m0) are rounded up, or to zero. Included in their place.
 #pragma once
 
 #include "cuda_half.h"
@@ -15,14 +15,15 @@ enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRound
 namespace peakgate {
 
 // A sign, `exponents` and `mantissa` bits. In e4m3 the largest exponent has numbers, except for NaN; e2m1 has only
-// numbers.
+// numbers. e8m0 has neither sign nor mantissa: 2^(x - 127), 255 is NaN.
 template <int mantissa, int exponents> struct Narrow {
-    static constexpr int bits = 1 + mantissa + exponents, bias = (1 << (exponents - 1)) - 1;
+    static constexpr int bits = (mantissa ? 1 : 0) + mantissa + exponents, bias = (1 << (exponents - 1)) - 1;
     static constexpr unsigned minus = 1u << (bits - 1);
     static constexpr unsigned largest = minus - 1 - (mantissa == 3 ? 1 : mantissa == 2 ? 4 : 0), not_a_number = minus - 1;
     static constexpr unsigned beyond = mantissa == 2 ? largest + 1 : not_a_number; // without saturation
 
     static unsigned char narrowed(double value, bool saturates, bool to_zero = false) {
+        if (mantissa == 0) return scale_of(value, saturates, to_zero);
         if (value != value) return not_a_number;
         const unsigned sign = signbit(value) ? minus : 0;
         const double magnitude = fabs(value);
@@ -33,7 +34,17 @@ template <int mantissa, int exponents> struct Narrow {
         if (!(encoded <= largest)) return static_cast<unsigned char>(sign | (saturates ? largest : beyond));
         return static_cast<unsigned char>(sign | static_cast<unsigned>(encoded));
     }
+    static unsigned char scale_of(double value, bool saturates, bool to_zero) {
+        const double magnitude = fabs(value);
+        if (magnitude != magnitude || magnitude > 1.7976931348623157e308) return saturates && magnitude == magnitude ? 254 : 255;
+        int power = 0;
+        const double fraction = frexp(magnitude, &power); // in [1/2, 1)
+        const int biased = magnitude == 0 ? 0 : power + (to_zero || fraction == 0.5 ? 126 : 127);
+        const int most = saturates || to_zero ? 254 : 255;
+        return static_cast<unsigned char>(biased < 0 ? 0 : biased > most ? most : biased);
+    }
     static float widened(unsigned char from) {
+        if (mantissa == 0) return from == 255 ? NAN : ldexpf(1, from - 127);
         const unsigned magnitude = from & (minus - 1), exponent = magnitude >> mantissa, fraction = magnitude & ((1u << mantissa) - 1);
         if (magnitude > largest && !(mantissa == 2 && magnitude == beyond)) return NAN;
         const float value = magnitude > largest ? INFINITY
@@ -93,12 +104,15 @@ template <class T, class Storage> struct NarrowQuad : NarrowWord<T, Storage> {
 
 using __nv_fp8_e4m3 = peakgate::Narrow<3, 4>;
 using __nv_fp8_e5m2 = peakgate::Narrow<2, 5>;
+using __nv_fp8_e8m0 = peakgate::Narrow<0, 8>;
 using __nv_fp4_e2m1 = peakgate::Narrow<1, 2>;
 using __nv_fp8x2_e4m3 = peakgate::NarrowPair<__nv_fp8_e4m3, __nv_fp8x2_storage_t>;
 using __nv_fp8x2_e5m2 = peakgate::NarrowPair<__nv_fp8_e5m2, __nv_fp8x2_storage_t>;
+using __nv_fp8x2_e8m0 = peakgate::NarrowPair<__nv_fp8_e8m0, __nv_fp8x2_storage_t>;
 using __nv_fp4x2_e2m1 = peakgate::NarrowPair<__nv_fp4_e2m1, __nv_fp4x2_storage_t>;
 using __nv_fp8x4_e4m3 = peakgate::NarrowQuad<__nv_fp8_e4m3, __nv_fp8x4_storage_t>;
 using __nv_fp8x4_e5m2 = peakgate::NarrowQuad<__nv_fp8_e5m2, __nv_fp8x4_storage_t>;
+using __nv_fp8x4_e8m0 = peakgate::NarrowQuad<__nv_fp8_e8m0, __nv_fp8x4_storage_t>;
 using __nv_fp4x4_e2m1 = peakgate::NarrowQuad<__nv_fp4_e2m1, __nv_fp4x4_storage_t>;
 
 inline __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
@@ -140,6 +154,23 @@ inline __nv_bfloat162_raw __nv_cvt_fp8x2_to_bf162raw(__nv_fp8x2_storage_t x, __n
             __nv_cvt_fp8_to_bf16raw(static_cast<__nv_fp8_storage_t>(x >> 8), kind).x};
 }
 
+// ---- e8m0 ----
+#define PEAKGATE_E8M0_FROM(type, one, two, pair, ...)                                                                  \
+    inline __nv_fp8_storage_t one(type x, __nv_saturation_t saturate, cudaRoundMode rounding) {                        \
+        return __nv_fp8_e8m0::narrowed(__VA_ARGS__, saturate == __NV_SATFINITE, rounding == cudaRoundZero);            \
+    }                                                                                                                  \
+    inline __nv_fp8x2_storage_t two(pair x, __nv_saturation_t saturate, cudaRoundMode rounding) {                      \
+        return static_cast<__nv_fp8x2_storage_t>(one(type{x.x}, saturate, rounding) | one(type{x.y}, saturate, rounding) << 8); \
+    }
+PEAKGATE_E8M0_FROM(float, __nv_cvt_float_to_e8m0, __nv_cvt_float2_to_e8m0x2, float2, static_cast<double>(x))
+PEAKGATE_E8M0_FROM(double, __nv_cvt_double_to_e8m0, __nv_cvt_double2_to_e8m0x2, double2, x)
+PEAKGATE_E8M0_FROM(__nv_bfloat16_raw, __nv_cvt_bfloat16raw_to_e8m0, __nv_cvt_bfloat162raw_to_e8m0x2, __nv_bfloat162_raw,
+                   static_cast<double>(static_cast<float>(__nv_bfloat16::of_bits(x.x))))
+inline __nv_bfloat16_raw __nv_cvt_e8m0_to_bf16raw(__nv_fp8_storage_t x) { return {__nv_bfloat16(__nv_fp8_e8m0::widened(x)).bits}; }
+inline __nv_bfloat162_raw __nv_cvt_e8m0x2_to_bf162raw(__nv_fp8x2_storage_t x) {
+    return {__nv_cvt_e8m0_to_bf16raw(static_cast<__nv_fp8_storage_t>(x)).x, __nv_cvt_e8m0_to_bf16raw(static_cast<__nv_fp8_storage_t>(x >> 8)).x};
+}
+
 // ---- fp4 ----
 inline __nv_fp4_storage_t __nv_cvt_double_to_fp4(double x, __nv_fp4_interpretation_t, cudaRoundMode rounding) {
     return __nv_fp4_e2m1::narrowed(x, true, rounding == cudaRoundZero);
@@ -158,3 +189,20 @@ PEAKGATE_FP4_RAW(__half, __half_raw, __half2_raw, __nv_cvt_halfraw_to_fp4, __nv_
                  __nv_cvt_fp4x2_to_halfraw2)
 PEAKGATE_FP4_RAW(__nv_bfloat16, __nv_bfloat16_raw, __nv_bfloat162_raw, __nv_cvt_bfloat16raw_to_fp4, __nv_cvt_bfloat16raw2_to_fp4x2,
                  __nv_cvt_fp4_to_bf16raw, __nv_cvt_fp4x2_to_bf162raw)
+
+// ---- PTX's conversions of two numbers in one register ----
+namespace peakgate_ptx {
+template <class T> inline uint64_t narrow_pair(float high, float low, bool relu, bool saturates, bool to_zero) {
+    const auto one = [=](float x) {
+        return static_cast<uint64_t>(T::narrowed(static_cast<double>(relu && x <= 0 ? 0.0f : x), saturates, to_zero));
+    };
+    return one(high) << T::bits | one(low);
+}
+template <class T, class H> inline peakgate::Half2<H> wide_pair(uint64_t from, bool relu) {
+    const auto one = [=](uint64_t bits) {
+        const float x = T::widened(static_cast<unsigned char>(bits & (2 * T::minus - 1)));
+        return H(relu && x <= 0 ? 0.0f : x);
+    };
+    return {one(from), one(from >> T::bits)};
+}
+} // namespace peakgate_ptx

@@ -38,6 +38,8 @@ inline uint64_t shared_pointer(uint64_t offset) { return reinterpret_cast<uint64
 PEAKGATE_PTX_CALL inline void named_barrier(int name, int threads, int waits) {
     peakgate_named_barrier(name, threads, waits, __builtin_return_address(0));
 }
+// A vector of atomics must be aligned to its size.
+PEAKGATE_PTX_CALL inline void whole_vector(const void* at, size_t size) { peakgate_row(at, size, -1, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void mbarrier_init(void* at, int count) { peakgate_sync_init(at, count, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int leaves) {
     return peakgate_sync_arrive(at, count, leaves, __builtin_return_address(0));
@@ -62,6 +64,32 @@ PEAKGATE_PTX_CALL inline void send_value(void* to, const void* value, unsigned b
 }
 PEAKGATE_PTX_CALL inline void store_bulk(void* to, const void* from, unsigned bytes) {
     peakgate_store_bulk(to, from, bytes, __builtin_return_address(0));
+}
+// Operations of cp.reduce.async.bulk.
+#define PEAKGATE_REDUCTION(name, combined)                                                                             \
+    struct name {                                                                                                      \
+        template <class T> __attribute__((no_sanitize("thread"))) static void apply(void* to, const void* from) {      \
+            const T a = *static_cast<const T*>(to), b = *static_cast<const T*>(from);                                  \
+            *static_cast<T*>(to) = (combined);                                                                         \
+        }                                                                                                              \
+    };
+PEAKGATE_REDUCTION(Add, a + b)
+PEAKGATE_REDUCTION(Min, b < a ? b : a)
+PEAKGATE_REDUCTION(Max, a < b ? b : a)
+PEAKGATE_REDUCTION(And, a& b)
+PEAKGATE_REDUCTION(Or, a | b)
+PEAKGATE_REDUCTION(Xor, a ^ b)
+PEAKGATE_REDUCTION(Inc, a >= b ? 0 : a + 1)
+PEAKGATE_REDUCTION(Dec, a == 0 || a > b ? b : a - 1)
+template <class T, class Operation> PEAKGATE_PTX_CALL void reduce_bulk(void* to, const void* from, unsigned bytes) {
+    const PeakgateReduction reduction = {sizeof(T), Operation::template apply<T>};
+    peakgate_reduce_bulk(to, from, bytes, &reduction, __builtin_return_address(0));
+}
+// All lanes of the warp must arrive.
+PEAKGATE_PTX_CALL inline void whole_warp() {
+    const void* nothing = nullptr;
+    const PeakgateWarpCall call = {PEAKGATE_WARP_TOGETHER, ~0u, &nothing, nullptr, sizeof nothing, 0, warpSize, [](void* const*) {}};
+    peakgate_warp(&call, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void cluster_arrive(int releases) { peakgate_cluster_arrive(releases, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void cluster_wait(int site) { peakgate_cluster_wait(site, __builtin_return_address(0)); }

@@ -1,7 +1,8 @@
 // nvcuda::wmma, CUDA C++'s own interface to the tensor cores. Included in place of mma.h.
 //
-// CUDA does not define which elements of a matrix a lane holds; here every 32nd in row order, beginning with the lane's
-// number. Loads and stores do not order the lanes.
+// CUDA does not define which elements of a matrix a lane holds. Here each 32 consecutive ones, in row order, are
+// distributed with another rotation, so that a loop over them finds elements of other lanes. Loads and stores do not
+// order the lanes.
 #pragma once
 
 #include "cuda_half.h"
@@ -70,9 +71,12 @@ inline void fill_fragment(fragment<Use, m_, n_, k_, Type, Layout>& to, const Val
 
 namespace details {
 
-// Offset of element `i` of the lane's fragment.
+// Position in row order of element `i` of a lane's fragment.
+inline int position(int i, int lane) { return i * 32 + (lane + 5 * i + 3) % 32; }
+
+// Its offset in memory.
 template <class Fragment> inline size_t place(int i, unsigned leading, bool by_columns) {
-    const int at = i * 32 + lane();
+    const int at = position(i, lane());
     const auto row = static_cast<size_t>(at / Fragment::cols_), col = static_cast<size_t>(at % Fragment::cols_);
     return by_columns ? col * leading + row : row * leading + col;
 }
@@ -104,13 +108,13 @@ __attribute__((no_sanitize("thread"))) inline void together(void* const* all) {
     auto* const* lanes = reinterpret_cast<Multiplied<Left, Right, Sums>* const*>(all);
     double a[Left::rows_ * Left::cols_], b[Right::rows_ * Right::cols_];
     for (int n = 0; n < 32; ++n) {
-        for (int i = 0; i < Left::num_elements; ++i) a[i * 32 + n] = Element<of_a>::value(lanes[n]->a->x[i]);
-        for (int i = 0; i < Right::num_elements; ++i) b[i * 32 + n] = Element<of_b>::value(lanes[n]->b->x[i]);
+        for (int i = 0; i < Left::num_elements; ++i) a[position(i, n)] = Element<of_a>::value(lanes[n]->a->x[i]);
+        for (int i = 0; i < Right::num_elements; ++i) b[position(i, n)] = Element<of_b>::value(lanes[n]->b->x[i]);
     }
     using Sum = typename Sums::element_type;
     for (int n = 0; n < 32; ++n) {
         for (int i = 0; i < Sums::num_elements; ++i) {
-            const int at = i * 32 + n, row = at / Sums::cols_, col = at % Sums::cols_;
+            const int at = position(i, n), row = at / Sums::cols_, col = at % Sums::cols_;
             double sum = Element<Sum>::value(lanes[n]->c->x[i]);
             for (int k = 0; k < Left::cols_; ++k) sum += a[row * Left::cols_ + k] * b[k * Right::cols_ + col];
             lanes[n]->d->x[i] = static_cast<Sum>(sum);

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from peakgate_emulator.sources import SourceFile
+
 INSTALL = "install the extra nvrtc, or set CUDA_HOME to a toolkit"
 FURTHER_WHEELS = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand"}
 """Wheels with headers that not every extra installs, by the beginning of the header's name: wmma's, cuRAND's."""
@@ -41,7 +43,13 @@ _OWN = {
     + [f"cub/warp/warp_{what}.cuh" for what in ("reduce", "scan")],
 }
 """Headers of the emulator that replace headers of CUDA."""
-_EMPTY_EMULATED = ("complex", "complex.h", "cuda_pipeline.h", "cuda_pipeline_primitives.h")
+_EMPTY_EMULATED = (
+    "complex",
+    "complex.h",
+    "cuda_device_runtime_api.h",
+    "cuda_pipeline.h",
+    "cuda_pipeline_primitives.h",
+)
 _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 """Headers of the compiler that are not replaced: the C++ library needs them."""
 
@@ -72,6 +80,18 @@ def texts_of(folder: Path) -> dict[str, str]:
     found = {**_files(STAND_INS / "both"), **_files(folder)}
     found[PRELUDE] += found.pop("peakgate_math.h")
     return found
+
+
+_OF_HOSTS = {r"(?:ATen|c10|torch)/.+": "#include <peakgate_torch.h>\n", r"pybind11/.+|Python\.h": "\n"}
+
+
+def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:
+    """Stand-ins for the headers that files include of libraries with a stand-in for all their headers, by name.
+
+    PyTorch's bring its number types and macros to device code, those of Python and pybind11 nothing.
+    """
+    names = sorted({name for file in files for _, name in file.foreign})
+    return {name: text for name in names for pattern, text in _OF_HOSTS.items() if re.fullmatch(pattern, name)}
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -27,7 +27,7 @@ _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
 
 _OPERAND = re.compile(r'"([=+]?)&?([a-zA-Z])"\s*\(')
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
-_ESCAPES = {r"\n": "\n", r"\r": " ", r"\t": " ", r"\"": '"', "%%": "%"}
+_ESCAPES = {r"\n": "\n", r"\r": " ", r"\t": " ", r"\"": '"', "%%": "%", "%=": "0"}  # labels belong to their statement
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?P<word>if|elif|else|endif)[^\n]*\n", re.MULTILINE)
 
 # Macros that the generated statements use. The counter of barriers restarts in a second pass of the preprocessor.
@@ -211,7 +211,7 @@ def _parts(statement: str) -> tuple[str | None, list[tuple[str, str]], list[tupl
     if _LITERAL.sub("", sections[0]).strip():
         return None, outputs, inputs
     written = "".join(_LITERAL.findall(sections[0]))
-    return re.sub(r"\\[nrt\"]|%%", lambda match: _ESCAPES[match[0]], written), outputs, inputs
+    return re.sub(r"\\[nrt\"]|%[%=]", lambda match: _ESCAPES[match[0]], written), outputs, inputs
 
 
 def _operands(section: str) -> list[tuple[str, str]]:

@@ -6,9 +6,17 @@ import re
 from collections.abc import Callable, Sequence
 
 from peakgate_emulator.ptx_grammar import Address, Instruction, Names, Negated, Operand, Unknown, members_of
+from peakgate_emulator.ptx_values import TYPES
 
 SHARED = {"shared", "shared::cta", "shared::cluster"}
 """An address in shared memory contains the rank of the block in the cluster."""
+_REDUCED = {
+    "add": ("u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64"),
+    **dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64", "f16", "bf16")),
+    **dict.fromkeys(("and", "or", "xor"), ("b32", "b64")),
+    **dict.fromkeys(("inc", "dec"), ("u32",)),
+}
+"""Types of ``cp.reduce.async.bulk`` by operation."""
 _COMPLETES = "mbarrier::complete_tx::bytes"
 
 
@@ -26,14 +34,12 @@ def _copy(instruction: Instruction, names: Names) -> str:
     """``cp``: all its kinds are asynchronous."""
     first, *modifiers = instruction.modifiers
     if first != "async":
-        raise Unknown
+        return _reduction(instruction.modifiers, instruction.operands, names)
     if modifiers[0] == "bulk":
         return _bulk(instruction, names)
     operands = instruction.operands
-    if modifiers == ["commit_group"]:
-        return "peakgate_async_commit();"
-    if modifiers == ["wait_all"]:
-        return "peakgate_async_commit(); peakgate_async_wait(0);"
+    if modifiers in (["commit_group"], ["wait_all"]):
+        return "peakgate_async_commit();" + " peakgate_async_wait(0);" * (modifiers == ["wait_all"])
     if modifiers == ["wait_group"]:
         return f"peakgate_async_wait({names.value(operands[0], 'int32_t')});"
     if modifiers[:2] == ["mbarrier", "arrive"]:
@@ -102,6 +108,21 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
         return f"{_tile(operands[0], axes, names)} peakgate_ptx::store_tile(&tile, {place});"
     size = names.value(operands[2], "uint32_t")
     return f"peakgate_ptx::store_bulk({names.address(operands[0], 'global')}, {place}, {size});"
+
+
+def _reduction(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
+    """``cp.reduce.async.bulk`` from shared to global memory, by the types that the PTX ISA has for each operation."""
+    known = [modifier for modifier in modifiers if modifier not in ("L2::cache_hint", "noftz")]
+    *how, operation, kind = known
+    if how != ["reduce", "async", "bulk", "global", "shared::cta", "bulk_group"] or kind not in _REDUCED.get(
+        operation, ""
+    ):
+        raise Unknown
+    if ("noftz" in modifiers) != (operation == "add" and kind in ("f16", "bf16")):
+        raise Unknown
+    to, source = names.address(operands[0], "global"), names.address(operands[1], "shared")
+    size = names.value(operands[2], "uint32_t")
+    return f"peakgate_ptx::reduce_bulk<{TYPES[kind]}, peakgate_ptx::{operation.title()}>({to}, {source}, {size});"
 
 
 def _tile(operand: Operand, axes: int, names: Names) -> str:

@@ -228,6 +228,9 @@ class Unknown(Exception):
     """An instruction that is not emulated."""
 
 
+_DECIMAL = re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?")
+
+
 def variable(name: str) -> str:
     """The C++ variable of a register."""
     return "peakgate_r_" + re.sub(r"\W", "_", name)
@@ -262,6 +265,11 @@ class Names:
             return "32ull"
         raise Unknown
 
+    def register_of(self, operand: Operand, type_: str) -> str:
+        """A word as a 64-bit C++ expression, also a decimal number of a C++ type."""
+        decimal = isinstance(operand, str) and _DECIMAL.fullmatch(operand)
+        return f"peakgate_ptx::bits({self.value(operand, type_)})" if decimal else self.bits(operand)
+
     def place(self, operand: Operand) -> str:
         """A pointer to an output operand, which is written later than in this statement."""
         if not isinstance(operand, str) or not re.fullmatch(r"%\d+", operand):
@@ -273,7 +281,7 @@ class Names:
         """An operand as an expression of a C++ type."""
         if isinstance(operand, Negated):
             return f"!{self.value(operand.word, type_)}"
-        if isinstance(operand, str) and re.fullmatch(r"-?\d+\.\d*(?:[eE][-+]?\d+)?", operand):
+        if isinstance(operand, str) and _DECIMAL.fullmatch(operand):
             return f"{type_}({operand})"
         return f"peakgate_ptx::get<{type_}>({self.bits(operand)})"
 

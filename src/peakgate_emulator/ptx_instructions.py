@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from peakgate_emulator import ptx_async, ptx_matrix
 from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of, two_of
+from peakgate_emulator.ptx_narrow import FORMATS, narrow_conversion
 from peakgate_emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
 _ATOMICS = {
@@ -127,8 +128,9 @@ class _Access:
 
     @classmethod
     def of(cls, instruction: Instruction) -> _Access:
-        *before, kind = instruction.modifiers
-        if kind not in TYPES or kind == "pred":
+        before = [modifier for modifier in instruction.modifiers if modifier not in TYPES]
+        kinds = [modifier for modifier in instruction.modifiers if modifier in TYPES]  # last, except of some vectors
+        if len(kinds) != 1 or kinds[0] == "pred":
             raise Unknown
         space, order, scope, vector, others = "generic", "", "PEAKGATE_DEVICE", 1, []
         for modifier in before:
@@ -142,7 +144,7 @@ class _Access:
                 vector = int(modifier[1])
             elif not _HINTS.fullmatch(modifier):
                 others.append(modifier)
-        return cls(space, TYPES[kind], order, scope, vector, tuple(others))
+        return cls(space, TYPES[kinds[0]], order, scope, vector, tuple(others))
 
 
 def _memory(instruction: Instruction, names: Names) -> str:
@@ -177,14 +179,32 @@ def _memory(instruction: Instruction, names: Names) -> str:
 def _atomic(instruction: Instruction, names: Names) -> str:
     access = _Access.of(instruction)
     operation = next((modifier for modifier in access.others if modifier in _ATOMICS), "")
-    if access.vector > 1 or not operation or not {*access.others} <= {operation, "noftz"}:
+    if not operation or not {*access.others} <= {operation, "noftz"}:
         raise Unknown
     to, place, *operands = instruction.operands if instruction.name == "atom" else ("_", *instruction.operands)
-    values = [names.value(operand, access.type_) for operand in operands[: 2 if operation == "cas" else 1]]
-    at = f"({access.type_}*){names.address(place, access.space)}"
     order = access.order or "PEAKGATE_RELAXED"
+    at = f"({access.type_}*){names.address(place, access.space)}"
+    if access.vector > 1:  # each element by itself
+        return _atomic_elements(access, (_ATOMICS[operation], order), (to, at, operands[0]), names)
+    values = [names.value(operand, access.type_) for operand in operands[: 2 if operation == "cas" else 1]]
     call = f"{_ATOMICS[operation]}({', '.join((at, *values, order, access.scope))})"
     return names.put(to, call, access.type_)
+
+
+def _atomic_elements(
+    access: _Access, how: tuple[str, str], operands: tuple[Operand, str, Operand], names: Names
+) -> str:
+    """``atom`` and ``red`` of a vector, whose elements are updated one after the other (PTX ISA, ``red``)."""
+    (function, order), (to, at, given) = how, operands
+    values, results = members_of(given), members_of(to)
+    if len(values) != access.vector:
+        raise Unknown
+    results = ("_",) * access.vector if to == "_" else results
+    steps = [f"{access.type_}* const at = {at};", f"peakgate_ptx::whole_vector(at, {access.vector} * sizeof *at);"]
+    for number, (result, value) in enumerate(zip(results, values, strict=True)):
+        call = f"{function}(at + {number}, {names.value(value, access.type_)}, {order}, {access.scope})"
+        steps.append(names.put(result, call, access.type_))
+    return " ".join(steps)
 
 
 def _fence(instruction: Instruction, _names: Names) -> str:
@@ -208,6 +228,8 @@ def _barrier(instruction: Instruction, names: Names) -> str:
         return f"peakgate_ptx::cluster_{call};"
     if modifiers == ["warp", "sync"]:
         return f"__syncwarp({names.value(operands[0], 'uint32_t')});"
+    if modifiers[0] == "red":
+        return _reduced_barrier(modifiers[1:], operands, names)
     if modifiers not in (["sync"], ["arrive"]):
         raise Unknown
     if operands in (("0",), ()):
@@ -215,6 +237,17 @@ def _barrier(instruction: Instruction, names: Names) -> str:
     count = names.value(operands[1], "int32_t") if len(operands) > 1 else "0"
     waits = int(modifiers == ["sync"])
     return f"peakgate_ptx::named_barrier({names.value(operands[0], 'int32_t')}, {count}, {waits});"
+
+
+def _reduced_barrier(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
+    """``bar.red`` of the whole block: a count of a predicate, or whether it holds in all or any threads."""
+    calls = {("popc", "u32"): "_count", ("and", "pred"): "_and", ("or", "pred"): "_or"}
+    call = calls.get((modifiers[0], modifiers[1]))
+    to, barrier, predicate = operands  # a number of threads is not emulated
+    if call is None or barrier != "0":
+        raise Unknown
+    result = "uint32_t" if modifiers[1] == "u32" else "bool"
+    return names.put(to, f"__syncthreads{call}({names.value(predicate, 'bool')})", result)
 
 
 def _shuffle(instruction: Instruction, names: Names) -> str:
@@ -289,6 +322,10 @@ def _set_predicate(instruction: Instruction, names: Names) -> str:
 def _convert(instruction: Instruction, names: Names) -> str:
     """``cvt``: rounding, saturation, and the two types."""
     *modifiers, to, source = instruction.modifiers
+    if {to, source} & {*FORMATS}:
+        return narrow_conversion(instruction, names)
+    if instruction.modifiers[:2] == ("pack", "sat"):
+        return _packed_integers(instruction, names)
     ptx_async.all_known(modifiers, *(f"r{how}{i}" for how in "nzmp" for i in ("", "i")), "rna", "ftz", "sat", "relu")
     flags = frozenset(modifiers)
     rounding = next((word for word in modifiers if word not in ("ftz", "sat", "relu")), "")
@@ -333,6 +370,25 @@ def _narrowed(instruction: Instruction, names: Names, rounding: str, flags: froz
     return _computed(packed, (result,), names)
 
 
+def _packed_integers(instruction: Instruction, names: Names) -> str:
+    """``cvt.pack.sat``: two saturated integers, the first above the second; above them bits of a third operand.
+
+    PTX ISA, ``cvt.pack``: ``u16`` and ``s16`` take no third operand, integers of 8, 4 and 2 bits one.
+    """
+    to, *sources = instruction.modifiers[2:]
+    result, *operands = instruction.operands
+    width = int(to[1:])
+    if to[0] not in "us" or width not in (2, 4, 8, 16) or sources != ["s32", "b32"][: 1 if width == 16 else 2]:
+        raise Unknown
+    least, most = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if to[0] == "s" else (0, (1 << width) - 1)
+    high, low = (f"max({least}, min({most}, {names.value(each, 'int32_t')}))" for each in operands[:2])
+    mask = (1 << width) - 1
+    packed = f"(uint32_t({high}) & {mask}u) << {width} | (uint32_t({low}) & {mask}u)"
+    if width < 16:
+        packed += f" | {names.value(operands[2], 'uint32_t')} << {2 * width}"
+    return names.put(result, packed, "uint32_t")
+
+
 def _holds(to: str, source: str) -> bool:
     """Whether an integer type can represent every number of another."""
     bits, bits_of_source = int(to[1:]), int(source[1:])
@@ -370,7 +426,7 @@ def _registers(instruction: Instruction, _names: Names) -> str:
     how, *modifiers = instruction.modifiers
     if how not in ("inc", "dec") or modifiers != ["sync", "aligned", "u32"]:
         raise Unknown
-    return "(void)__any_sync(~0u, 0);"
+    return "peakgate_ptx::whole_warp();"
 
 
 def _trap(_instruction: Instruction, _names: Names) -> str:

@@ -38,7 +38,8 @@ _REGISTERS_OF_A = 4
 
 
 def _taken(name: str, operand: Operand, names: Names) -> str:
-    return " ".join(f"{names.bits(member)} = {name}[{at}];" for at, member in enumerate(members_of(operand)))
+    results = enumerate(members_of(operand))
+    return " ".join(f"{names.bits(member)} = {name}[{at}];" for at, member in results if member != "_")
 
 
 def _numbers(*kinds: str) -> str:
@@ -66,10 +67,12 @@ def _product(instruction: Instruction, names: Names) -> str:
     counts = (_count(rows * depth, a), _count(8 * depth, b), *[_count(rows * 8, sums)] * 2)
     if counts != tuple(len(members_of(operand)) for operand in (of_a, of_b, of_c, to)):
         raise Unknown
-    given = ", ".join(names.bits(member) for operand in (of_a, of_b, of_c) for member in members_of(operand))
+    number = {"f64": "double", "s32": "int32_t"}.get(sums, "float")
+    given = [names.bits(member) for operand in (of_a, of_b) for member in members_of(operand)]
+    given += [names.register_of(member, number) for member in members_of(of_c)]
     product = f"{{{rows}, {depth}, {_numbers(a, b, sums)}, {int('satfinite' in instruction.modifiers)}}}"
     product = f"static constexpr PeakgateWarpProduct product = {product};"
-    call = f"{product} const auto sums = peakgate_ptx::mma<{counts[-1]}>(&product, {given});"
+    call = f"{product} const auto sums = peakgate_ptx::mma<{counts[-1]}>(&product, {', '.join(given)});"
     return f"{call} {_taken('sums.of', to, names)}"
 
 

@@ -444,6 +444,8 @@ void poison_shared();
 // Checks an access by the runtime on behalf of the kernel, for which there is no hook.
 void check_read(const void* address, size_t size, uintptr_t caller);
 void check_write(void* address, size_t size, uintptr_t caller);
+// An atomic of the device.
+void check_update(void* address, size_t size, uintptr_t caller);
 // Checks the use of a barrier object in memory.
 void check_barrier_object(const void* address, uintptr_t caller);
 // Checks a read through the cache of textures and surfaces, which need not see writes of the same launch.

@@ -184,6 +184,12 @@ PEAKGATE_API void peakgate_load_bulk(void* to, const void* from, unsigned bytes,
 PEAKGATE_API void peakgate_send_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller);
 PEAKGATE_API void peakgate_send_value(void* to, const void* value, unsigned bytes, const void* barrier, const void* caller);
 PEAKGATE_API void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller);
+// The same, combining each element with the one in global memory, as an atomic of the device.
+struct PeakgateReduction {
+    int size; // of an element
+    void (*combine)(void* to, const void* from);
+};
+PEAKGATE_API void peakgate_reduce_bulk(void* to, const void* from, unsigned bytes, const PeakgateReduction* reduction, const void* caller);
 PEAKGATE_API void peakgate_bulk_commit();
 // `reads_only`: waits only until they have read shared memory.
 PEAKGATE_API void peakgate_bulk_wait(int groups_left, int reads_only);

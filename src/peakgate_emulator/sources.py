@@ -10,7 +10,6 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -35,17 +34,23 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 _ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)"
 _KERNEL = re.compile(
-    rf"__global__\s+(?:(?:__launch_bounds__|__maxnreg__|__cluster_dims__|__attribute__)\s*{_ARGUMENTS}\s*|"
+    r"__global__\s+(?:(?:__launch_bounds__|\w*LAUNCH_BOUNDS\w*|__maxnreg__|__cluster_dims__|__attribute__)\s*"
+    rf"{_ARGUMENTS}\s*|"
     r"(?!__global__\b)[\w:]+\s+)*"
     r"(?P<name>\w+)\s*\("
 )
 _HOST_WORDS = (
-    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode)[A-Z]|blas|fft|solver|sparse|dnn)\w*|curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
+    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode)[A-Z]|"
+    r"blas|fft|solver|sparse|dnn)\w*|"
+    r"CU(?:result|context|device\w*|module|function|stream|event|mem[A-Z]\w*|tensorMap[A-Z]\w*)|PFN_cu\w+|CUDA_SUCCESS|"
+    r"cu(?:TensorMap|Ctx|Device|Module|Launch|Func|Mem|Stream|Event|Init|Get|Driver|Occupancy)[A-Z]\w*|"
+    r"curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
     r"std\s*::\s*(?:vector|string|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
-    r"(?:torch|at|c10|pybind11)\s*::\s*\w+|(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
+    r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|acc_type|opmath_type)\b)\w+|"
+    r"(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
 )
 _HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
 _HOST = re.compile(rf"(?P<launch>\b\w++\s*+(?:<[^<>;{{}}]*+>\s*+)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
@@ -54,7 +59,13 @@ _HOST_WITH_STD = re.compile(
 )
 """The same for a source with ``using namespace std``."""
 
-_ANNOTATIONS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval")
+_HANDLE = re.compile(r"\bcuda(?:Stream|Event)_t\b")
+"""Types of the host's runtime that a type for device code may have as members."""
+
+_ANNOTATIONS = (
+    *("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval"),
+    *("C10_DEVICE", "C10_HOST_DEVICE"),
+)
 _HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
 _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
 
@@ -225,9 +236,12 @@ def remedy(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
     if missing_header(message):
         guarded = f"put it under `#ifndef {PEAKGATE_MACRO}`"
         return f"; add its folder to the stage's `include`; if only host code needs it, {guarded}"
-    text = next((file.text for file in files if file.path.name == name), "")
-    host = host_code(text, line)
-    return f"; {host}: put it under `#ifndef {PEAKGATE_MACRO}`, a macro that both builds define" if host else ""
+    file = next((file for file in files if file.path.name == name), None)
+    host = host_code(file.text, line) if file else None
+    if file is None or host is None:
+        return ""
+    kept = "" if _Parsed(file).is_divided else f", which is kept because the brackets of {name} do not match"
+    return f"; {host}{kept}: put it under `#ifndef {PEAKGATE_MACRO}`, a macro that both builds define"
 
 
 def device_only(
@@ -264,8 +278,7 @@ def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = 
     bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
     host = _HOST_WITH_STD if bare else _HOST
     if kernels is not None or any(host.search(part.code) for part in parsed):
-        with suppress(_Unbalanced):
-            return _without_host_code(parsed, kernels, host)
+        return _without_host_code(parsed, kernels, host)
     return [file.text for file in files]
 
 
@@ -279,10 +292,6 @@ def _redirected(text: str, file: SourceFile, copies: Mapping[Path, Path]) -> str
     return _INCLUDE.sub(redirect, text)
 
 
-class _Unbalanced(Exception):
-    """Braces that do not match, as when a preprocessor condition splits a function."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Declaration:
     """A declaration; ``head`` is a function's text up to the parenthesis of its parameters, inclusive."""
@@ -294,28 +303,69 @@ class _Declaration:
 
 
 class _Parsed:
-    """A file as masked code."""
+    """A file as masked code.
+
+    If its brackets match only within one branch of each preprocessor condition, ``code`` has the first branches alone.
+    If they do not match then either, the file has one declaration, which is kept.
+    """
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
-        self.code = _code(file.text)
+        code = _code(file.text)
         self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
+        candidates = ((tried, _closings(tried)) for tried in (code, _first_branches(file.text, code)))
+        self.code, found = next((pair for pair in candidates if pair[1] is not None), (code, None))
+        self.closings: Mapping[int, int] = found or {}
+        self.is_divided = found is not None
+        self.macros: Collection[str] = ()
+
+    def separate(self, macros: Collection[str]) -> None:
+        """End each call of a macro that gives whole declarations, which is written without a semicolon."""
+        ends = [self.closings.get(call.end() - 1, -1) + 1 for call in _CALL.finditer(self.code) if call[1] in macros]
+        characters = list(self.code)
+        for end in ends:
+            if 0 < end < len(characters) and characters[end].isspace():
+                characters[end] = ";"
+        self.code = "".join(characters)
 
     @cached_property
-    def closings(self) -> Mapping[int, int]:
-        """Where each bracket closes, by where it opens."""
-        found: dict[int, int] = {}
-        opened: list[int] = []
-        for match in re.finditer(r"[(){}\[\]]", self.code):
-            if match[0] in "({[":
-                opened.append(match.start())
-            elif opened:
-                found[opened.pop()] = match.start()
-            else:
-                raise _Unbalanced
-        if opened:
-            raise _Unbalanced
-        return found
+    def declarations(self) -> Sequence[_Declaration]:
+        """The file's declarations, in order."""
+        if self.is_divided:
+            return tuple(_declarations(self, 0, len(self.code)))
+        return (_Declaration(0, len(self.code), "", is_function=True),)
+
+
+def _closings(code: str) -> Mapping[int, int] | None:
+    """Where each bracket of masked code closes, by where it opens; None if they do not match."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for match in re.finditer(r"[(){}\[\]]", code):
+        if match[0] in "({[":
+            opened.append(match.start())
+        elif opened:
+            found[opened.pop()] = match.start()
+        else:
+            return None
+    return None if opened else found
+
+
+def _first_branches(text: str, code: str) -> str:
+    """The code with each ``#elif`` and ``#else`` branch replaced by blanks."""
+    kept, begun, depth, hidden_at = [], 0, 0, 0
+    for match in _DIRECTIVE.finditer(masked(text, literals=True)):
+        word = match[0].lstrip(" \t#")
+        if word.startswith("if"):
+            depth += 1
+        elif word.startswith("el") and not hidden_at:
+            kept.append(code[begun : match.start()])
+            begun, hidden_at = match.start(), depth
+        elif word.startswith("endif"):
+            if hidden_at == depth:
+                kept.append(blanks(code[begun : match.start()]))
+                begun, hidden_at = match.start(), 0
+            depth -= 1
+    return "".join((*kept, code[begun:]))
 
 
 _Item = tuple[_Parsed, _Declaration]
@@ -332,19 +382,34 @@ def _fates(
     keep: list[_Item] = []
     optional: list[_Item] = []
     drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
+    gone = set[str]()  # types
     for part in parsed:
-        for declaration in _declarations(part, 0, len(part.code)):
-            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotations, kernels, host)
+        if not part.is_divided:
+            keep += [(part, declaration) for declaration in part.declarations]
+            continue
+        for declaration in part.declarations:
+            body = part.code[declaration.start : declaration.end]
+            fate = _fate(body, declaration, annotations, kernels, host)
+            if fate is _Fate.KEPT and not declaration.is_function and _HANDLE.search(body):
+                fate = _Fate.KEPT if gone.isdisjoint(_WORD.findall(body)) else _Fate.DROPPED
             if fate is _Fate.DROPPED:
                 drop[id(part)].append(declaration)
+                named = None if declaration.is_function else _HOST_TYPE.search(_behind_templates(body))
+                gone |= {named["name"]} if named else set()
             else:
                 (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
     return keep, optional, drop
 
 
 def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
+    directives = " ".join(part.directives for part in parsed).replace("\\\n", " ")
+    macros = dict(_MACRO.findall(directives))
+    whole = _of_declarations(macros)
+    for part in parsed:
+        part.macros = macros.keys()
+        part.separate(whole)
     keep, optional, drop = _fates(parsed, kernels, host)
-    optional = _without_callers(keep, optional, drop)
+    optional = _without_callers(keep, optional, drop, macros)
     types = {
         (id(part), declaration): found["name"]
         for part in parsed
@@ -381,6 +446,15 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
     return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
 
 
+def _of_declarations(macros: Mapping[str, str]) -> set[str]:
+    """The macros that give whole declarations, themselves or by the macro that they call last."""
+    whole = {name for name, body in macros.items() if body.rstrip().endswith((";", "}"))}
+    last = {name: found[1] for name, body in macros.items() if (found := _LAST_CALL.search(body))}
+    while more := {name for name, called in last.items() if called in whole} - whole:
+        whole |= more
+    return whole
+
+
 def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: Iterable[str]) -> set[str]:
     """The words in ``keep`` and, transitively, in the items of ``by_name`` for these words or for ``words``.
 
@@ -399,13 +473,26 @@ def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: It
 
 
 def _without_callers(
-    keep: Sequence[_Item], optional: Sequence[_Item], drop: Mapping[int, list[_Declaration]]
+    keep: Sequence[_Item],
+    optional: Sequence[_Item],
+    drop: Mapping[int, list[_Declaration]],
+    macros: Mapping[str, str],
 ) -> list[_Item]:
-    """The optional items except those that declare or call a host function; these are moved to ``drop``."""
+    """The optional items except those that declare or call a host function; these are moved to ``drop``.
+
+    A call of one of the ``macros`` counts as those in its body.
+    """
     kept = {_name(declaration.head) for _, declaration in keep if declaration.is_function}
     callers: dict[str, list[_Item]] = {}
     for part, each in optional:
-        called = _called(part.code, each.start, each.end) - kept
+        called = _called(part.code, each.start, each.end)
+        waiting = [*called & macros.keys()]
+        while waiting:
+            body = macros[waiting.pop()]
+            more = _called(body, 0, len(body)) - called
+            called |= more
+            waiting += more & macros.keys()
+        called -= kept
         prototype = {_name(each.head)} if part.code[each.end - 1] == ";" else set()
         for name in called | prototype:
             callers.setdefault(name, []).append((part, each))
@@ -458,7 +545,7 @@ def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> l
             spans.append((parameters + 1, member.end))
             body = code[member.start : parameters]
         rest += body
-    return None if host.search(rest) else spans
+    return None if host.search(_HANDLE.sub("", rest)) else spans
 
 
 class _Fate(Enum):
@@ -476,6 +563,8 @@ def _fate(
     kernels: Collection[str] | None,
     host: re.Pattern[str],
 ) -> _Fate:
+    if not declaration.is_function:
+        body = _HANDLE.sub("", body)
     device = declaration.head if declaration.is_function else body
     words = {*re.findall(r"\w+", device)}
     if host.search(device):  # a host type may have constexpr members
@@ -505,9 +594,9 @@ def _blanked(part: _Parsed, declarations: Sequence[_Declaration], bodies: Sequen
 
 def _declarations(part: _Parsed, start: int, end: int, depth: int = 0) -> Iterator[_Declaration]:
     """The declarations of a namespace, including those of nested namespaces and linkage blocks."""
-    if depth > _DEEPEST:
-        raise _Unbalanced
     code = part.code
+    if depth > _DEEPEST:
+        return
     head, at = _Head(part, start, end), start
     while at < end:
         character = code[at]
@@ -561,6 +650,9 @@ class _Head:
         if _INSTANTIATION.match(code, self.begin, at) and code.find("(", self.begin, at) >= 0:
             return True
         declared = code[self._behind : at]
+        called = _CALL.fullmatch(code[self.begin : code.find("(", self.begin, at) + 1].strip())
+        if called and called[1] in self._part.macros:
+            return True
         return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(_without_template_arguments(declared)) is not None
 
     def of_function(self, end: int) -> str:
@@ -580,12 +672,18 @@ _USING = re.compile(r"\s*using\s+(?:\w+\s*::\s*)+(\w+)\s*")
 """A using declaration, such as of a name of the host's library; kept if a kernel mentions it."""
 
 _DEEPEST = 100
-"""Maximum depth of nested namespaces; a source with more is compiled unchanged."""
+"""Maximum depth of nested namespaces; what is nested deeper is kept."""
 
 _TEMPLATE = re.compile(r"\s*template\s*<")
 
+_CALL = re.compile(r"^[ \t]*(\w++)[ \t]*\(", re.MULTILINE)
+
+_LAST_CALL = re.compile(r"\b(\w++)\s*+\([^()]*+\)\s*+\Z")
+
+_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(([^#]*+)")
+
 _PROTOTYPE = re.compile(
-    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
+    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^;]*\)\s*(?:const|noexcept)?\s*"
 )
 """A prototype: a type, a name and parameters, without template arguments."""
 
@@ -629,9 +727,9 @@ def _behind_templates(declaration: str) -> str:
 
 
 _ATTRIBUTE = re.compile(
-    r"\b(?:__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__align__|__attribute__|alignas)\s*\Z"
+    r"\b(?:operator|__launch_bounds__|\w*LAUNCH_BOUNDS\w*|__cluster_dims__|__block_size__|__maxnreg__|__align__|__attribute__|alignas)\s*\Z"
 )
-"""Attributes with arguments that may precede a function's name."""
+"""Words before a parenthesis that is not that of the parameters: attributes, and ``operator`` of ``operator()``."""
 
 
 def _name(head: str) -> str:
@@ -651,7 +749,7 @@ def _code(text: str) -> str:
 @lru_cache(maxsize=4096)
 def masked(text: str, *, literals: bool) -> str:
     """The text with comments, and if ``literals`` literals, replaced by blanks of the same length."""
-    return _TOKENS.sub(lambda match: _blanks(match) if literals or match["comment"] else match[0], text)
+    return _TOKENS.sub(lambda match: _masked_token(match) if literals or match["comment"] else match[0], text)
 
 
 def without_comments(text: str) -> str:
@@ -676,6 +774,11 @@ def blanks(text: str) -> str:
 
 def _blanks(match: re.Match[str]) -> str:
     return blanks(match[0])
+
+
+def _masked_token(match: re.Match[str]) -> str:
+    """Blanks, and each backslash at the end of a line, which continues a directive."""
+    return re.sub(r"(?!\\\n)[^\n]", " ", match[0])
 
 
 def source_text(path: Path) -> str:

@@ -172,8 +172,8 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
         const int source = source_lane(*call, lane);
         if (meeting.met >> source & 1)
             memcpy(call->result, meeting.values[source], static_cast<size_t>(call->size));
-        else // a value from a lane that does not take part is undefined
-            memset(call->result, 0xff, static_cast<size_t>(call->size));
+        else // undefined: NaN in the first order of threads, in others a large number of either sign
+            memset(call->result, state.launch.schedule == 0 ? 0xff : source % 2 ? 0xfb : 0x7b, static_cast<size_t>(call->size));
     }
     meeting.leaving &= ~(1u << lane);
     return meeting.ballot;

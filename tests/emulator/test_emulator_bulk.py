@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
+import ml_dtypes
 import numpy as np
 import pytest
 from emulating import ONE, finds, loaded, tiles
 
+import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind, TileArray, TileView
 
 SOUND = {
@@ -74,6 +78,65 @@ def test_what_is_not_waited_for_fenced_or_counted_is_found(what: str, schedule: 
     changes, kinds = BROKEN[what]
     with finds(*kinds):
         doubled(changes, schedule=schedule)
+
+
+REDUCED = """#include <cuda_bf16.h>
+__global__ void kernel(TYPE* sums, const TYPE* in) {
+    __shared__ alignas(16) TYPE values[32];
+    values[threadIdx.x] = in[32 * blockIdx.x + threadIdx.x];
+    FENCE;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const unsigned from = (unsigned)__cvta_generic_to_shared(values);
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." OPERATION " [%0], [%1], %2;"
+                     :: "l"(sums), "r"(from), "r"((unsigned)sizeof values) : "memory");
+        asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+    LATE
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "type_", "dtype", "combined"),
+    [
+        ("add.f32", "float", np.float32, lambda old, given: old + given.sum(axis=0)),
+        ("add.noftz.bf16", "__nv_bfloat16", ml_dtypes.bfloat16, lambda old, given: old + given.sum(axis=0)),
+        ("min.s32", "int", np.int32, lambda old, given: np.minimum(old, given.min(axis=0))),
+        ("max.u64", "unsigned long long", np.uint64, lambda old, given: np.maximum(old, given.max(axis=0))),
+        ("xor.b32", "unsigned", np.uint32, lambda old, given: old ^ np.bitwise_xor.reduce(given)),
+    ],
+)
+def test_blocks_reduce_into_one_array(
+    operation: str, type_: str, dtype: Any, combined: Callable[..., Any], tmp_path: Path
+) -> None:
+    given = np.random.default_rng(3).integers(0, 8, (4, 32)).astype(dtype)
+    old = np.arange(32).astype(dtype)
+    sums = old.copy()
+    macros = {"TYPE": type_, "OPERATION": f'"{operation}"', "FENCE": SOUND["FENCE"], "LATE": ""}
+    _reduced(tmp_path, macros, (_bits(sums), _bits(given)))
+    np.testing.assert_array_equal(sums, combined(old, given).astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [({"FENCE": ""}, RACE), ({"LATE": "if (threadIdx.x == 0) sums[blockIdx.x] = 1;"}, DefectKind.GLOBAL_RACE)],
+    ids=["no fence", "a plain store by another block"],
+)
+def test_a_reduction_races_as_an_atomic_does(changes: dict[str, str], kind: DefectKind, tmp_path: Path) -> None:
+    macros = {"TYPE": "float", "OPERATION": '"add.f32"', "FENCE": SOUND["FENCE"], "LATE": ""} | changes
+    with finds(kind):
+        _reduced(tmp_path, macros, (np.zeros(32, np.float32), np.ones((4, 32), np.float32)))
+
+
+def _bits(array: Any) -> Any:
+    return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
+
+
+def _reduced(tmp_path: Path, macros: dict[str, str], arguments: tuple[Any, ...]) -> None:
+    source = tmp_path / "kernel.cu"
+    source.write_text(REDUCED)
+    emulator.load(source, "kernel", tuple(macros.items())).launch((4, 1, 1), (32, 1, 1), arguments)
 
 
 LOAD = "cp.async.bulk.tensor.{}.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {{{}}}], [%5];"

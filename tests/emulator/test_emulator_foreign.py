@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from emulating import COMPILERS, ONE, every_compiler, loaded
@@ -227,6 +228,34 @@ def test_bfloat16_rounds_to_nearest_even(compiler: Compiler) -> None:
     np.testing.assert_array_equal(wide, once)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out[:, 1], rounded(once * np.float32(3)))
+
+
+PYTORCH = """#include <torch/extension.h>
+#include <ATen/AccumulateType.h>
+template <typename scalar_t, int n> C10_LAUNCH_BOUNDS_1(n)
+__global__ void kernel(const scalar_t* x, const scalar_t* y, scalar_t* out, at::acc_type<scalar_t, true>* sums) {
+    CUDA_KERNEL_LOOP(i, n) {
+        out[4 * i] = x[i] * y[i];
+        out[4 * i + 1] = x[i] / 3 - y[i];
+        out[4 * i + 2] = -(x[i] + y[i]);
+        out[4 * i + 3] = x[i] < y[i] ? x[i] : y[i];
+        out[4 * i + 3] += scalar_t(1);
+        sums[i] = x[i] * 1.5f + y[i];
+    }
+}
+torch::Tensor run(torch::Tensor x) { at::cuda::CUDAGuard guard(x.device()); return x; }
+"""
+
+
+@pytest.mark.parametrize(("scalar", "dtype"), [("c10::Half", np.float16), ("at::BFloat16", ml_dtypes.bfloat16)])
+def test_pytorchs_numbers_round_after_each_operation(scalar: str, dtype: Any, source: Path) -> None:
+    x, y = np.random.default_rng(4).normal(size=(2, 64)).astype(dtype)
+    out, sums = np.zeros((64, 4), np.uint16), np.zeros(64, np.float32)
+    given = x.view(np.uint16), y.view(np.uint16)
+    kernel_of(source, PYTORCH, f"kernel<{scalar}, 64>").launch(ONE, (64, 1, 1), (*given, out, sums))
+    expected = np.stack((x * y, x / dtype(3) - y, -(x + y), np.minimum(x, y) + dtype(1)), axis=1)
+    np.testing.assert_array_equal(out.view(dtype), expected)
+    np.testing.assert_array_equal(sums, x.astype(np.float32) * np.float32(1.5) + y.astype(np.float32))
 
 
 @every_compiler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,22 @@ def test_wmma_multiplies_a_tile(rows: int, columns: int) -> None:
     loaded("tile", {"M": str(rows), "N": str(columns)}).launch((1, 1, 1), (32, 1, 1), (c, a, b))
     exact = a.astype(np.float64) @ b.astype(np.float64).T + 1
     np.testing.assert_array_equal(c, 2 * exact.astype(np.float32))
+
+
+DROPPED = """__global__ void k(float2* out, const unsigned* a, const unsigned* b) {
+    const int t = threadIdx.x;
+    float x, y;
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, _, %1, _}, {%2, %3, %4, %5}, {%6, %7}, {0.5, 0., 1.0, 0.};" : "=f"(x), "=f"(y)
+                 : "r"(a[t]), "r"(a[t]), "r"(a[t]), "r"(a[t]), "r"(b[t]), "r"(b[t]));
+    out[t] = make_float2(x, y);
+}
+"""
+
+
+def test_results_may_be_dropped_and_sums_begin_with_numbers(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(DROPPED)
+    out, a, b = np.zeros((32, 2), np.float32), np.ones(64, np.float16), np.ones(64, np.float16)
+    emulator.load(source, "k").launch((1, 1, 1), (32, 1, 1), (out, a.view(np.uint32), b.view(np.uint32)))
+    np.testing.assert_array_equal(out, [[16.5, 17]] * 32)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 from emulating import finds, loaded
 
+import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind
 
 TYPES = {
@@ -55,3 +60,129 @@ def test_numbers_are_rounded_and_packed_as_their_type_has_them(name: str) -> Non
 def test_a_word_of_narrow_numbers_read_too_early_is_found() -> None:
     with finds(DefectKind.SHARED_RACE):
         run("float4_e2m1fn", np.ones((64, 4), np.float32), order="")
+
+
+def applied(tmp_path: Path, statement: str, *columns: np.ndarray, result: str = "unsigned") -> np.ndarray:
+    """What a statement makes of ``a`` and ``b``, words of 32 bits, for each element of the columns."""
+    names = ("a", "b")[: len(columns)]
+    parameters = "".join(f", const unsigned* {name}_" for name in names)
+    taken = "".join(f"const unsigned {name} = {name}_[i]; " for name in names)
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "#include <cuda_fp8.h>\n#define F __uint_as_float\n"
+        f"__global__ void k(unsigned* out{parameters}, int n) {{\n    const int i = blockIdx.x * 32 + threadIdx.x;\n"
+        f"    if (i >= n) return;\n    {taken}\n    {result} r;\n    {statement}\n    out[i] = r;\n}}\n"
+    )
+    given = [np.ascontiguousarray(column).view(np.uint32) for column in columns]
+    out = np.zeros(len(given[0]), np.uint32)
+    emulator.load(source, "k").launch((-(-len(out) // 32), 1, 1), (32, 1, 1), (out, *given, np.int32(len(out))))
+    return out
+
+
+FLOATS = np.concatenate(
+    [
+        np.array([0, -0.0, 1, -1, 448, 464, 480, 1e9, -1e9, 57344, 61440, 6, 5, 2.5, 0.25, 0.75, -0.25], np.float32),
+        np.array(
+            [np.inf, -np.inf, np.nan, 2.0**-127, 2.0**-128, 1.5 * 2.0**-127, 2.0**127, 1.9 * 2.0**127], np.float32
+        ),
+        (np.random.default_rng(5).normal(size=400) * 2.0 ** np.random.default_rng(6).integers(-12, 18, 400)),
+    ]
+).astype(np.float32)
+SMALL: dict[str, tuple[Any, int, float, int]] = {
+    "e4m3": (ml_dtypes.float8_e4m3fn, 8, 448, 0x7F),
+    "e5m2": (ml_dtypes.float8_e5m2, 8, 57344, 0x7F),
+    "e2m1": (ml_dtypes.float4_e2m1fn, 4, 6, 0x7),
+}
+
+
+def narrow_bits(values: np.ndarray, kind: str, relu: bool) -> np.ndarray:
+    dtype, _, largest, not_a_number = SMALL[kind]
+    values = np.maximum(values, 0) + 0.0 if relu else values
+    bits = np.clip(values, -largest, largest).astype(dtype).view(np.uint8).astype(np.uint32)
+    return np.where(np.isnan(values), not_a_number, bits).astype(np.uint32)
+
+
+@pytest.mark.parametrize("relu", ["", ".relu"])
+@pytest.mark.parametrize("kind", SMALL)
+def test_ptx_narrows_two_numbers_of_32_and_16_bits(kind: str, relu: str, tmp_path: Path) -> None:
+    high, low, width = FLOATS, np.roll(FLOATS, 7), SMALL[kind][1]
+    register = (
+        "{ .reg .b8 n; %s mov.b32 %%0, {n, n, n, n}; }" if width == 4 else "{ .reg .b16 n; %s mov.b32 %%0, {n, n}; }"
+    )
+    body = register % f"cvt.rn.satfinite{relu}.{kind}x2.f32 n, %1, %2;"
+    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "f"(F(a)), "f"(F(b)));', high, low)
+    expected = narrow_bits(high, kind, bool(relu)) << width | narrow_bits(low, kind, bool(relu))
+    np.testing.assert_array_equal(out & ((1 << 2 * width) - 1), expected)
+    if width == 8:
+        with np.errstate(over="ignore"):
+            halves = np.stack((low, high), axis=1).astype(np.float16)
+        body = register % f"cvt.rn.satfinite{relu}.{kind}x2.f16x2 n, %1;"
+        out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "r"(a));', halves.ravel())
+        bits = narrow_bits(halves.astype(np.float32), kind, bool(relu))
+        np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
+
+
+@pytest.mark.parametrize("relu", ["", ".relu"])
+@pytest.mark.parametrize("kind", SMALL)
+def test_ptx_widens_each_pair_of_numbers_exactly(kind: str, relu: str, tmp_path: Path) -> None:
+    dtype, width, *_ = SMALL[kind]
+    words = np.arange(1 << 2 * width, dtype=np.uint32)
+    register = "{ .reg .b8 n, m; mov.b16 {n, m}, %1;" if width == 4 else "{ .reg .b16 n; mov.b16 n, %1;"
+    body = f"{register} cvt.rn{relu}.f16x2.{kind}x2 %0, n; }}"
+    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "h"((unsigned short)a));', words)
+    mask = (1 << width) - 1
+    halves = [(words >> shift & mask).astype(np.uint8).view(dtype).astype(np.float16) for shift in (0, width)]
+    halves = [np.where(half <= 0, np.float16(0), half) if relu else half for half in halves]
+    np.testing.assert_array_equal(out.view(np.float16).reshape(-1, 2), np.stack(halves, axis=1))
+
+
+def scale(value: float, *, up: bool, saturates: bool) -> int:
+    """The exponent of the power of 2, with a bias of 127; 255 if there is none."""
+    value = abs(float(value))
+    if math.isnan(value):
+        return 255
+    if math.isinf(value):
+        return 254 if saturates else 255
+    if value <= 2.0**-127:
+        return 0
+    power = math.ceil(math.log2(value)) if up else math.floor(math.log2(value))
+    return min(power + 127, 254 if saturates else 255)
+
+
+@pytest.mark.parametrize("saturates", ["", ".satfinite"])
+@pytest.mark.parametrize("rounding", ["rz", "rp"])
+def test_scales_are_powers_of_2_rounded_as_asked(rounding: str, saturates: str, tmp_path: Path) -> None:
+    high, low, how = FLOATS, np.roll(FLOATS, 3), {"up": rounding == "rp", "saturates": bool(saturates)}
+    expected = [[scale(value, **how) for value in values] for values in (high, low)]
+    body = f"{{ .reg .b16 n; cvt.{rounding}{saturates}.ue8m0x2.f32 n, %1, %2; mov.b32 %0, {{n, n}}; }}"
+    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "f"(F(a)), "f"(F(b)));', high, low)
+    np.testing.assert_array_equal((out >> 8 & 255, out & 255), expected)
+    mode, limit = ("cudaRoundPosInf" if how["up"] else "cudaRoundZero"), "SATFINITE" if saturates else "NOSAT"
+    for call in (
+        "__nv_cvt_float2_to_e8m0x2(make_float2(F(b), F(a))",
+        "__nv_cvt_double2_to_e8m0x2(make_double2(F(b), F(a))",
+    ):
+        out = applied(tmp_path, f"r = {call}, __NV_{limit}, {mode});", high, low)
+        np.testing.assert_array_equal((out >> 8 & 255, out & 255), expected)
+
+
+def test_a_scale_becomes_its_power_of_2(tmp_path: Path) -> None:
+    words = np.arange(1 << 16, dtype=np.uint32)
+    expected = [np.where(part == 255, np.nan, 2.0 ** (part - 127.0)) for part in (words & 255, words >> 8)]
+    body = 'asm("cvt.rn.bf16x2.ue8m0x2 %0, %1;" : "=r"(r) : "h"((unsigned short)a));'
+    for statement in (body, "const auto x = __nv_cvt_e8m0x2_to_bf162raw(a); r = x.x | x.y << 16;"):
+        out = applied(tmp_path, statement, words).view(ml_dtypes.bfloat16).reshape(-1, 2)
+        np.testing.assert_array_equal(out.astype(np.float64), np.stack(expected, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"), [("s8", -128, 127), ("u8", 0, 255), ("u16", 0, 65535), ("s4", -8, 7)]
+)
+def test_integers_are_saturated_and_packed(kind: str, least: int, most: int, tmp_path: Path) -> None:
+    a = np.array([5, -5, 300, -300, 70000, -70000, 2**31 - 1, -(2**31)], np.int32)
+    b, width = np.roll(a, 3), int(kind[1:])
+    third = width < 16
+    opcode, operands = f"cvt.pack.sat.{kind}.s32{'.b32' * third}", f"%0, %1, %2{', 0x12345678' * third}"
+    out = applied(tmp_path, f'asm("{opcode} {operands};" : "=r"(r) : "r"(a), "r"(b));', a, b)
+    high, low = (np.clip(x, least, most).astype(np.int64) & ((1 << width) - 1) for x in (a, b))
+    np.testing.assert_array_equal(out, (high << width | low | (0x12345678 << 2 * width) * third) & 0xFFFFFFFF)

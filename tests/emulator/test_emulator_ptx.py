@@ -217,12 +217,16 @@ T = np.arange(32)
         ("{ .reg .pred p; setp.lt.u32 p, %2, 5; vote.ballot.sync.b32 %0, p, -1; }", 0 * T + 931),
         ("redux.sync.max.s32 %0, %2, -1;", 0 * T + 931),
         ("{ .reg .pred p; elect.sync %0|p, -1; selp.u32 %1, 1, 0, p; }", 100 * (T == 0)),
+        ("{ .reg .pred p; setp.lt.u32 p, %2, 5; bar.red.popc.u32 %0, 0, p; }", 0 * T + 905),
+        ("{ .reg .pred p; setp.lt.u32 p, %2, 5; barrier.red.or.pred p, 0, !p; selp.u32 %1, 1, 0, p; }", 0 * T + 107),
+        ("{ .reg .pred p; setp.lt.u32 p, %2, 5; bar.red.and.pred p, 0, p; selp.u32 %1, 1, 0, p; }", 0 * T + 7),
         # A register that is wider than what is loaded: the sign fills it.
         ("{ .reg .s32 v; ld.global.s8 v, [%3 + 2]; sub.s32 %0, 0, v; }", 0 * T + 903),
         ("{ .reg .s32 v; ld.global.u8 v, [%3]; mov.b32 %0, v; }", 0 * T + 253 + 900),
         # Branches, blocks, guards, comments, numbers.
         ("{ .reg .pred p; setp.ge.u32 p, %2, 4; @p bra L; mov.u32 %0, 1; L: @!p mov.u32 %1, 0b11; } // done",
          np.where(T >= 4, 907, 301)),
+        ("{ .reg .pred p; setp.ge.u32 p, %2, 4; @p bra L%=; mov.u32 %0, 1; L%=: }", np.where(T >= 4, 907, 901)),
         ("{ .reg .b32 r<2>; { .reg .u32 i; mov.u32 i, %%tid.x; mov.b32 r1, i; } add.u32 %0, r1, 0x10U; }", T + 916),
         ("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, 0x50003; cvt.u32.u16 %0, hi; }", 0 * T + 905),
         ("{ .reg .f32 x; mov.f32 x, 0f40400000; add.f32 x, x, 1.5; cvt.rni.u32.f32 %0, x; }", 0 * T + 904),
@@ -231,6 +235,28 @@ T = np.arange(32)
 def test_what_is_more_than_arithmetic_works_too(text: str, expected: np.ndarray, tmp_path: Path) -> None:
     body = f'asm volatile("{text}" : "+r"(result), "+r"(other) : "r"(t), "l"(in));'
     np.testing.assert_array_equal(launched(tmp_path, body), expected.astype(np.uint32))
+
+
+VECTORS = """__global__ void kernel(float* sums, float* old) {
+    const float x = threadIdx.x;
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" :: "l"(sums), "f"(x), "f"(2 * x));
+    asm volatile("{ .reg .f32 a, b; atom.global.v4.f32.add {%0, a, b, _}, [%1], {%2, %2, 1.0, 0.5}; }"
+                 : "=f"(old[threadIdx.x]) : "l"(sums + SHIFT), "f"(x));
+    atomicAdd(reinterpret_cast<float2*>(sums + 8), make_float2(1, x));
+    old[32 + threadIdx.x] = atomicAdd(reinterpret_cast<float4*>(sums + 12), make_float4(1, 2, 3, x)).y;
+}
+"""
+
+
+@pytest.mark.parametrize("shift", [4, 6])
+def test_vectors_are_added_element_by_element(shift: int, tmp_path: Path) -> None:
+    source = tmp_path / "kernel.cu"
+    source.write_text(VECTORS)
+    sums, old, total = np.zeros(16, np.float32), np.zeros(64, np.float32), 31 * 16
+    with finds(*([] if shift == 4 else [DefectKind.MISALIGNED])):
+        emulator.load(source, "kernel", (("SHIFT", str(shift)),)).launch((1, 1, 1), (32, 1, 1), (sums, old))
+        assert sums.tolist() == [total, 2 * total, 0, 0, total, total, 32, 16, 32, total, 0, 0, 32, 64, 96, total]
+        assert sorted(old[32:]) == [2 * lane for lane in range(32)]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from peakgate_emulator.sources import (
     kernels,
     masked,
     read_sources,
+    remedy,
 )
 
 
@@ -212,6 +213,20 @@ def test_included_files_lose_their_host_code_too(tmp_path: Path) -> None:
     header = Path(left.split('"')[1])
     assert [line.strip() for line in header.read_text().splitlines()[2:]] == ["", "__device__ int f() { return 1; }"]
     assert header.parent.parent == tmp_path / "copies"
+
+
+def test_brackets_that_do_not_match_keep_the_code_of_one_file(tmp_path: Path) -> None:
+    begin = "namespace own {\nint devices() { int n; cudaGetDeviceCount(&n); return n; }\n"
+    (tmp_path / "begin.cuh").write_text(begin)
+    (tmp_path / "end.cuh").write_text("}\n")
+    kernel = "__global__ void k(int* x) { x[0] = 1; }\n"
+    (tmp_path / "a.cu").write_text(f'#include "begin.cuh"\n{kernel}#include "end.cuh"\nint main() {{ cudaFree(0); }}\n')
+    files = read_sources(tmp_path / "a.cu")
+    source, begun, _ = device_texts(files)
+    assert kernel in source
+    assert "main" not in source
+    assert begun == begin
+    assert "brackets of begin.cuh do not match" in remedy(files, "begin.cuh", 2, "not declared")
 
 
 def test_includes_of_folders_count_in_quotes_and_angles(tmp_path: Path) -> None:

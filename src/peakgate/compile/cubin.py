@@ -26,7 +26,7 @@ from peakgate.compile import compilers
 from peakgate.compile.compilers import objection_to
 from peakgate.judge.occupancy import Occupancy, occupancy
 from peakgate.spec.case import Launch, Stage
-from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, PRELUDE, cuda_folders, cuda_version
+from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, PRELUDE, cuda_folders, cuda_version, host_headers
 from peakgate_emulator.sources import (
     PEAKGATE_MACRO,
     SourceFile,
@@ -230,6 +230,11 @@ class _Unit:
         kernels = (entry_of(name, self.files).expression for name in self.stage.kernels)
         return (*kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
+    @property
+    def stand_ins(self) -> dict[str, str]:
+        """The headers given to NVRTC, by name."""
+        return compilers.nvrtc_headers() | host_headers(self.files)
+
     def key(self) -> str:
         nvrtc = installed_nvrtc()
         digest = hashlib.sha256()
@@ -237,7 +242,7 @@ class _Unit:
             digest.update(file.text.encode() + b"\0")
         # Stand-ins and CUDA's own headers matter only to sources that include some.
         includes_foreign = any(file.foreign for file in self.files)
-        foreign = (compilers.nvrtc_headers(), cuda_version(_major())) if includes_foreign else ""
+        foreign = (self.stand_ins, cuda_version(_major())) if includes_foreign else ""
         prelude = compilers.nvrtc_headers()[PRELUDE]
         built = (self.file_name, self.names, self.stage.constants, self.options)
         digest.update(repr((_NOTES, built, nvrtc.version(), prelude, foreign)).encode())
@@ -248,7 +253,7 @@ class _Unit:
         nvrtc = installed_nvrtc()
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
-        given = {name: text for name, text in compilers.nvrtc_headers().items() if name not in own}
+        given = {name: text for name, text in self.stand_ins.items() if name not in own}
         folders = (source.parent, *self.stage.include, *cuda_folders(_major()))
         options = (
             *self.options,

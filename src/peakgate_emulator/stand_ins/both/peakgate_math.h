@@ -1,4 +1,7 @@
-// M_PI and its kin; and the mathematical functions of integers, which nvcc takes from the host's library: those of double.
+// Types of the host's runtime that parameters may have as members; M_PI and its kin; and the mathematical functions of integers, which nvcc takes from the host's library: those of double.
+typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
+
 #define M_E 2.7182818284590452354
 #define M_LOG2E 1.4426950408889634074
 #define M_LOG10E 0.43429448190325182765

@@ -1,0 +1,100 @@
+// What PyTorch's headers bring to device code: its number types, the types in which they are summed, and macros. The
+// types of a sum are those of ATen/AccumulateType.h and ATen/OpMathType.h, the operators those of c10/util/Half-inl.h.
+#if __has_include(<cuda_bf16.h>)
+#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <limits>
+#include <type_traits>
+
+namespace c10 {
+namespace peakgate_detail {
+// A number of 16 bits that is computed in float and rounded to nearest even.
+template <class Native> struct Narrow {
+    Native native;
+    Narrow() = default;
+    __device__ Narrow(float value) : native(value) {}
+    __device__ Narrow(Native value) : native(value) {}
+    __device__ operator float() const { return static_cast<float>(native); }
+    __device__ operator Native() const { return native; }
+    __device__ Narrow operator-() const { return -static_cast<float>(*this); }
+};
+#define PEAKGATE_NARROW(op)                                                                                            \
+    template <class N> __device__ Narrow<N> operator op(Narrow<N> a, Narrow<N> b) {                                    \
+        return static_cast<float>(a) op static_cast<float>(b);                                                         \
+    }                                                                                                                  \
+    template <class N, class I, std::enable_if_t<std::is_integral<I>::value, int> = 0>                                 \
+    __device__ Narrow<N> operator op(Narrow<N> a, I b) {                                                               \
+        return a op Narrow<N>(static_cast<float>(b));                                                                  \
+    }                                                                                                                  \
+    template <class N, class I, std::enable_if_t<std::is_integral<I>::value, int> = 0>                                 \
+    __device__ Narrow<N> operator op(I a, Narrow<N> b) {                                                               \
+        return Narrow<N>(static_cast<float>(a)) op b;                                                                  \
+    }                                                                                                                  \
+    template <class N, class T> __device__ Narrow<N>& operator op##=(Narrow<N>& a, T b) {                              \
+        return a = Narrow<N>(static_cast<float>(a op b));                                                              \
+    }
+PEAKGATE_NARROW(+)
+PEAKGATE_NARROW(-)
+PEAKGATE_NARROW(*)
+PEAKGATE_NARROW(/)
+#undef PEAKGATE_NARROW
+#define PEAKGATE_NARROW(op)                                                                                            \
+    template <class N> __device__ bool operator op(Narrow<N> a, Narrow<N> b) {                                         \
+        return static_cast<float>(a) op static_cast<float>(b);                                                         \
+    }
+PEAKGATE_NARROW(==)
+PEAKGATE_NARROW(!=)
+PEAKGATE_NARROW(<)
+PEAKGATE_NARROW(<=)
+PEAKGATE_NARROW(>)
+PEAKGATE_NARROW(>=)
+#undef PEAKGATE_NARROW
+
+template <class T, bool on_gpu> struct Sum { using type = std::conditional_t<std::is_integral<T>::value, int64_t, T>; };
+template <bool on_gpu> struct Sum<bool, on_gpu> { using type = bool; };
+template <> struct Sum<float, false> { using type = double; };
+template <class N, bool on_gpu> struct Sum<Narrow<N>, on_gpu> { using type = float; };
+template <class T> struct Computed { using type = T; };
+template <class N> struct Computed<Narrow<N>> { using type = float; };
+} // namespace peakgate_detail
+
+using Half = peakgate_detail::Narrow<__half>;
+using BFloat16 = peakgate_detail::Narrow<__nv_bfloat16>;
+} // namespace c10
+
+namespace at {
+using c10::BFloat16;
+using c10::Half;
+template <class T, bool on_gpu> using acc_type = typename c10::peakgate_detail::Sum<T, on_gpu>::type;
+template <class T> using opmath_type = typename c10::peakgate_detail::Computed<T>::type;
+} // namespace at
+namespace torch {
+using c10::BFloat16;
+using c10::Half;
+} // namespace torch
+#endif
+
+#define C10_HOST __host__
+#define C10_DEVICE __device__
+#define C10_HOST_DEVICE __host__ __device__
+#define C10_RESTRICT __restrict__
+#define C10_ALWAYS_INLINE inline
+#define C10_LIKELY(condition) (condition)
+#define C10_UNLIKELY(condition) (condition)
+#define C10_WARP_SIZE 32
+#define C10_LAUNCH_BOUNDS_0 __launch_bounds__(256, 4)
+#define C10_LAUNCH_BOUNDS_1(threads) __launch_bounds__(threads)
+#define C10_LAUNCH_BOUNDS_2(threads, blocks) __launch_bounds__(threads, blocks)
+#define CUDA_KERNEL_ASSERT(condition) assert(condition)
+#define CUDA_KERNEL_LOOP_TYPE(i, n, type)                                                                              \
+    for (type i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < (n);                                \
+         i += static_cast<int64_t>(blockDim.x) * gridDim.x)
+#define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
+#define WARP_SHFL(value, ...) __shfl_sync(0xffffffff, value, __VA_ARGS__)
+#define WARP_SHFL_XOR(value, ...) __shfl_xor_sync(0xffffffff, value, __VA_ARGS__)
+#define WARP_SHFL_UP(value, ...) __shfl_up_sync(0xffffffff, value, __VA_ARGS__)
+#define WARP_SHFL_DOWN(value, ...) __shfl_down_sync(0xffffffff, value, __VA_ARGS__)
+#define WARP_BALLOT(predicate) __ballot_sync(0xffffffff, predicate)
+#define gpuAtomicAdd(...) atomicAdd(__VA_ARGS__)
+#define gpuAtomicAddNoReturn(...) ((void)atomicAdd(__VA_ARGS__))
