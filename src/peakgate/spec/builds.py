@@ -225,7 +225,7 @@ class KernelBuild:
         """The case of a size; ``label``, by default the numbers, is part of its id."""
         given, label = self.given, label or label_of(numbers)
         reference, of_files = given.reference, isinstance(given.reference, str | Sequence)
-        if not (callable(reference) or of_files or isinstance(reference, LaunchOf)):
+        if not (reference is None or callable(reference) or of_files or isinstance(reference, LaunchOf)):
             raise TypeError(f"reference is {reference!r}; expected a function, a launch, or the files of saved arrays")
 
         def at(name: str, value: Any) -> Any:
