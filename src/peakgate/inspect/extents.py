@@ -135,7 +135,7 @@ def _length(runs: _Runs, array: Operand, first: Size, second: Size) -> tuple[str
     near = min(more, key=lambda text: abs(more[text]), default=None)
     if near and -_NEAR <= more[near] < 0:
         return near, ""
-    if near and more[near] <= _NEAR:
+    if near and 0 < more[near] <= _NEAR:
         return f"{near} + {more[near]}", f"{note} reaches {more[near]} beyond {near}, a defect if it ends there"
     enough = (text for text, pair in known.items() if pair[0] >= one and pair[1] >= other)
     at = ", ".join(f"{name} = {number}" for name, number in first.items())

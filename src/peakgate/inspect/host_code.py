@@ -40,7 +40,7 @@ _BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "
 _CEIL = re.compile(r"(?i)\w*(?:ceil|div_?up|up_?div|cdiv|get_?blocks|num_?blocks)\w*")
 _CASTS = re.compile(
     r"\(\s*(?:const\s+)?(?:unsigned(?: int)?|int|float|double|size_t|u?int\d+_t|long(?: long)?|uint)\s*\)|"
-    r"static_cast\s*<[^<>]*>|\bstd\s*::\s*|\b\w+\s*::\s*"
+    r"static_cast\s*<[^<>]*>|\bstd\s*::\s*"
 )
 _WITH_REMAINDER = re.compile(
     r"\(?\s*(\w+)\s*/\s*(\w+)\s*\)?\s*\+\s*\(*\s*!?\s*\(?\s*\1\s*%\s*\2[^?:]*\?[^?:]*:\s*\w+\s*\)*"
@@ -118,6 +118,10 @@ class HostCode:
         )
         return next(filter(None, found.groups()), None) if found else None
 
+    def is_enumeration(self, name: str) -> bool:
+        """Whether the text defines an enumeration of this name."""
+        return re.search(rf"\benum\s+(?:class\s+|struct\s+)?{re.escape(name)}\b", self._text) is not None
+
     def number(self, written: str) -> str | None:
         """A whole number that the text gives; None if it depends on something else."""
         try:
@@ -157,11 +161,9 @@ class HostCode:
         self.open.append("the grid: not known from this file")
         of_threads = re.search(r"blockDim|gridDim", signature.body) is not None
         if "blockIdx.y" in signature.body:
-            extents = (self.sizes[-1], self.sizes[0])
-            return tuple(
-                f"-(-{extent} // {threads})" if threads > 1 else extent
-                for extent, threads in zip(extents, (*block, 1), strict=False)
-            )
+            # Which size is which axis is not known; threads that are too many are guarded.
+            most = self.sizes[0] if len(self.sizes) == 1 else f"max({', '.join(self.sizes)})"
+            return tuple(f"-(-{most} // {threads})" if threads > 1 else most for threads in (*block, 1)[:2])
         if of_threads:
             product = " * ".join(self.sizes)
             return (f"-(-{product} // {block[0]})",)

@@ -132,6 +132,8 @@ def _draft(signature: Signature, launch: WrittenLaunch | None, text: str) -> Dra
 
 
 _FLOATS = tuple(name for name in ELEMENTS if name.startswith(("float", "bfloat", "complex")))
+_DISPATCHED = ("scalar_t", "real", "T")
+"""Names of types that only the framework's dispatch defines."""
 _OF_ALL = "of all sizes"
 """Stands for the value of a stride, which is at least as long as any row."""
 
@@ -143,10 +145,13 @@ def _template(signature: Signature, launch: WrittenLaunch | None, host: HostCode
         name, default = parameter_name(declared), declared.partition("=")[2].strip()
         given = launch.template[at] if launch and at < len(launch.template) else default
         if re.match(r"(?:typename|class)\b", declared):
-            found[name] = given if element(given) else host.alias(given) or "float"
-            if not element(given):
-                host.open.append(f"the type {name} of the template: {found[name]} is one of those")
+            known = host.alias(given) or (given if given not in _DISPATCHED else "")
+            found[name] = known if element(known) else "float"
+            if not element(known):
+                host.open.append(f"the type {name} of the template: float is one of those")
             continue
+        if "(" in declared:
+            raise Unknown(f"its template takes the function `{declared}`, which a person has to name in entry")
         number = host.number(given) if given else None
         if number is None:
             is_bool = declared.startswith("bool")
@@ -166,8 +171,11 @@ def _operand(declared: str, number: int, template: dict[str, str], host: HostCod
     pointee = kind.partition("*")[0]
     bare = " ".join(_EXTRA.sub(" ", re.sub(r"[&*]", " ", kind)).split())
     bare = template.get(bare, bare)
-    dtype = element(bare) or element(host.alias(bare))
+    dtype = element(host.alias(bare)) or element(bare)
     vector = _VECTOR.fullmatch(bare)
+    if not pointer and host.is_enumeration(bare):
+        host.open.append(f"the value of {name}: 0 is a guess")
+        return Operand(python_name(name or f"value{number}"), "int32", is_array=False, value="0")
     if kind.count("*") > 1 or "(" in kind or (dtype is None and not (vector and pointer)):
         raise Unknown(f"argument {number} is `{declared}`, which a person has to describe")
     if not pointer:
@@ -182,7 +190,7 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
     given = launch.arguments if launch and len(launch.arguments) == len(operands) else ("",) * len(operands)
     found = []
     for each, written in zip(operands, given, strict=True):
-        if each.is_array:
+        if each.is_array or each.value:
             found.append(each)
             continue
         value = A_FLOAT

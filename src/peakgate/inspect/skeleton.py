@@ -219,12 +219,11 @@ def _open(draft: Draft, found: Found) -> list[str]:
     """What is left to decide of one kernel, besides its reference and its sizes."""
     indices = ", ".join(each.name for each in draft.operands if extents.is_index(each))
     ragged = f"edges: {found.ragged}; a defect, unless it takes multiples alone, as edges says" if found.ragged else ""
+    ranges = (
+        f"ranges: which whole numbers {indices} may have, and whether they repeat; 0 up to the least size is a guess"
+    )
     return [
-        *(
-            [f"ranges: the whole numbers that {indices} may have; from 0 below the least size is a guess"]
-            if indices
-            else []
-        ),
+        *([ranges] if indices else []),
         *draft.open,
         *found.open,
         *([f"shapes: {found.problem}"] if found.problem else []),
