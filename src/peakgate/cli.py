@@ -26,7 +26,7 @@ from peakgate.base.verdict import ExitCode
 
 GROUPS = {
     "Every day": {
-        "init": ("init", "make the working directory a project: settings and an example kernel"),
+        "init": ("init", "make the working directory a project: settings and an example kernel, or a family of yours"),
         "bench": ("run.bench", "prove, time and judge every kernel on this machine's device"),
         "check": ("inspect.check", "run every kernel in the checked emulator, without a GPU"),
         "compare": ("compare.command", "compare two saved runs"),

@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from peakgate.base import config, git
+from peakgate.base import config, git, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, write_whole
 from peakgate.base.options import VerbParser
@@ -77,7 +77,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         metavar="ADDRESS",
         help="what the workflows install: git+URL@COMMIT or URL#sha256=HASH (default: where this Peakgate came from)",
     )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="FILE.cu",
+        help="write a family.py for the kernels of this file in place of the examples, check it, and list what is left "
+        "to decide",
+    )
     options = parser.parse_args(arguments)
+    if options.source and (options.ci or options.peakgate):
+        parser.error("--from writes a family alone; --ci is for a second `peakgate init`")
     address = _pinned(options.peakgate) if options.ci else ""
     root = Path.cwd()
     above = config.find(root)
@@ -85,6 +95,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         raise PeakgateError(
             f"{root}: is inside the project {above.root}; run `peakgate init` in a separate repository", Code.PROJECT
         )
+    if options.source:
+        return _from_source(root, above, options.source.resolve())
     values = {"@PEAKGATE@": address, "@BRANCH@": _branch(root) if options.ci else ""}
     if options.ci == "github":
         values["@REPOSITORY@"] = _repository(root)
@@ -97,6 +109,34 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     done = "" if written else "nothing to write: this is a project already; "
     say(f"{done}next: {'peakgate help gate' if options.ci else 'peakgate bench, or peakgate help tutorial'}")
     return ExitCode.OK
+
+
+def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
+    """Write a family for a foreign .cu file and check it; the check's exit code."""
+    from peakgate.inspect import check  # noqa: PLC0415  (the other ways of `init` need no NumPy)
+    from peakgate.inspect.skeleton import skeleton  # noqa: PLC0415  (as above)
+
+    kernels = root / "kernels" if above is None else above.kernels
+    inside = source.is_relative_to(kernels) and source.parent != kernels
+    folder = source.parent if inside else kernels / re.sub(r"\W", "_", source.stem)
+    family_file = folder / "family.py"
+    if not source.is_relative_to(root):
+        raise PeakgateError(f"{source}: is outside the project {root}; copy it to {folder}/", Code.PROJECT)
+    if family_file.exists():
+        raise PeakgateError(
+            f"{config.near(family_file)}: is there already; delete it to have it written anew", Code.TAKEN
+        )
+    with progress.shown("running the kernels in the emulator, to find the shapes of their arrays"):
+        found = skeleton(source, folder, root)
+    written = [*_settings(root, above), *_ignored(root)]
+    write_whole(family_file, found.text)
+    for path in (*written, str(family_file.relative_to(root))):
+        say(f"written: {path}")
+    code = check.main("check", [str(family_file.relative_to(root))])
+    for number, step in enumerate(found.to_do, 1):
+        say(f"to do {number}: {step}")
+    say(f"next: edit {family_file.relative_to(root)}, then peakgate check; peakgate help existing-code")
+    return code
 
 
 def _settings(root: Path, present: config.Project | None) -> list[str]:

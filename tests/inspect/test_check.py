@@ -58,6 +58,26 @@ def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
     assert verdict["schedules"] == [0, 2]
 
 
+WITHOUT_REFERENCE = FAMILY.replace("lambda xp, inputs: inputs)", "None)")
+
+
+@pytest.mark.parametrize("expression", ["in[i]", "7.0f"])
+def test_without_a_reference_a_kernel_is_never_called_right(check, mine, expression):
+    code, said, verdict = check(mine(expression, WITHOUT_REFERENCE))
+    assert code == 0
+    assert verdict["kernels"][0]["unchecked"]
+    assert re.search(r"^RAN +own\.mine$", said, re.MULTILINE)
+    assert "1 RAN" in said.splitlines()[-2]
+
+
+@pytest.mark.parametrize(("expression", "kind"), [("in[i + 1]", "out of bounds"), ("in[0]; out[0] = i", "global race")])
+def test_without_a_reference_its_defects_are_found(check, mine, expression, kind):
+    code, said, verdict = check(mine(expression, WITHOUT_REFERENCE))
+    assert code == 1
+    assert kind in [each["kind"] for each in verdict["kernels"][0]["defects"]]
+    assert "1 RAN" in said
+
+
 def test_a_folder_is_checked_by_its_family(check, mine, tmp_path):
     mine("in[i]")
     code, _, verdict = check(str(tmp_path))

@@ -8,9 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from expecting import refuses
 
-from peakgate.base.errors import Code
 from peakgate.base.processes import run_in_group
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect.sanitize import command
@@ -241,21 +239,6 @@ def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, mo
     verdict = json.loads((tmp_path / "sanitize.json").read_text())
     assert verdict["exit_code"] == 3
     assert reason in verdict["reason"]
-
-
-@pytest.mark.parametrize(
-    ("option", "code"),
-    [
-        ("--device=gpu:1", Code.NO_GPU),
-        ("--device=first", Code.OPTION),
-        ("--device=gpu:0,0", Code.OPTION),
-        ("--device=cpu", Code.OPTION),
-    ],
-)
-def test_a_device_that_is_not_one_gpu_here_is_told(tmp_path, monkeypatch, option, code):
-    monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
-    with refuses(code):
-        command.main("inspect sanitize", [option, "--out", str(tmp_path)])
 
 
 def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypatch, capsys):

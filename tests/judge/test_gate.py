@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peakgate.base.verdict import OVER_PEAK, REGRESSIONS, UNDECIDED, Verdict, exit_code
-from peakgate.judge.gate import by_floor, judge
+from peakgate.base.verdict import FAILING, OVER_PEAK, REGRESSIONS, UNDECIDED, Judgement, Verdict, exit_code
+from peakgate.judge.gate import UNCHECKED, by_floor, judge, unchecked
 from peakgate.judge.metrics import Metrics
 from peakgate.judge.peaks import Bottleneck
 from peakgate.measure.sampling import Samples
@@ -47,6 +47,19 @@ def test_the_reason_of_each_verdict(golden: Callable[[str, str], None]) -> None:
         judge_again([0.6, None, None], 0.7),
     ]
     golden("verdicts.txt", "".join(f"{each.verdict}: {each.reason}\n" for each in found))
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_an_unchecked_result_never_passes_on_a_gpu(verdict: Verdict) -> None:
+    found = unchecked(Judgement(verdict, "0.71 of peak"), on_gpu=True)
+    assert found.verdict is (verdict if verdict in FAILING else Verdict.INCONCLUSIVE)
+    assert found.reason.endswith(UNCHECKED) or verdict in FAILING
+
+
+def test_an_unchecked_result_in_the_emulator_is_not_called_right() -> None:
+    without_peak = replace(measured(0.5), peak_fraction=None)
+    found = unchecked(judge(SAMPLES, without_peak, None), on_gpu=False)
+    assert (found.verdict, "right" in found.reason) == (Verdict.NO_FLOOR, False)
 
 
 @pytest.mark.parametrize("fraction", [0.6999, 0.69, 0.65, 0.64])

@@ -5,9 +5,11 @@ import re
 import subprocess
 
 import pytest
+from expecting import refuses
 from ruamel.yaml import YAML
 from runs import plain_pytest
 
+from peakgate import init
 from peakgate.base import config
 from peakgate.base.errors import Code
 from peakgate.cli import main
@@ -205,3 +207,57 @@ def test_a_second_address_is_taken_and_edits_are_kept(tmp_path, name):
     for path in files:
         text = path.read_text()
         assert (COMMIT in text, newer in text, text.startswith("# mine")) == (False, True, True)
+
+
+ADD = """__global__ void add(float* sum, const float* x, const float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { sum[i] = x[i] + y[%s]; }
+}
+void run(float* sum, float* x, float* y, int n) { add<<<(n + 255) / 256, 256>>>(sum, x, y, n); }
+"""
+
+
+@pytest.mark.parametrize(("index", "code"), [("i", 0), ("i - 1", 1)])
+def test_a_foreign_kernel_gets_a_family_and_its_first_verdict(tmp_path, capsys, index, code):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "vector_add.cu").write_text(ADD % index)
+    assert main(["init", "--from", "src/vector_add.cu"]) == code
+    family = (tmp_path / "kernels" / "vector_add" / "family.py").read_text()
+    assert '"../../src/vector_add.cu",' in family
+    assert len(family.splitlines()) <= 15
+    said = capsys.readouterr().out
+    assert "RAN" in said
+    assert "to do 1: reference" in said
+    assert not (tmp_path / "kernels" / "scale").exists()
+    assert config.current().file == tmp_path / "pyproject.toml"
+    with refuses(Code.TAKEN):
+        init.main("init", ["--from", "src/vector_add.cu"])
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "code"),
+    [
+        ("gone.cu", None, Code.SOURCE),
+        ("host.cu", "int main() { return 0; }\n", Code.SOURCE),
+        ("struct.cu", "__global__ void k(Params p) {}\n", Code.SOURCE),
+        ("../outside.cu", ADD % "i", Code.PROJECT),
+    ],
+)
+def test_what_no_family_can_describe_writes_nothing(tmp_path, file, text, code):
+    if text is not None:
+        (tmp_path / file).write_text(text)
+    with refuses(code):
+        init.main("init", ["--from", file])
+    assert not (tmp_path / "pyproject.toml").exists()
+    assert not (tmp_path / "kernels").exists()
+
+
+def test_a_family_goes_beside_a_file_of_the_kernels_folder(tmp_path):
+    (tmp_path / "kernels" / "mine").mkdir(parents=True)
+    (tmp_path / "kernels" / "mine" / "add.cu").write_text(ADD % "i")
+    assert main(["init", "--from", "kernels/mine/add.cu"]) == 0
+    assert '"add.cu",' in (tmp_path / "kernels" / "mine" / "family.py").read_text()
+
+
+def test_a_family_and_a_workflow_are_two_calls(tmp_path):
+    assert main(["init", "--from", "add.cu", "--ci", "github", "--peakgate", COMMIT]) == 2

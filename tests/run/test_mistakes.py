@@ -119,7 +119,7 @@ SHORT_MISTAKES = {
     "a reference that gives nothing": ("return 2 * x  #", "return None  #", "family.py:7", "gives None"),
     "a reference of the wrong shape": ("return 2 * x  #", "return 2 * x[:-1]  #", "family.py:7", "(99,)"),
     "a reference with an output too many": ("return 2 * x  #", "return x, x  #", "family.py:7", "(100,)"),
-    "no reference": ("reference=doubled", "reference=None", "family.py:4", "reference is None"),
+    "a reference that is none": ("reference=doubled", "reference=7", "family.py:4", "reference is 7"),
     "input data of the wrong shape": ("In(n), Value(n)]  #", "In(n, data=lambda xp, s: xp.ones(3)), Value(n)]  #",
                                       "", "input data: the function gives float64 (3,)"),
     "input data that fails": ("In(n), Value(n)]  #", "In(n, data=lambda xp, s: 1 / 0), Value(n)]  #",
@@ -151,7 +151,6 @@ BEFORE_ANY_CASE = {*list(WHOLE_MISTAKES)[:8], "an id given twice"}
 """Mistakes after which nothing of the family is known."""
 
 LONG_MISTAKES = {
-    "no reference": ("case('mine', None)", "no reference"),
     "an id given twice": ("case('beside')", ".beside is used twice"),
     "no file": ("case('gone')", "stage gone has no file"),
     "a list in place of a tuple": ("replace(case('mine'), defines=[('A', '1')])", "unhashable"),

@@ -21,6 +21,7 @@ from peakgate.session import pairs
 from peakgate.session.outcome import WrongResult, verdict_of
 from peakgate.session.prover import LostEarly, Prover, compared_when_timed
 from peakgate.session.session import Session
+from peakgate.session.steps import Steps
 from peakgate.spec.case import Buffer, Role, Stage, Tier, Work
 from peakgate.spec.recorded import TENSOR_MATH
 
@@ -114,6 +115,15 @@ def found_on_edge_sizes(monkeypatch, check):
     monkeypatch.setattr(Prover, "_expected", lambda *_: None)
     monkeypatch.setattr(Prover, "_compare", check)
     return prover.prove_build(CASES[0])
+
+
+def test_without_a_reference_every_problem_is_launched_and_none_compared(monkeypatch):
+    launched = []
+    unchecked = make_case(stage=Stage("x", "", Path("x.cu")), reference=None)
+    prover = Prover(SimpleNamespace(prepare=launchable), Steps(Compiling(), Floors(Path())), lambda _case: [unchecked])
+    monkeypatch.setattr(Prover, "_launch", lambda _prover, _launchable, owner: launched.append(owner))
+    assert prover.prove(launchable(unchecked)) is None
+    assert len(launched) > 1
 
 
 @pytest.mark.parametrize("error", [1e-9, 0.01, 0.99, 1.0, float("inf")])

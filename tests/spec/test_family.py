@@ -222,6 +222,25 @@ FAMILY = family(
 """
 
 
+COPY = "__global__ void %s(float* out, const float* in, int n) { if (n > 0) out[threadIdx.x] = in[threadIdx.x]; }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("// __global__ void none()\n" + COPY % "other", "other"),
+        (COPY % "other" + COPY % "mine", "mine"),
+        ("template <class T> " + COPY % "other", "mine"),
+        ("", "mine"),
+    ],
+)
+def test_the_one_kernel_of_a_file_needs_no_entry(tmp_path, monkeypatch, text, entry):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.cu").write_text(text)
+    assert kernel(**SCALE | {"source": "mine.cu"}).stages[0].kernel == entry
+    assert kernel(**SCALE | {"source": "mine.cu", "entry": "own"}).stages[0].kernel == "own"
+
+
 def test_kernels_of_one_name_are_variants_of_one_stage(check):
     code, verdict = check("ramp", RAMP, RAMP_FAMILY)
     (found,) = catalogue.families()

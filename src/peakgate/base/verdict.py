@@ -59,6 +59,10 @@ EMULATED_PASS = "emulated: no speed judged"
 """Shown next to the PASS of a run in the emulator."""
 
 
+RAN = "RAN"
+"""Shown in place of NO_FLOOR in the emulator, and by ``check``, for a result that was compared with nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A verdict and its reason in one line."""

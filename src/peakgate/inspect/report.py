@@ -11,7 +11,7 @@ from typing import Any
 
 from peakgate.base.formatting import counted
 from peakgate.base.report import Report, Row
-from peakgate.base.verdict import ExitCode
+from peakgate.base.verdict import RAN, ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.picture import KINDS
 from peakgate.judge.correctness import WrongElement
@@ -19,11 +19,12 @@ from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
 COMMAND = "check"
 MOST_SIZES = 6  # listed in a line
+UNJUDGED = "result not checked"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """The combined result of all builds of a kernel."""
+    """The combined result of all builds of a kernel; ``unchecked``: results were compared with nothing."""
 
     kernel: str
     problems: int
@@ -33,6 +34,7 @@ class KernelReport:
     broken: str | None
     refused: Mapping[str, str] = field(default_factory=dict)
     not_reached: int = 0
+    unchecked: bool = False
 
 
 def by_kernel(
@@ -53,11 +55,13 @@ def report(
 ) -> Report:
     """One row per defect and per kernel that was not checked, and a summary.
 
-    The exit code is 1 for a defect or a waiver that matches none, else 3 if a kernel was not checked.
+    The exit code is 1 for a defect or a waiver that matches none, else 3 if a kernel was not checked. A kernel
+    without a reference is RAN: it can have a defect, and it is never right.
     """
     rows = ruling.rows()
     rows += _not_checked(kernels)
     rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
+    rows += [Row(each.kernel, RAN, f"{UNJUDGED}, no reference is given") for each in kernels if each.unchecked]
     rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
     rows += [
         Row(
@@ -114,6 +118,8 @@ def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequ
         verdicts.append("no defect in the others" if broken else "no defect")
     if ruling.waived:
         verdicts.append(f"{len(ruling.waived)} waived")
+    if unchecked := sum(each.unchecked for each in kernels):
+        verdicts.append(f"{unchecked} {RAN} ({UNJUDGED})")
     tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
     counts = f"{counted(len(kernels), 'kernel')}, {tried}, {counted(launches, 'launch')}"
     return f"{counts}: {', '.join(verdicts)} ({wall_s:.0f} s)"
@@ -131,6 +137,7 @@ def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
         "launches": kernel.launches,
         "skipped": kernel.skipped,
         "not_checked": kernel.broken,
+        "unchecked": kernel.unchecked,
         "refused": dict(kernel.refused),
         "not_reached": kernel.not_reached,
         **ruling.fields(lambda key: key.kernel == kernel.kernel),
@@ -214,6 +221,7 @@ def _together(
         broken=next((build.broken for build in builds if build.broken), None),
         refused={size: why for build in builds for size, why in build.refused.items()},
         not_reached=sum(build.not_reached for build in builds),
+        unchecked=any(build.unchecked and build.launches for build in builds),
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peakgate.base.verdict import OVER_PEAK, Judgement, Verdict
+from peakgate.base.verdict import FAILING, OVER_PEAK, Judgement, Verdict
 
 if TYPE_CHECKING:  # a supervisor does not import NumPy
     from peakgate.judge.metrics import Metrics
     from peakgate.measure.sampling import Samples
 
 UNCHECKED = "; result not checked, no reference is given"
-"""The end of the reason for a callable without a reference."""
+"""The end of the reason for a callable or a kernel without a reference."""
 
 
 def judge(samples: Samples, metrics: Metrics | None, floor: float | None, disturbance: str | None = None) -> Judgement:
@@ -42,6 +42,17 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
         return Judgement(Verdict.NO_FLOOR, f"right; speed not judged, no peak is claimed on this device{clock}")
     how = f"{len(samples.times_us)} samples" + (f", {samples.clock}" if samples.clock else "")
     return by_floor(fraction, floor, how, transfer=metrics.bound == "link")
+
+
+def unchecked(judgement: Judgement, *, on_gpu: bool) -> Judgement:
+    """The judgement of a kernel whose result was compared with nothing, in place of that of a right one.
+
+    On a GPU it is INCONCLUSIVE, whatever its floor; in the emulator it stays NO_FLOOR, which is shown as RAN.
+    """
+    if judgement.verdict in FAILING:
+        return judgement
+    verdict = Verdict.INCONCLUSIVE if on_gpu else Verdict.NO_FLOOR
+    return Judgement(verdict, judgement.reason.removeprefix("right; ") + UNCHECKED)
 
 
 def by_floor(peak_fraction: float, floor: float | None, how: str, *, transfer: bool = False) -> Judgement:

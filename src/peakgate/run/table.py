@@ -14,11 +14,11 @@ from rich.text import Text
 
 from peakgate.base.formatting import share, time_text
 from peakgate.base.safe_text import one_line
-from peakgate.base.verdict import FAILING, Verdict
+from peakgate.base.verdict import FAILING, RAN, Verdict
 
 _BAR_CELLS = 8
 _WIDTH_WITH_BAR = 100
-_STYLE: dict[str, str] = {Verdict.PASS: "green", "RIGHT": "green", "RAN": "yellow", Verdict.NO_FLOOR: "yellow"}
+_STYLE: dict[str, str] = {Verdict.PASS: "green", "RIGHT": "green", RAN: "yellow", Verdict.NO_FLOOR: "yellow"}
 
 
 TableEntry = Mapping[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
@@ -12,7 +13,8 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any, cast
 
-from peakgate.base.errors import defined_at, described, raised_at
+from peakgate.base.emulated import source_text
+from peakgate.base.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.spec import fields
 from peakgate.spec.arguments import Role
 from peakgate.spec.case import (
@@ -47,6 +49,7 @@ from peakgate.spec.sweep import (
     points,
 )
 from peakgate.spec.work import default_roof
+from peakgate_emulator.sources import kernels
 
 _SIZES = Kind(
     "a list of sizes, each a number or a tuple of numbers, or a dict of them by label",
@@ -178,9 +181,10 @@ class KernelBuild:
     @cached_property
     def first(self) -> LaunchOf:
         """The first launch, whose shape is that of the case."""
-        given, entry = self.given, self.given.compile.entry
+        given = self.given
         if given.launches:
             return cast("LaunchOf", given.launches[0])
+        entry = given.compile.entry or (_only_kernel(given.folder / given.source) if given.source else "")
         shape = (given.grid or 1, given.block or 1) if given.operation else (given.grid, given.block)
         return LaunchOf(entry, grid=shape[0], block=shape[1], shared_bytes=given.shared_bytes)
 
@@ -225,7 +229,7 @@ class KernelBuild:
         """The case of a size; ``label``, by default the numbers, is part of its id."""
         given, label = self.given, label or label_of(numbers)
         reference, of_files = given.reference, isinstance(given.reference, str | Sequence)
-        if not (callable(reference) or of_files or isinstance(reference, LaunchOf)):
+        if not (reference is None or callable(reference) or of_files or isinstance(reference, LaunchOf)):
             raise TypeError(f"reference is {reference!r}; expected a function, a launch, or the files of saved arrays")
 
         def at(name: str, value: Any) -> Any:
@@ -357,6 +361,14 @@ class KernelBuild:
         return Family(
             self.given.folder.name, summary, (self.stage,), self.cases, self.probes, sized=lambda _: self.sized
         )
+
+
+def _only_kernel(source: Path) -> str:
+    """The name of the one kernel that a file defines; empty for none, several, or a template."""
+    with suppress(PeakgateError):  # a missing file is reported when it is built
+        names = kernels(source_text(source))
+        return names[0] if len(names) == 1 and "<" not in names[0] else ""
+    return ""
 
 
 def _files(names: str | Sequence[str], folder: Path, size: str) -> tuple[Path, ...]:

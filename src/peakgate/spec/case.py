@@ -91,10 +91,10 @@ class Case:
     ``size``, ``block`` and ``variant`` are labels that make the id, with family and stage. ``sequence`` has the
     launches if one run of the case is several, one after another on one stream and timed together; ``launch`` is then
     the first. ``reference`` is the expected result: a function, the files that numpy.save wrote for each output, or a
-    case of another kernel on the same arguments; None for a benchmark test, whose callable has its own. ``roof`` names
-    the measured roof with which the case is compared. ``predicted`` has a model's predictions, by their name in the run
-    file. ``state`` is one of STATES; two states are two cases. With several ``gpus`` the bytes of a callable are those
-    that each GPU has to send over its links.
+    case of another kernel on the same arguments; None for a kernel without one (``unchecked``), and for a benchmark
+    test, whose callable has its own. ``roof`` names the measured roof with which the case is compared. ``predicted``
+    has a model's predictions, by their name in the run file. ``state`` is one of STATES; two states are two cases. With
+    several ``gpus`` the bytes of a callable are those that each GPU has to send over its links.
 
     The bound of an element's error is ``tolerance * max(|ref|, magnitude)`` plus the rounding of the output's type
     (``judge.correctness``). ``tolerance`` is one number for all floating-point outputs, or one per output; 0 requires
@@ -177,6 +177,11 @@ class Case:
         suggested = {MATH_OF_INPUTS.get(buffer.dtype) for buffer in self.inputs}
         alone = suggested.pop() if len(suggested) == 1 and self.work.flops and self.roof != "fma" else None
         return alone or "fp32"
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether it is a kernel without a reference, whose result is compared with nothing."""
+        return self.stage.source is not None and self.reference is None
 
     @property
     def arithmetic_roof(self) -> bool:

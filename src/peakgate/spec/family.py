@@ -42,7 +42,7 @@ def kernel(
     block: Callable[..., Extent] | Extent = 0,
     shared_bytes: Callable[..., int] | int = 0,
     launches: Callable[..., Sequence[LaunchOf]] | Sequence[LaunchOf] = (),
-    reference: Callable[..., Array | tuple[Array, ...]] | LaunchOf | str | Sequence[str],
+    reference: Callable[..., Array | tuple[Array, ...]] | LaunchOf | str | Sequence[str] | None = None,
     check: Callable[..., Check] | Check | None = None,
     bytes: Callable[..., int],  # noqa: A002  (what it is)
     flops: Callable[..., int] | None = None,
@@ -72,6 +72,8 @@ def kernel(
     names. ``reference(xp, *inputs)`` returns the expected outputs, in argument order, computed with the array module
     ``xp``; its keyword-only parameters are numbers of the size or axes, as in ``lambda xp, *, n: xp.arange(n)``.
     ``reference`` may also be a ``launch`` of another kernel, whose outputs are expected, or the file of a saved array.
+    Without one, results are compared with nothing: ``check`` looks for defects of memory, races and barriers alone,
+    ``bench`` reports RAN in the emulator and INCONCLUSIVE on a GPU.
     ``arguments`` raises ValueError for a size that the kernel does not support. ``check`` is the allowed error,
     ``compile`` how the source is compiled; their fields (see ``Check`` and ``Compile``) are parameters of ``kernel``
     too.

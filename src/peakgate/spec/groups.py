@@ -87,7 +87,8 @@ class Check:
 class Compile:
     """How the source of a kernel is compiled.
 
-    ``entry`` names the kernel to launch, such as ``softmax<float, 256>``; by default it is named like the file.
+    ``entry`` names the kernel to launch, such as ``softmax<float, 256>``; by default it is the one kernel of the file,
+    or of several the one that is named like the file.
     ``defines`` are macros, or a function of the axes; ``options`` go to the compiler; ``include`` are folders relative
     to the family's. ``constants`` fill ``__constant__`` variables and are the last inputs of the reference.
     ``cooperative`` is a cooperative launch, whose blocks may synchronize with each other. ``min_capability`` is the

@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from peakgate.base import config, progress
-from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import make_folder, open_output, remove_output
 from peakgate.base.options import VerbParser
 from peakgate.base.processes import run_in_group
@@ -26,7 +25,6 @@ from peakgate.base.report import Report, leave_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.device import driver
-from peakgate.device.choose import gpu_indices
 from peakgate.inspect.sanitize.report import read_report, report
 from peakgate.judge import waivers
 from peakgate.render import terminal
@@ -47,8 +45,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     reason = None
     if driver.gpu_count() == 0:
         reason = "no GPU answers on this machine; check nvidia-smi"
-    elif len(gpu_indices(chosen.device)) != 1:
-        raise PeakgateError(f"--device {chosen.device}: expected one GPU, gpu or gpu:N", Code.OPTION)
     elif program is None:
         reason = f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     if program is None or reason:
@@ -69,7 +65,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         for left_over in (xml, log, journal):
             remove_output(left_over)
         target = [sys.executable, "-P", "-m", "peakgate.inspect.sanitize.launches", str(journal)]
-        target += ["--device", chosen.device, *(["-k", chosen.text] if chosen.text else [])]
+        target += ["-k", chosen.text] if chosen.text else []
         with open_output(log, "wb") as stream:
             line = command_line(program, name, xml, sorted(functions), target)
             with progress.shown(f"{name}: running every kernel"):
@@ -90,7 +86,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
-    parser = VerbParser(prog=f"peakgate {verb}", description="Run every kernel under NVIDIA's compute-sanitizer.")
+    parser = VerbParser(
+        prog=f"peakgate {verb}",
+        description="Run every kernel under NVIDIA's compute-sanitizer, on the first GPU of CUDA_VISIBLE_DEVICES.",
+    )
     parser.add_argument(
         "--tool",
         dest="tools",
@@ -99,7 +98,6 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         help="run only this tool, again for more (default: all four)",
     )
     add_selection(parser, default="")
-    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N, N the CUDA device index (default: gpu:0)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
     return parser
 

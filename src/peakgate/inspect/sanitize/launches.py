@@ -34,7 +34,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m peakgate.inspect.sanitize.launches")
     parser.add_argument("journal", type=Path)
     add_selection(parser, default="")
-    parser.add_argument("--device", default="gpu:0")
     chosen = parser.parse_args(arguments)
     with open_output(chosen.journal) as journal:
 
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
         # Without a memory pool every buffer is a separate allocation, and memory after its end is not allocated.
         cupy.cuda.set_allocator(None)
-        device = GpuDevice(*driver.named_gpus(chosen.device), guarded=False)
+        device = GpuDevice(*driver.named_gpus("gpu:0"), guarded=False)
         note({"machine": device.describe()})
         wanted = problems(chosen.text)
         device.prebuild(wanted, checked=False)

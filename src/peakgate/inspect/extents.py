@@ -1,0 +1,320 @@
+"""How long a kernel's arrays are, and whether it reads what it writes: found by running it in the checked emulator.
+
+At two problems an array is shortened until the kernel reaches beyond its end. The expression in the names of sizes that
+has this length at both is that of the array.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import combinations
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peakgate.base.errors import PeakgateError
+from peakgate.device.cpu import CpuLaunchable, load
+from peakgate.device.interface import KernelFault
+from peakgate.inspect.host_code import Unknown, evaluated
+from peakgate.inspect.signature import A_FLOAT, BLOCKS, Draft, Operand
+from peakgate.inspect.workers import TaskProgress
+from peakgate.measure.data import input_array
+from peakgate.spec import dtypes
+from peakgate.spec.arguments import Argument
+from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate_emulator import KernelDefect
+from peakgate_emulator.defects import DefectKind, EmulatorDefect
+
+Size = Mapping[str, int]
+
+LIMIT_S = 20.0
+"""Time for the launches of one kernel; what is not known by then is left to decide."""
+ACCESSES = 20_000_000
+"""The most memory accesses of one launch."""
+LONGEST = 1 << 20
+"""The most elements of an array."""
+
+_FIRST = {1: (1024,), 2: (64, 96), 3: (32, 64, 96)}
+_SECOND = {1: (1536,), 2: (160, 64), 3: (64, 96, 32)}
+_MANY = (2, 16, 64, 8, 4), (3, 20, 96, 6, 5)
+_BLOCKS = (8,), (12,)
+_FACTORS = (2, 3, 4)
+_LARGER = 4
+_NEAR = 64
+"""A length is that of an expression if it differs by at most this many elements, and by the same at both problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The type of elements, length and role of each array by name; ``open`` says what is to be decided.
+
+    ``ragged``: a launch has another defect at sizes off every power of two. ``problem``: why nothing was found.
+    """
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    lengths: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    open: tuple[str, ...] = ()
+    ragged: str = ""
+    problem: str = ""
+
+
+class _TooLong(Exception):
+    """The time for the launches is over."""
+
+
+def problems(names: tuple[str, ...]) -> tuple[Size, Size]:
+    """Two problems, multiples of 32 where the sizes are few, for which every expression has other values."""
+    first, second = _BLOCKS if names == (BLOCKS,) else (given.get(len(names)) for given in (_FIRST, _SECOND))
+    if first is None or second is None:
+        first, second = ((*many, *[4] * len(names))[: len(names)] for many in _MANY)
+    return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
+
+
+def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> Found:
+    """What is known of a kernel's arrays after its launches, as a task for a worker."""
+    runs = _Runs(draft, source, include, report)
+    usual = " * ".join(draft.sizes)
+    lengths: dict[str, str] = {}
+    notes: list[str] = []
+    roles: Mapping[str, Role] = {}
+    ragged = problem = ""
+    try:
+        runs.learn_types()
+        for times in (1, _LARGER):  # a tile of 128 needs larger problems
+            first, second = ({name: times * number for name, number in size.items()} for size in problems(draft.sizes))
+            found_now, open_now = _lengths(runs, first, second)
+            if not lengths or len(open_now) < len(notes):
+                lengths, notes = found_now, open_now
+            if not notes or len(draft.sizes) > 2:
+                break
+        roles = runs.roles(lengths, first)
+        ragged = runs.ragged(lengths, roles, first)
+    except (PeakgateError, KernelFault) as error:
+        problem = str(error)
+    except Unknown:
+        problem = "the grid has no value at the sizes that were tried"
+    except _TooLong:
+        left = (
+            "arrays: a launch took too long to find out which are written"
+            if lengths
+            else "shapes: a launch took too long"
+        )
+        notes.append(left)
+    lengths = {each.name: lengths.get(each.name, usual) for each in runs.draft.operands if each.is_array}
+    types = {each.name: each.dtype for each in runs.draft.operands}
+    return Found(types, lengths, roles, tuple(notes), ragged, problem)
+
+
+def _lengths(runs: _Runs, first: Size, second: Size) -> tuple[dict[str, str], list[str]]:
+    """The length of each array, and notes on those that are not certain."""
+    each = {array.name: _length(runs, array, first, second) for array in runs.draft.operands if array.is_array}
+    return {name: length for name, (length, _) in each.items()}, [note for _, note in each.values() if note]
+
+
+def _length(runs: _Runs, array: Operand, first: Size, second: Size) -> tuple[str, str]:
+    """The length of an array as an expression, and a note if it is not certain."""
+    known = _expressions(runs.draft, first, second)
+    one = runs.reached(array, first, sorted({value for value, _ in known.values()}))
+    other = runs.reached(array, second, sorted({value for _, value in known.values()}))
+    usual, note = " * ".join(runs.draft.sizes), f"the shape of {array.name}: the kernel"
+    if one is None or other is None:
+        return usual, f"{note} also reaches before or far beyond it"
+    exact = next((text for text, pair in known.items() if pair == (one, other)), None)
+    if exact:
+        return exact, ""
+    if one == other:
+        return str(max(one, 1)), "" if one else f"{note} accesses nothing of it"
+    more = {text: one - pair[0] for text, pair in known.items() if one - pair[0] == other - pair[1]}
+    near = min(more, key=lambda text: abs(more[text]), default=None)
+    if near and -_NEAR <= more[near] < 0:
+        return near, ""
+    if near and 0 < more[near] <= _NEAR:
+        return f"{near} + {more[near]}", f"{note} reaches {more[near]} beyond {near}, a defect if it ends there"
+    enough = (text for text, pair in known.items() if pair[0] >= one and pair[1] >= other)
+    at = ", ".join(f"{name} = {number}" for name, number in first.items())
+    return next(enough, usual), f"{note} reaches {one} elements with {at}"
+
+
+def _expressions(draft: Draft, first: Size, second: Size) -> dict[str, tuple[int, int]]:
+    """Expressions that a length may have, with their values at both problems: the smallest and simplest first."""
+    products = [
+        " * ".join(names) for count in range(1, len(draft.sizes) + 1) for names in combinations(draft.sizes, count)
+    ]
+    texts = [*products, *(f"{factor} * {product}" for factor in _FACTORS for product in products)]
+    grid = [f"({each})" if " " in each else each for each in draft.grid]
+    threads = prod(draft.block)
+    if draft.sizes == (BLOCKS,):
+        texts += [f"{factor * threads} * {BLOCKS}" for factor in (1, 2, 4, 8)]
+    texts += [*draft.grid, *([" * ".join(grid)] if len(grid) > 1 else [])]
+    values = {text: (evaluated(text, first), evaluated(text, second)) for text in dict.fromkeys(texts)}
+    return dict(sorted(values.items(), key=lambda pair: pair[1][0]))
+
+
+class _Runs:
+    """Launches of a kernel on arrays of given lengths."""
+
+    def __init__(self, draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> None:
+        self.draft, self._report = draft, report
+        self._stage = Stage(draft.name, "", source, entry=draft.entry, include=include)
+        self._load = cache(load)
+        self._ends = float("inf")
+        self._pools: dict[tuple[str, int], np.ndarray[Any, Any]] = {}
+
+    def learn_types(self) -> None:
+        """Correct the types that the text leaves open, such as those of a condition of the preprocessor."""
+        size, _ = problems(self.draft.sizes)
+        for _ in self.draft.operands:
+            try:
+                self._defects(self._launchable({each.name: 1 for each in self.draft.operands}, {}, size))
+            except PeakgateError as error:
+                fits = re.search(
+                    r"argument (\d+).* expected (a floating-point|an integer) type of (\d+) bytes", str(error)
+                )
+                if fits is None:
+                    raise
+                operands = list(self.draft.operands)
+                at, kind = int(fits[1]) - 1, "float" if "float" in fits[2] else "int"
+                operands[at] = replace(operands[at], dtype=f"{kind}{8 * int(fits[3])}")
+                self.draft = replace(self.draft, operands=tuple(operands))
+            else:
+                break
+        self._ends = time.monotonic() + LIMIT_S  # from here on: the first launch waits for its compiler
+
+    def reached(self, array: Operand, size: Size, guesses: list[int]) -> int | None:
+        """The elements of an array up to the last that a launch accesses; None if no length is enough."""
+        enough = min(max(4 * prod(size.values()), 2 * guesses[-1], 4096), LONGEST)
+        lengths = {each.name: enough for each in self.draft.operands if each.is_array}
+
+        def fits(length: int) -> bool:
+            return not self._beyond(array, {**lengths, array.name: length}, size)
+
+        if not fits(enough):
+            return None
+        steps = [0, *(guess for guess in guesses if 0 < guess < enough), enough]
+        low, high = 0, len(steps) - 1  # steps[high] fits
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(steps[middle]) else (middle, high)
+        least, most = steps[low], steps[high]  # `least` is too short, or 0
+        if most - least > 1 and not fits(most - 1):
+            return most
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (least, middle) if fits(middle) else (middle, most)
+        return most if least or not fits(0) else 0
+
+    def roles(self, lengths: Mapping[str, str], size: Size) -> dict[str, Role]:
+        """In for an array that a launch leaves as it is, Out for one that it writes in full and does not read.
+
+        InOut for any other, and for what no type says to be read only if a launch changes nothing at all.
+        """
+        known = {
+            each.name: Role.IN if not each.writable else Role.INOUT for each in self.draft.operands if each.is_array
+        }
+        at_size = _at(lengths, size)
+        launchable = self._launchable(at_size, known, size)
+        if any(each.kind is DefectKind.OUT_OF_BOUNDS for each in self._defects(launchable)):
+            return known  # the launch ended there
+        changed = [
+            not np.array_equal(_bytes(after), _bytes(before))
+            for after, before in zip(launchable.outputs, self._given, strict=True)
+        ]
+        written = [name for name, role in known.items() if role is Role.INOUT]
+        for name, is_changed in zip(written, changed, strict=True):
+            if not is_changed and any(changed):
+                known[name] = Role.IN
+                continue
+            alone = self._defects(self._launchable(at_size, {**known, name: Role.OUT}, size))
+            if not any(each.kind in (DefectKind.UNINITIALISED_GLOBAL, DefectKind.UNWRITTEN_OUTPUT) for each in alone):
+                known[name] = Role.OUT
+        return known
+
+    def ragged(self, lengths: Mapping[str, str], roles: Mapping[str, Role], size: Size) -> str:
+        """A defect that a launch has at odd sizes and not at ``size``; empty without one."""
+        kinds = {each.kind for each in self._defects(self._launchable(_at(lengths, size), roles, size))}
+        odd = {name: number + 1 for name, number in size.items()}
+        new = [
+            each for each in self._defects(self._launchable(_at(lengths, odd), roles, odd)) if each.kind not in kinds
+        ]
+        at = ", ".join(f"{name} = {number}" for name, number in odd.items())
+        return f"{new[0].kind.words}{f' at {new[0].location}' if new[0].location else ''} with {at}" if new else ""
+
+    def _beyond(self, array: Operand, lengths: Mapping[str, int], size: Size) -> bool:
+        launchable = self._launchable(lengths, {}, size)
+        defects = self._defects(launchable)
+        return any(each.kind is DefectKind.OUT_OF_BOUNDS and self._array(each) == array.name for each in defects)
+
+    def _array(self, defect: EmulatorDefect) -> str | None:
+        """The array that a defect names by its place among the arguments."""
+        place = re.search(r"argument (\d+)", defect.message)
+        return self.draft.operands[int(place[1]) - 1].name if place else None
+
+    def _launchable(self, lengths: Mapping[str, int], roles: Mapping[str, Role], size: Size) -> CpuLaunchable:
+        draft = self.draft
+        if time.monotonic() > self._ends:
+            raise _TooLong
+        arguments: list[Argument] = []
+        for each in draft.operands:
+            if each.is_array:
+                role = roles.get(each.name, Role.INOUT)
+                data = None if role is Role.OUT else partial(_beginning, self._numbers(each, size))
+                arguments.append(Buffer(role, (lengths[each.name],), each.dtype, data))
+            else:
+                arguments.append(Scalar(scalar(each, size), each.dtype))
+        grid, block = ((*each, 1, 1)[:3] for each in ([evaluated(text, size) for text in draft.grid], draft.block))
+        launch = Launch(tuple(grid), tuple(block), draft.shared_bytes)
+        case = Case("measured", self._stage, launch, tuple(arguments), Work(1), reference=None)
+        made = CpuLaunchable(case, ACCESSES, load=self._load)
+        self._given = [each.copy() for each in made.outputs]
+        return made
+
+    def _numbers(self, operand: Operand, size: Size) -> np.ndarray[Any, Any]:
+        """Random numbers for an array of any length, made once for a problem."""
+        least = min(size.values())
+        if (operand.name, least) not in self._pools:
+            drawn = Buffer(Role.IN, (LONGEST,), operand.dtype, (0.0, float(least)) if is_index(operand) else None)
+            self._pools[operand.name, least] = dtypes.decoded(
+                np, input_array(np, drawn, len(self._pools)), operand.dtype
+            )
+        return self._pools[operand.name, least]
+
+    def _defects(self, launchable: CpuLaunchable) -> tuple[EmulatorDefect, ...]:
+        self._report(self.draft.name)
+        try:
+            launchable.run()
+        except KernelFault as fault:
+            if not isinstance(fault.__cause__, KernelDefect):
+                raise
+            if fault.__cause__.kind is DefectKind.ENDLESS_LOOP:  # or a problem that is too large
+                raise _TooLong from None
+            return fault.__cause__.defects
+        return ()
+
+
+def is_index(operand: Operand) -> bool:
+    """Whether the numbers of an array may be indices, which random bits would put anywhere."""
+    return operand.is_array and re.fullmatch(r"u?int(16|32|64)", operand.dtype) is not None
+
+
+def scalar(operand: Operand, size: Size) -> float:
+    """The number of an argument that is no array, at a size."""
+    return float(operand.value) if operand.value == A_FLOAT else evaluated(operand.value, size)
+
+
+def _at(lengths: Mapping[str, str], size: Size) -> dict[str, int]:
+    return {name: evaluated(text, size) for name, text in lengths.items()}
+
+
+def _beginning(numbers: np.ndarray[Any, Any], _xp: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return numbers[: shape[0]]
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(array).view(np.uint8)

@@ -1,0 +1,312 @@
+"""Expressions of a foreign file's host code, as Python expressions in the names of a family's sizes."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from math import prod
+
+from peakgate_emulator.sources import Signature, WrittenLaunch, listed
+
+USUAL_BLOCK = 256
+"""Threads of a block whose launch is not known."""
+MOST_THREADS, MOST_SHARED_BYTES = 1024, 48 << 10
+
+ELEMENTS = {
+    "float32": r"float|scalar_t|real",
+    "float64": r"double",
+    "float16": r"(?:at::|c10::)?Half|__half|half|nv_half|__half_raw",
+    "bfloat16": r"(?:at::|c10::)?BFloat16|__nv_bfloat16|nv_bfloat16|__bfloat16|bfloat16",
+    "float8_e4m3fn": r"__nv_fp8_e4m3",
+    "float8_e5m2": r"__nv_fp8_e5m2",
+    "int8": r"(?:signed )?char|int8_t",
+    "uint8": r"unsigned char|uchar|uint8_t|u_char|byte",
+    "int16": r"short(?: int)?|int16_t",
+    "uint16": r"unsigned short|ushort|uint16_t",
+    "int32": r"int|int32_t|signed",
+    "uint32": r"unsigned(?: int)?|uint|uint32_t|u32",
+    "int64": r"long(?: long)?(?: int)?|int64_t|ptrdiff_t|ssize_t",
+    "uint64": r"unsigned long(?: long)?(?: int)?|uint64_t|size_t|ulonglong|u64",
+    "bool": r"bool",
+    "complex64": r"cuComplex|cuFloatComplex|cufftComplex",
+    "complex128": r"cuDoubleComplex|cufftDoubleComplex",
+}
+"""By the type of elements, the C++ types that are stored so."""
+
+_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "uint64": 8, "uint8": 1, "int8": 1}
+_CEIL = re.compile(r"(?i)\w*(?:ceil|div_?up|up_?div|cdiv|get_?blocks|num_?blocks)\w*")
+_CASTS = re.compile(
+    r"\(\s*(?:const\s+)?(?:unsigned(?: int)?|int|float|double|size_t|u?int\d+_t|long(?: long)?|uint)\s*\)|"
+    r"static_cast\s*<[^<>]*>|\bstd\s*::\s*"
+)
+_WITH_REMAINDER = re.compile(
+    r"\(?\s*(\w+)\s*/\s*(\w+)\s*\)?\s*\+\s*\(*\s*!?\s*\(?\s*\1\s*%\s*\2[^?:]*\?[^?:]*:\s*\w+\s*\)*"
+)
+"""``n / b + (n % b ? 1 : 0)``, a division that rounds up."""
+_DECLARED = r"(?:\b(?:int|unsigned|auto|long|short|dim3|u?int\w*_t|size_t|constexpr|const|uint)\b|[*&,;{}])"
+_DEEPEST, _LONGEST, _LARGEST = 8, 300, 1 << 40
+"""Limits of definitions by definitions, of the text of an expression, and of the numbers in it."""
+
+
+class Unknown(Exception):
+    """Something that the text does not say."""
+
+
+def element(written: str | None) -> str | None:
+    """The type of elements of a C++ type; None for another type."""
+    bare = " ".join((written or "").split()).removeprefix("std::").removeprefix("::")
+    return next((dtype for dtype, names in ELEMENTS.items() if re.fullmatch(names, bare)), None)
+
+
+def python_name(name: str) -> str:
+    """A C++ name as that of a size."""
+    return f"{name}_" if keyword.iskeyword(name) or name in ("xp", "min", "max", "block") else name
+
+
+def of_block(name: str) -> bool:
+    """Whether a number of this name is one of the threads of a block."""
+    usual = r"(?i)block_?(?:size|dim|width|len)|threads?|^blk|^tpb$|^bs$|^block(?:_?[xyz\d]\w*)?$"
+    return re.search(usual, name) is not None
+
+
+def evaluated(expression: str, sizes: Mapping[str, int]) -> int:
+    """The value of an expression of this module at a size.
+
+    Raises Unknown for a name that is no size, and for a division by zero.
+    """
+    try:
+        found = eval(expression, {"__builtins__": {}, "min": min, "max": max}, dict(sizes))  # noqa: S307  (`_converted`)
+    except (NameError, ArithmeticError, ValueError):
+        raise Unknown from None
+    return int(found)
+
+
+def names_in(expression: str) -> set[str]:
+    """The sizes that an expression names."""
+    named = {node.id for node in ast.walk(ast.parse(expression, mode="eval")) if isinstance(node, ast.Name)}
+    return named - {"min", "max"}
+
+
+class HostCode:
+    """The host code before a launch.
+
+    ``sizes`` are the names of sizes so far, ``bound`` what the launch's own names are in them. ``rounds_up``: the
+    grid has a thread for each of a size, whatever that is. ``open`` says what the text leaves to decide.
+    """
+
+    def __init__(self, text: str, launch: WrittenLaunch | None) -> None:
+        self.sizes: list[str] = []
+        self.bound: dict[str, str] = {}
+        self.open: list[str] = []
+        self.rounds_up = False
+        self._text, self._before = text, launch.before if launch else ""
+        self._shape = launch.shape if launch else ()
+        self._threads = 0  # of the block that is known once names without a definition become sizes
+
+    def alias(self, name: str) -> str | None:
+        """The type that a typedef, a using declaration or a macro names; None without one."""
+        if not re.fullmatch(r"\w+", name or ""):
+            return None
+        found = re.search(
+            rf"\btypedef\s+([\w ]+?)\s+{name}\s*;|\busing\s+{name}\s*=\s*([\w: ]+?)\s*;|"
+            rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+([\w ]+?)[ \t]*$",
+            self._text,
+            re.MULTILINE,
+        )
+        return next(filter(None, found.groups()), None) if found else None
+
+    def is_enumeration(self, name: str) -> bool:
+        """Whether the text defines an enumeration of this name."""
+        return re.search(rf"\benum\s+(?:class\s+|struct\s+)?{re.escape(name)}\b", self._text) is not None
+
+    def number(self, written: str) -> str | None:
+        """A whole number that the text gives; None if it depends on something else."""
+        try:
+            found = self._expression(written)
+            return str(evaluated(found, {}))
+        except Unknown:
+            return None
+
+    def of_bound(self, written: str) -> str | None:
+        """An expression in the names of sizes; None if it has another name."""
+        try:
+            return self._expression(written)
+        except Unknown:
+            return None
+
+    def block(self, signature: Signature) -> tuple[int, ...]:
+        """The block of the launch; else that of its launch bounds, else the usual one."""
+        with suppress(Unknown):
+            found = tuple(evaluated(each, {}) for each in self._extents(self._shape[1] if self._shape[1:] else ""))
+            if 0 < prod(found) <= MOST_THREADS:
+                return found
+        bounds = re.search(r"__launch_bounds__\s*\(([^,()]+)", signature.declared)
+        most = self.number(bounds[1]) if bounds else None
+        if most is not None:
+            return (min(int(most), MOST_THREADS),)
+        self.open.append("the block: not known from this file")
+        return (16, 16) if "threadIdx.y" in signature.body else (USUAL_BLOCK,)
+
+    def grid(self, signature: Signature, block: tuple[int, ...]) -> tuple[str, ...]:
+        """The grid of the launch; else one thread per element, or one block per row where no thread is counted."""
+        self._threads = block[0]
+        with suppress(Unknown):
+            found = self._extents(self._shape[0] if self._shape else "")
+            each = {f"-(-{size} // {threads})" for size in self.sizes for threads in block}
+            self.rounds_up = not each.isdisjoint(found)
+            return found
+        self.open.append("the grid: not known from this file")
+        of_threads = re.search(r"blockDim|gridDim", signature.body) is not None
+        if "blockIdx.y" in signature.body:
+            # Which size is which axis is not known; threads that are too many are guarded.
+            most = self.sizes[0] if len(self.sizes) == 1 else f"max({', '.join(self.sizes)})"
+            return tuple(f"-(-{most} // {threads})" if threads > 1 else most for threads in (*block, 1)[:2])
+        if of_threads:
+            product = " * ".join(self.sizes)
+            return (f"-(-{product} // {block[0]})",)
+        return (self.sizes[0],)
+
+    def shared_bytes(self, signature: Signature) -> int:
+        """Dynamic shared memory of the launch, the most that needs no attribute where that depends on a size."""
+        if not re.search(r"\bextern\s+__shared__", signature.body):
+            return 0
+        self._threads = 0
+        found = self.number(self._shape[2]) if len(self._shape) > 2 else None
+        if found is not None:
+            return int(found)
+        self.open.append("shared_bytes: not known from this file, the most is given")
+        return MOST_SHARED_BYTES
+
+    def _extents(self, written: str) -> tuple[str, ...]:
+        """Up to three extents of a grid or a block."""
+        text = self._defined(written) if re.fullmatch(r"\w+", written) else None
+        of_dim3 = re.fullmatch(r"\s*(?:dim3\s*)?[({](.*)[)}]\s*", text if text is not None else written, re.DOTALL)
+        parts = listed(of_dim3[1]) if of_dim3 else (written,)
+        return tuple(self._expression(each) for each in parts)
+
+    def _defined(self, name: str) -> str | None:
+        """The text that a name is defined by before the launch, or by a macro; None without one.
+
+        That of a dim3 is in parentheses.
+        """
+        macro = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+([^\n/]+)", self._text, re.MULTILINE)
+        typed = rf"{_DECLARED}\s*\b{name}\b\s*"
+        of = [*re.finditer(rf"{typed}([=({{])", self._before)] or [*re.finditer(rf"{typed}(=)", self._text)][-1:]
+        if not of:
+            return macro[1] if macro else None
+        begin, opened = of[-1].end(), of[-1][1]
+        code = self._before if of[-1].string is self._before else self._text
+        depth, end = 0, begin
+        while end < len(code) and not (depth == 0 and code[end] in ";,)}"):
+            depth += 1 if code[end] in "([{" else -1 if code[end] in ")]}" else 0
+            end += 1
+            if opened in "({" and depth == 0 and code[end : end + 1] == ",":
+                end += 1
+        inner = code[begin:end].strip()
+        return inner if opened == "=" else f"({inner})"
+
+    def _expression(self, written: str, depth: int = 0) -> str:
+        if len(written) > _LONGEST:
+            raise Unknown
+        text = re.sub(r"\bsizeof\s*\(\s*([\w: ]+?)\s*\)", _size_of, written)
+        text = _WITH_REMAINDER.sub(r"ceil(\1/\2)", _CASTS.sub("", text))
+        text = re.sub(r"(?<=\d)(?:\.0*)?[uUlLfF]*\b(?!\w)", "", text.replace("/", "//"))
+        try:
+            tree = ast.parse(" ".join(text.split()), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise Unknown from None
+        return ast.unparse(self._converted(tree, depth))
+
+    def _converted(self, node: ast.expr, depth: int) -> ast.expr:
+        match node:
+            case ast.Constant(value=int()):
+                return node
+            case ast.Name(id=name):
+                return self._of_name(name, depth)
+            case ast.Attribute(value=ast.Name(id=name), attr="x" | "y" | "z" as axis) if depth < _DEEPEST:
+                parts = self._extents(name)
+                at = "xyz".index(axis)
+                return ast.parse(parts[at] if at < len(parts) else "1", mode="eval").body
+            case ast.BinOp(left, ast.LShift() | ast.RShift() as does, ast.Constant(value=int() as bits)) if bits < 32:
+                return _folded(ast.BinOp(self._converted(left, depth), does, node.right))
+            case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod() as does, right):
+                found = _folded(ast.BinOp(self._converted(left, depth), does, self._converted(right, depth)))
+                return self._rounded_up(found)
+            case ast.Call(func=ast.Name()):
+                return self._of_call(node, depth)
+        raise Unknown
+
+    def _of_call(self, call: ast.Call, depth: int) -> ast.expr:
+        """The least or greatest of some numbers, or a division that rounds up."""
+        match call:
+            case ast.Call(func=ast.Name(id="min" | "max"), args=args):
+                return ast.Call(call.func, [self._converted(each, depth) for each in args], [])
+            case ast.Call(func=ast.Name(id=name), args=[single]) if "ceil" in name.lower():
+                inner = self._converted(single, depth)
+                if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.FloorDiv):
+                    return self._up(inner.left, inner.right)
+                return inner
+            case ast.Call(func=ast.Name(id=name), args=[extent, *tile]) if _CEIL.fullmatch(name):
+                by = self._converted(tile[0], depth) if tile else ast.Constant(USUAL_BLOCK)
+                return self._up(self._converted(extent, depth), by)
+        raise Unknown
+
+    def _of_name(self, name: str, depth: int) -> ast.expr:
+        if name in self.bound:
+            return ast.parse(self.bound[name], mode="eval").body
+        text = self._defined(name) if depth < _DEEPEST else None
+        if text is not None:
+            try:
+                return ast.parse(self._expression(text, depth + 1), mode="eval").body
+            except Unknown:
+                if not self._threads:
+                    raise
+        if of_block(name):
+            if not self._threads:
+                self.open.append(f"the block: {name} of the launch is not known, {USUAL_BLOCK} threads are a guess")
+            return ast.Constant(self._threads or USUAL_BLOCK)
+        # A number of blocks is no extent, nor is a macro.
+        if not self._threads or re.search(r"(?i:grid|block|^nb$|^bpg$)|^[A-Z][A-Z0-9_]{2,}$", name):
+            raise Unknown
+        self.bound[name] = python_name(name)
+        self.sizes.append(self.bound[name])
+        return ast.Name(self.bound[name])
+
+    def _rounded_up(self, node: ast.expr) -> ast.expr:
+        """``(a + b - 1) // b`` as ``-(-a // b)``."""
+        match node:
+            case ast.BinOp(ast.BinOp(extent, ast.Add(), ast.Constant(value=int() as more)), ast.FloorDiv(),
+                           ast.Constant(value=int() as by)) if more == by - 1:  # fmt: skip
+                return self._up(extent, ast.Constant(by))
+        return node
+
+    def _up(self, extent: ast.expr, by: ast.expr) -> ast.expr:
+        return ast.UnaryOp(ast.USub(), ast.BinOp(ast.UnaryOp(ast.USub(), extent), ast.FloorDiv(), by))
+
+
+def _size_of(match: re.Match[str]) -> str:
+    """The bytes of a type, 4 of a template's; the text as it is for another type."""
+    known = _BYTES.get(element(match[1]) or "")
+    return str(known or 4) if known or re.fullmatch(r"[A-Z]|Dtype|\w+_t|int|float", match[1]) else match[0]
+
+
+def _folded(node: ast.BinOp) -> ast.BinOp | ast.Constant:
+    """The node with constants put together; raises Unknown for a division by zero."""
+    if isinstance(node.op, ast.FloorDiv | ast.Mod) and isinstance(node.right, ast.Constant) and not node.right.value:
+        raise Unknown
+    if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
+        found = evaluated(ast.unparse(node), {})
+        if abs(found) > _LARGEST:
+            raise Unknown
+        return ast.Constant(found)
+    match node:
+        case ast.BinOp(
+            ast.BinOp(left, ast.Add(), ast.Constant(value=int() as more)), ast.Sub(), ast.Constant(value=int() as less)
+        ) if more >= less:
+            return ast.BinOp(left, ast.Add(), ast.Constant(more - less))
+        case ast.BinOp(ast.Constant() as first, ast.Add() | ast.Mult() as does, right):
+            return ast.BinOp(right, does, first)
+    return node

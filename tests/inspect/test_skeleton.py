@@ -1,0 +1,136 @@
+"""What a foreign .cu says about its kernels, and the family that is written from it."""
+
+import pytest
+from expecting import refuses
+
+from peakgate.base.errors import Code
+from peakgate.inspect.signature import Draft, LeftOut, drafts
+from peakgate.inspect.skeleton import skeleton
+from peakgate.spec.arguments import Role
+from peakgate.spec.importer import family_at
+
+SCALE = "__global__ void scale(float* out, const float* x, int n, float by) { %s }\n"
+GUARDED = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = by * x[i];"
+ROUNDED_UP = "void run(float* o, float* x, int n) { scale<<<(n + 255) / 256, 256>>>(o, x, n, 2.0f); }\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "grid", "block"),
+    [
+        ("scale<<<(n + 255) / 256, 256>>>(o, x, n, 2);", ("-(-n // 256)",), (256,)),
+        ("scale<<<(n - 1 + 64) / 64, 64>>>(o, x, n, 2);", ("(n - 1 + 64) // 64",), (64,)),
+        ("const int T = 128; scale<<<ceil_div(n, T), T>>>(o, x, n, 2);", ("-(-n // 128)",), (128,)),
+        (
+            "dim3 block(32, 4), grid(n / block.x, 2); scale<<<grid, block, 0, s>>>(o, x, n, 2);",
+            ("n // 32", "2"),
+            (32, 4),
+        ),
+        ("scale<<<std::ceil((float)n / 32), dim3(32)>>>(o, x, n, 2);", ("-(-n // 32)",), (32,)),
+        ("int g = n / 8 + (n % 8 ? 1 : 0); scale<<<g, 8>>>(o, x, n, 2);", ("-(-n // 8)",), (8,)),
+        ("scale<<<rows, 64>>>(o, x, n, 2);", ("rows",), (64,)),
+        ("scale<<<f(n)[0], 1 << 99>>>(o, x, n, 2);", ("-(-n // 256)",), (256,)),
+        ("scale<<<n / 0, 64 / 0>>>(o, x, n, 2);", ("-(-n // 256)",), (256,)),
+    ],
+)
+def test_a_launch_is_read_as_functions_of_the_size(host, grid, block):
+    (draft,) = drafts(SCALE % GUARDED + f"void run(float* o, float* x, int n, int rows) {{ {host} }}\n")
+    assert (draft.grid, draft.block) == (grid, block)
+    assert draft.sizes == (("n", "rows") if grid == ("rows",) else ("n",))
+
+
+def test_launch_bounds_and_template_arguments_are_taken():
+    text = "template <typename T, int N> __global__ void __launch_bounds__(128) k(T* out, int n) { out[n] = N; }\n"
+    (draft,) = drafts(text)
+    assert (draft.entry, draft.block, draft.operands[0].dtype) == ("k<float, 4>", (128,), "float32")
+    (launched,) = drafts(text + "void run(double* o) { k<double, 8><<<1, 32>>>(o, 5); }")
+    assert (launched.entry, launched.block, launched.operands[0].dtype) == ("k<double, 8>", (32,), "float64")
+
+
+@pytest.mark.parametrize(
+    "parameters", ["Params p, float* out", "float** out", "const float* x, int n", "cudaTextureObject_t t, float* out"]
+)
+def test_what_no_family_describes_is_left_out_with_its_reason(parameters):
+    (found,) = drafts(f"__global__ void k({parameters}) {{ }}\n")
+    assert isinstance(found, LeftOut)
+
+
+def test_an_extent_that_the_launch_computes_is_none_of_its_own():
+    (draft,) = drafts(
+        "__global__ void k(float* o, int n, int n4) {}\nvoid f(float* o, int n) { k<<<1, 1>>>(o, n, n / 4); }"
+    )
+    assert isinstance(draft, Draft)
+    assert (draft.sizes, draft.operands[2].value) == (("n",), "n // 4")
+
+
+@pytest.fixture
+def written(tmp_path):
+    """The family that is written for a text: its skeleton, and the arguments of its first case by role and shape."""
+
+    def write(text):
+        (tmp_path / "own.cu").write_text(text)
+        found = skeleton(tmp_path / "own.cu", tmp_path, tmp_path)
+        (tmp_path / "family.py").write_text(found.text)
+        return found, family_at(tmp_path / "family.py")
+
+    return write
+
+
+def test_shapes_are_those_that_the_kernel_reaches(written):
+    found, family = written(
+        "template <class T> __global__ void mul(const T* a, const T* b, T* c, T* bias, int m, int n, int k) {\n"
+        "  int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (row >= m || column >= n) return;\n"
+        "  T sum = bias[column];\n"
+        "  for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * n + column];\n"
+        "  c[row * n + column] += sum;\n"
+        "}\n"
+        "void run(float* a, int M, int N, int K) {\n"
+        "  dim3 threads(16, 16);\n"
+        "  dim3 blocks((N + threads.x - 1) / threads.x, (M + threads.y - 1) / threads.y);\n"
+        "  mul<float><<<blocks, threads>>>(a, a, a, a, M, N, K);\n"
+        "}\n"
+    )
+    buffers = family.sized(None).make((3, 5, 7)).buffers
+    assert [(each.role, each.shape) for each in buffers] == [
+        (Role.IN, (3, 7)),
+        (Role.IN, (5, 7)),
+        (Role.INOUT, (3, 5)),
+        (Role.IN, (5,)),
+    ]
+    assert len(found.text.splitlines()) <= 15
+
+
+def test_a_missing_guard_is_left_to_the_check_where_the_launch_rounds_up(written):
+    unguarded = SCALE % GUARDED.replace("if (i < n) ", "")
+    found, _ = written(unguarded + ROUNDED_UP)
+    assert "edges=" not in found.text
+    found, _ = written(unguarded + ROUNDED_UP.replace("(n + 255) / 256", "n / 256"))
+    assert "edges=[1024, 1536]" in found.text
+    assert any(line.startswith("edges: ") for line in found.to_do)
+
+
+def test_a_reach_beyond_an_expression_is_left_to_decide(written):
+    found, _ = written(SCALE % GUARDED.replace("x[i]", "x[i + 1]") + ROUNDED_UP)
+    assert "In(n + 1)" in found.text
+    assert any("reaches 1 beyond n" in line for line in found.to_do)
+
+
+def test_several_kernels_are_one_family(written):
+    reduce = "__global__ void sum(const int* x, int* out) { atomicAdd(out, x[blockIdx.x * 64 + threadIdx.x]); }\n"
+    launched = "void f(int* x) { sum<<<9, 64>>>(x, x); }\n"
+    _, family = written(SCALE % GUARDED + reduce + "__global__ void left(void* x) {}\n" + launched)
+    assert [stage.name for stage in family.stages] == ["scale", "sum"]
+
+
+def test_a_file_without_a_kernel_is_refused(tmp_path):
+    (tmp_path / "own.cu").write_text("int main() { return 0; }\n")
+    with refuses(Code.SOURCE):
+        skeleton(tmp_path / "own.cu", tmp_path, tmp_path)
+
+
+def test_a_header_of_the_project_is_found(written, tmp_path):
+    (tmp_path / "include" / "own").mkdir(parents=True)
+    (tmp_path / "include" / "own" / "types.h").write_text("typedef double real_t;\n")
+    found, _ = written('#include "own/types.h"\n' + (SCALE % GUARDED).replace("float*", "real_t*") + ROUNDED_UP)
+    assert 'include=["include"]' in found.text
+    assert 'In(n, dtype="float64")' in found.text
