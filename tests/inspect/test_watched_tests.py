@@ -1,4 +1,4 @@
-"""Triton kernels of benchmark tests: races between programs, what is reported, and whole runs where triton-viz is."""
+"""Kernels that benchmark tests launch: what is reported of them, and whole runs, of Triton's where triton-viz is."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ import pytest
 
 from peakgate.base.errors import Code
 from peakgate.cli import main
-from peakgate.inspect import triton_tests
-from peakgate.inspect.triton_tests import (
-    ProgramAccess,
-    ProgramStep,
-    TritonCheck,
-    TritonFinding,
-    WatchedTest,
-    filled,
-    races,
-)
+from peakgate.inspect import watched_tests
+from peakgate.inspect.emulate import LaunchFinding
+from peakgate.inspect.triton_races import ProgramAccess, races
+from peakgate.inspect.watched_tests import KernelFinding, KernelsOfTests, WatchedTest, filled
+from peakgate_emulator.defects import RaceStep
 
 NODE = "benchmarks/bench_ops.py::bench_scale[8]"
 
@@ -57,22 +52,23 @@ def test_each_pair_of_lines_is_reported_once():
 
 
 def report(**test):
-    found = TritonCheck()
+    found = KernelsOfTests()
     filled(found, {NODE: WatchedTest(**({"findings": [], "launches": {}, "limits": [], "outcome": ""} | test))})
     return found
 
 
 def test_a_finding_is_a_defect_of_its_kernel_with_line_text_and_steps():
-    steps = (ProgramStep("bench_ops.py:7", (1,)), ProgramStep("bench_ops.py:7", (0, 2)))
-    finding = TritonFinding(
-        "scale", "race between programs", "bench_ops.py:7", "write after write", steps, "tl.store()"
+    place, kind = "bench_ops.py:7", "race between programs"
+    steps = (RaceStep(place, None, (1, 0, 0)), RaceStep(place, None, (0, 2, 0)))
+    finding = LaunchFinding("benchmarks-bench_ops.bench_scale-8", 0, kind, place, f"{place}: {kind}", steps)
+    found = report(
+        findings=[KernelFinding("scale", finding, "tl.store()")],
+        launches={"scale": 2},
+        outcome="failed: it was not run",
     )
-    found = report(findings=[finding], launches={"scale": 2}, outcome="failed: it was not run")
     (kernel,) = found.reports
     assert (kernel.kernel, kernel.launches, kernel.broken) == ("benchmarks-bench_ops.scale", 2, None)
-    (defect,) = kernel.findings
-    assert (defect.case, defect.where) == ("benchmarks-bench_ops.bench_scale-8", "bench_ops.py:7")
-    assert [step.block for step in defect.order] == [(1, 0, 0), (0, 2, 0)]
+    assert kernel.findings == (finding,)
     assert found.texts == {("benchmarks-bench_ops.scale", "bench_ops.py:7"): "tl.store()"}
 
 
@@ -81,7 +77,7 @@ def test_a_test_that_fails_without_a_finding_is_not_checked_and_a_skipped_one_is
     skipped = report(outcome="skipped: needs a GPU")
     assert (skipped.reports, len(skipped.notes)) == ([], 1)
     limits = report(launches={"scale": 1}, limits=[f"limit {number}" for number in range(9)])
-    assert len(limits.notes) == triton_tests.MOST_NOTES + 1
+    assert len(limits.notes) == watched_tests.MOST_NOTES + 1
 
 
 @pytest.fixture
@@ -95,13 +91,13 @@ def project(tmp_path, monkeypatch):
 def test_without_triton_viz_the_extra_is_named_and_other_projects_hear_nothing(project, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     project.write_text("import torch\n")
-    with triton_tests.begun("") as found:
+    with watched_tests.begun("", [0]) as found:
         pass
-    assert found == TritonCheck()
+    assert found == KernelsOfTests()
     project.write_text("import triton\n")
-    with triton_tests.begun("") as found:
+    with watched_tests.begun("", [0]) as found:
         pass
-    assert found.notes == [triton_tests.MISSING]
+    assert found.notes == [watched_tests.MISSING]
 
 
 def test_a_project_of_benchmark_tests_alone_still_needs_something_to_check(project, capsys):
@@ -148,3 +144,124 @@ def test_a_kernel_is_checked_with_file_and_line(project, old, new, kind):
     )
     if kind not in (None, "wrong result"):
         assert (kernel["defects"][0]["file"], kernel["defects"][0]["line"]) == ("bench_ops.py", 7)
+
+
+STRINGS = """
+import cupy as cp
+import numpy as np
+import pytest
+from cupyx.profiler import benchmark as profiled
+
+from kernels import HALVES
+
+SCALE = cp.RawKernel(r'''
+extern "C" __global__ void scale(float* out, const float* x, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at <= n) out[at] = 2.0f * x[at];
+}''', "scale")
+
+
+def launch(n, out, x):
+    SCALE((2,), (32,), (out, x, n))
+    cp.cuda.Stream.null.synchronize()
+
+
+def test_right(benchmark):
+    x = cp.random.rand(64, dtype=cp.float32)
+    out = cp.empty_like(x)
+    benchmark.pedantic(launch, args=(63, out, x), rounds=9)
+    np.testing.assert_array_equal(out.get(), 2 * cp.asnumpy(x))
+
+
+def test_bounds(benchmark):
+    x = cp.ones(40, "float32")
+    benchmark(launch, 40, cp.empty_like(x), x)
+
+
+def test_race(gpu_benchmark):
+    x = cp.arange(64, dtype=cp.float32)
+    halves = HALVES.get_function("halves<float>")
+    gpu_benchmark(halves, (1,), (64,), (x,))
+
+
+class TestWeighted:
+    def test_asserted(self, benchmark):
+        weight = cp.ndarray((1,), cp.float32, HALVES.get_global("weight"))
+        weight[...] = 3
+        out = cp.zeros(8, cp.float32)
+        benchmark(HALVES.get_function("weighted"), (1,), (8,), (out,))
+        assert (out == 4).all()
+
+
+def test_expected(gpu_benchmark):
+    x = cp.ones(64, "float32")
+    gpu_benchmark.expect(lambda out, x, n: 3 * x)
+    gpu_benchmark(SCALE, (2,), (32,), (cp.zeros_like(x), x, np.int32(63)))
+
+
+def test_timed():
+    x = cp.ones(64, "float32")
+    start, end = cp.cuda.Event(), cp.cuda.Event()
+    start.record()
+    launch(63, cp.empty_like(x), x)
+    end.record()
+    assert cp.cuda.get_elapsed_time(start, end) < 1
+
+
+def test_profiled():
+    x = cp.ones(64, "float32")
+    assert profiled(launch, (63, cp.empty_like(x), x), n_repeat=9).gpu_times.mean() < 1
+
+
+def test_fused(benchmark):
+    benchmark(cp.ElementwiseKernel("float32 x", "float32 y", "y = 2 * x"), cp.ones(8))
+"""
+
+MODULE = """
+import cupy as cp
+
+HALVES = cp.RawModule(code=r'''
+__constant__ float weight[1];
+
+extern "C" __global__ void weighted(float* out) { out[threadIdx.x] = weight[0]; }
+
+template <typename T>
+__global__ void halves(T* x) {
+    __shared__ T tile[64];
+    tile[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = tile[63 - threadIdx.x] / 2;
+}
+''', options=("-std=c++14",), name_expressions=("halves<float>",))
+"""
+
+
+def test_kernels_in_strings_are_checked_with_the_arguments_of_a_test(project, capsys):
+    (project.parent.parent / "pyproject.toml").write_text(
+        '[tool.peakgate]\nbenchmarks = ["benchmarks"]\npythonpath = ["ours"]\n'
+    )
+    (project.parent.parent / "ours").mkdir()
+    (project.parent.parent / "ours" / "kernels.py").write_text(MODULE)
+    project.with_name("test_strings.py").write_text(STRINGS)
+    assert main(["check"]) == 1
+    notes = [line for line in capsys.readouterr().out.splitlines() if "cover" in line or "not checked" in line]
+    found = json.loads(Path(".peakgate/out/check.json").read_text())
+    assert not any(kernel["not_checked"] for kernel in found["kernels"])
+    defects = {
+        (each["case"].partition(".")[2], each["kind"], each["file"], each["line"])
+        for kernel in found["kernels"]
+        for each in kernel["defects"]
+    }
+    assert defects == {
+        ("test_bounds", "out of bounds", "test_strings.py", 12),
+        ("test_race", "shared race", "kernels.py", 13),
+        ("test_race", "uninitialised shared", "kernels.py", 13),
+        ("TestWeighted.test_asserted", "wrong result", None, None),
+        ("test_expected", "wrong result", None, None),
+    }
+    assert [any(name in line for line in notes) for name in ("test_timed", "test_profiled", "test_fused")] == [True] * 3
+
+
+def test_a_run_of_tests_that_breaks_off_is_not_a_pass(project):
+    project.write_text("from cupy import RawKernel\n")
+    (project.parent / "conftest.py").write_text("raise SystemExit(1)\n")
+    assert main(["check"]) == 3

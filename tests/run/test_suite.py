@@ -46,7 +46,7 @@ def test_loaded(added, load_kernel, gpu_benchmark):
     kernel = load_kernel("kernels/twice/twice.cu", "twice", ADDED=added)
     x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     gpu_benchmark.expect(lambda out, x, n: 2 * x)
-    gpu_benchmark(kernel, (2,), (32,), (out, x, np.int32(64)))
+    gpu_benchmark.pedantic(kernel, ((2,), (32,), (out, x, x.size)), rounds=9)
 
 def test_out_of_bounds(load_kernel, gpu_benchmark):
     x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")

@@ -1,10 +1,7 @@
-"""Checks Triton kernels of benchmark tests without a GPU: ``triton_process`` runs triton-viz, this module reports.
+"""Checks the kernels that benchmark tests launch, without a GPU: those of Triton, and CUDA C++ in strings for CuPy.
 
-Each kernel that a test launches is reported. Notes list what was not checked: skipped tests, launches with atomics or
-too many accesses, further configurations of a tuned kernel.
-
-Programs of one launch run concurrently in any order, and only atomics can order them: it is a race if one program
-stores to an address that another one accesses.
+``watched_process`` runs the tests, this module reports. Each kernel that a test launches is reported. Notes list what
+was not checked: skipped tests, Triton launches with atomics or too many accesses, configurations of a tuned kernel.
 """
 
 from __future__ import annotations
@@ -14,41 +11,29 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-import numpy as np
 from msgspec import Struct
 
 from peakgate.base import config, records
+from peakgate.base.config import Project
 from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.scratch import scratch_folder
-from peakgate.inspect.emulate import WRONG_RESULT, BuildReport, LaunchFinding
-from peakgate_emulator.defects import RaceStep
+from peakgate.inspect.emulate import BuildReport, LaunchFinding
 
 TESTS_LIMIT_S = 600.0
 MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
 MOST_NOTES = 6
-MOST_LOOKED_AT = 10_000  # racing addresses to examine, the lowest first; the others repeat the same lines
-
-Addresses = np.ndarray[Any, np.dtype[np.int64]]
-
-
-class ProgramStep(Struct):
-    """An access of one program."""
-
-    location: str
-    program: tuple[int, ...]
+TRITON, STRINGS = (b"triton",), (b"RawKernel", b"RawModule")
+"""Words of files with kernels."""
 
 
-class TritonFinding(Struct):
-    """One finding of a test; ``text`` is the line at ``where``."""
+class KernelFinding(Struct):
+    """One finding of a test; ``text`` is the line at ``finding.where``."""
 
     kernel: str
-    kind: str
-    where: str
-    what: str
-    order: tuple[ProgramStep, ...]
+    finding: LaunchFinding
     text: str
 
 
@@ -58,48 +43,69 @@ class WatchedTest(Struct):
     ``outcome`` is empty if it passed.
     """
 
-    findings: list[TritonFinding] = []
+    findings: list[KernelFinding] = []
     launches: dict[str, int] = {}
     limits: list[str] = []
     outcome: str = ""
 
 
 @dataclass
-class TritonCheck:
-    """The Triton kernels of a project: their reports, notes on what was not checked, and the texts of source lines."""
+class KernelsOfTests:
+    """The kernels of benchmark tests: their reports, notes on what was not checked, and the texts of source lines."""
 
     reports: list[BuildReport] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
+def files_with(words: Sequence[bytes], project: Project) -> set[Path]:
+    """The files of benchmark tests that have one of the words, or name a file of the project's Python that has one."""
+    tests = _python_files(project.benchmarks)
+    texts = {path: path.read_bytes() for path in {*tests, *_python_files(project.pythonpath)}}
+    having = {path for path, text in texts.items() if any(word in text for word in words)}
+    names = {(path.parent.name if path.stem == "__init__" else path.stem).encode() for path in having}
+    folders = [path.parent for path in having if path.name == "conftest.py"]
+    return {
+        path
+        for path in tests
+        if path in having or any(name in texts[path] for name in names) or any(map(path.is_relative_to, folders))
+    }
+
+
+def _python_files(folders: Sequence[Path]) -> set[Path]:
+    found = {path for each in folders for path in (each.rglob("*.py") if each.is_dir() else [each])}
+    return {path for path in found if path.is_file()}
+
+
 @contextmanager
-def begun(text: str) -> Iterator[TritonCheck]:
-    """Run the tests that ``-k text`` selects in the background; the check is filled at the end of the block."""
-    found = TritonCheck()
-    folders = config.current().benchmarks
-    files = [path for each in folders for path in (each.rglob("*.py") if each.is_dir() else [each])]
-    if not any(b"triton" in path.read_bytes() for path in files if path.is_file()):
-        yield found
-        return
-    if importlib.util.find_spec("triton_viz") is None:
+def begun(text: str, orders: Sequence[int]) -> Iterator[KernelsOfTests]:
+    """Run the tests that ``-k text`` selects in the background; the check is filled at the end of the block.
+
+    ``orders`` are the orders of threads in which the emulator runs each kernel.
+    """
+    found, project = KernelsOfTests(), config.current()
+    triton = bool(files_with(TRITON, project))
+    if triton and importlib.util.find_spec("triton_viz") is None:
+        triton = False
         found.notes.append(MISSING)
+    if not triton and not files_with(STRINGS, project):
         yield found
         return
-    with scratch_folder("triton") as scratch:
+    with scratch_folder("tests") as scratch:
         out = scratch / "found.json"
-        command = own_module("peakgate.inspect.triton_process", str(out), text)
-        with Asked(command, TESTS_LIMIT_S, env=os.environ | {"TRITON_INTERPRET": "1"}) as asked:
+        command = own_module("peakgate.inspect.watched_process", str(scratch), text, *map(str, orders))
+        without_gpu = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+        with Asked(command, TESTS_LIMIT_S, env=os.environ | without_gpu) as asked:
             yield found
             done = asked.finish()
         if out.exists():
             filled(found, records.read(out, dict[str, WatchedTest], "run it again"))
-        else:
-            found.notes.append(f"Triton kernels are not checked: {done.problem or 'no answer'}")
-            found.reports.append(BuildReport("triton", 0, broken=done.problem or "no answer of triton-viz"))
+        if done.problem or not out.exists():
+            problem = done.problem or "no answer"
+            found.reports.append(BuildReport("benchmark tests", 0, broken=f"not all of them were run: {problem}"))
 
 
-def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
+def filled(found: KernelsOfTests, tests: Mapping[str, WatchedTest]) -> None:
     """Add each kernel of the tests, and what was not checked, to ``found``."""
     from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest is slow to import)
 
@@ -108,17 +114,8 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
         case = case_of(nodeid)
         by_kernel: dict[str, list[LaunchFinding]] = {name: [] for name in test.launches}
         for each in test.findings:
-            steps = []
-            for step in each.order:
-                x, y, z = (*step.program, 0, 0, 0)[:3]
-                steps.append(RaceStep(step.location, None, (x, y, z)))
-            what = (
-                f"{each.where}: {each.kind}: {each.what}" if each.kind != WRONG_RESULT else f"{each.kind}: {each.what}"
-            )
-            where = None if each.kind == WRONG_RESULT else each.where
-            finding = LaunchFinding(case.id, 0, each.kind, where, what, tuple(steps))
-            by_kernel.setdefault(each.kernel, []).append(finding)
-            found.texts[f"{case.family}.{each.kernel}", each.where] = each.text
+            by_kernel.setdefault(each.kernel, []).append(each.finding)
+            found.texts[f"{case.family}.{each.kernel}", each.finding.where or ""] = each.text
         for name, findings in by_kernel.items():
             kernel = f"{case.family}.{name}"
             found.reports.append(BuildReport(kernel, 1, test.launches.get(name, 0), tuple(findings)))
@@ -133,56 +130,3 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
         ]
     if skipped:
         found.notes.append(f"{counted(len(skipped), 'benchmark test')} not checked, first {skipped[0]}")
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramAccess:
-    """The accesses of one line in one program: ``place`` is ``file.py:12``, ``program`` the index in the grid."""
-
-    program: tuple[int, ...]
-    place: str
-    stores: bool
-    addresses: Addresses
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramRace:
-    """Two programs race at an address: ``stored`` is the store, ``other`` the conflicting access.
-
-    ``addresses`` is the number of addresses at which the two lines race, ``first`` the lowest.
-    """
-
-    stored: ProgramAccess
-    other: ProgramAccess
-    first: int
-    addresses: int
-
-
-def races(accesses: Sequence[ProgramAccess]) -> list[ProgramRace]:
-    """One race per pair of lines, at its lowest address, sorted by address."""
-    if not accesses:
-        return []
-    where = np.concatenate([each.addresses for each in accesses])
-    who = np.repeat(np.arange(len(accesses)), [each.addresses.size for each in accesses])
-    programs = {program: number for number, program in enumerate(dict.fromkeys(each.program for each in accesses))}
-    program = np.array([programs[each.program] for each in accesses])[who]
-    stores = np.array([each.stores for each in accesses])[who]
-    order = np.lexsort((who, where))
-    where, who, program, stores = where[order], who[order], program[order], stores[order]
-    starts = np.flatnonzero(np.r_[True, where[1:] != where[:-1]]) if where.size else np.zeros(0, int)
-    several = np.minimum.reduceat(program, starts) != np.maximum.reduceat(program, starts)
-    stored = np.logical_or.reduceat(stores, starts)
-    found: dict[tuple[str, str], ProgramRace] = {}
-    ends = np.r_[starts[1:], where.size]
-    clashing = np.flatnonzero(several & stored)[:MOST_LOOKED_AT]
-    for start, end in zip(starts[clashing], ends[clashing], strict=True):
-        group = [accesses[at] for at in who[start:end]]
-        store = next(each for each in group if each.stores)
-        other = next(each for each in group if each.program != store.program)
-        key = (store.place, other.place)
-        known = found.get(key)
-        if known is None:
-            found[key] = ProgramRace(store, other, int(where[start]), 1)
-        else:
-            found[key] = ProgramRace(known.stored, known.other, known.first, known.addresses + 1)
-    return list(found.values())
