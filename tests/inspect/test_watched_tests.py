@@ -11,7 +11,7 @@ import pytest
 
 from peakgate.base.errors import Code
 from peakgate.cli import main
-from peakgate.inspect import watched_tests
+from peakgate.inspect import cupy_stand_in, watched_tests
 from peakgate.inspect.emulate import LaunchFinding
 from peakgate.inspect.triton_races import ProgramAccess, races
 from peakgate.inspect.watched_tests import KernelFinding, KernelsOfTests, WatchedTest, filled
@@ -162,13 +162,13 @@ extern "C" __global__ void scale(float* out, const float* x, int n) {
 
 
 def launch(n, out, x):
-    SCALE((2,), (32,), (out, x, n))
+    SCALE((2,), (32,), args=(out, x, np.array([n], np.int32)))
     cp.cuda.Stream.null.synchronize()
 
 
 def test_right(benchmark):
-    x = cp.random.rand(64, dtype=cp.float32)
-    out = cp.empty_like(x)
+    x = cp.asfortranarray(cp.random.rand(16, 4, dtype=cp.float32))
+    out = cp.empty((16, 4), cp.float32, order="F")
     benchmark.pedantic(launch, args=(63, out, x), rounds=9)
     np.testing.assert_array_equal(out.get(), 2 * cp.asnumpy(x))
 
@@ -265,3 +265,33 @@ def test_a_run_of_tests_that_breaks_off_is_not_a_pass(project):
     project.write_text("from cupy import RawKernel\n")
     (project.parent / "conftest.py").write_text("raise SystemExit(1)\n")
     assert main(["check"]) == 3
+
+
+def test_the_stand_in_of_cupy_copies_where_cupy_does():
+    cp = cupy_stand_in.modules()["cupy"]
+    host = np.arange(6, dtype=np.float32).reshape(2, 3)
+    there = cp.asarray(host)
+    assert not any(np.shares_memory(made, host) for made in (there, cp.array(host), cp.ascontiguousarray(host)))
+    assert np.shares_memory(cp.asarray(there), there)
+    assert not np.shares_memory(cp.array(there), there)
+    assert not np.shares_memory(there.get(), there)
+    assert not np.shares_memory(cp.asnumpy(there), there)
+    assert cp.ascontiguousarray(cp.asfortranarray(host)).flags.c_contiguous
+    assert type(there.get()) is np.ndarray
+    there.set(host + 1)
+    assert float(there[0, 0].get()) == float(there.min().get()) == 1
+
+
+def test_the_stand_in_of_cupy_has_its_types_for_numpys_functions():
+    cp = cupy_stand_in.modules()["cupy"]
+    drawn = [cp.random.rand(3, dtype=cp.float32), cp.random.default_rng(1).random(3, dtype=cp.float32)]
+    drawn += [cp.random.RandomState(1).normal(size=3, dtype=cp.float32), cp.sqrt(cp.ones(3, cp.float32))]
+    assert [(type(each), each.dtype.name) for each in drawn] == [(cp.ndarray, "float32")] * 4
+    assert np.isnan(cp.empty(3)).all()
+    assert cp.empty(3, cp.int32).dtype == np.int32
+    assert cp.get_array_module(drawn[0]) is cp
+    with cp.cuda.Stream(non_blocking=True) as stream:
+        stream.synchronize()
+    for missing in ("ElementwiseKernel", "fft", "fuse", "__version__"):
+        with pytest.raises(cupy_stand_in.NeedsCuPy):
+            getattr(cp, missing)

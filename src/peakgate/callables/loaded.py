@@ -77,7 +77,7 @@ class EmulatedRawKernel:
         self,
         grid: Sequence[int],
         block: Sequence[int],
-        arguments: Sequence[Any],
+        args: Sequence[Any],
         *,
         shared_mem: int = 0,
     ) -> None:
@@ -87,7 +87,7 @@ class EmulatedRawKernel:
         as float64. Raises KernelFault for a defect that the emulator finds, PeakgateError for an invalid launch.
         """
         __tracebackhide__ = True  # pytest then shows the line of the test
-        given = list(map(_argument, arguments))
+        given = list(map(_argument, args))
         orders = self.watch.orders(self) if self.watch else (0,)
         before = [(each, each.copy()) for each in given if isinstance(each, np.ndarray)] if len(orders) > 1 else []
         problem: Exception | None = None

@@ -102,11 +102,20 @@ def _wrapped(function: Callable[..., Any]) -> Any:
     return call
 
 
-def asarray(given: Any, dtype: Any = None, **how: Any) -> Array:
+def array(given: Any, dtype: Any = None, *, order: Any = "K", **_: Any) -> Array:
+    """A copy as an array of the stand-in."""
+    made: Array = there(np.array(given, dtype, order=order))
+    return made
+
+
+def asarray(given: Any, dtype: Any = None, order: Any = None) -> Array:
     """An array of the stand-in itself, of anything else a copy, as that on a GPU would be."""
-    made = np.asarray if isinstance(given, ndarray) else np.array
-    array: Array = there(made(given, dtype, **how))
-    return array
+    made: Array = (
+        there(np.asarray(given, dtype, order=order))
+        if isinstance(given, ndarray)
+        else array(given, dtype, order=order or "K")
+    )
+    return made
 
 
 def _unwritten(make: Callable[..., Array]) -> Callable[..., Array]:
@@ -128,51 +137,44 @@ class RawModule:
     """Where sources are written for the emulator."""
 
     def __init__(
-        self,
-        *,
-        code: str | None = None,
-        path: str | None = None,
-        options: Sequence[str] = (),
-        name_expressions: Sequence[str] = (),
-        **_: Any,
+        self, *, code: str | None = None, path: str | None = None, options: Sequence[str] = (), **_: Any
     ) -> None:
-        self.options, self.name_expressions = tuple(options), name_expressions
-        self._code = Path(path or "").read_text(encoding="utf-8") if code is None else code
-        self._kernels: dict[str, EmulatedRawKernel] = {}
+        self.code = Path(path or "").read_text(encoding="utf-8") if code is None else code
+        self.options = tuple(options)
         self._constants: dict[str, Array] = {}
+        self._kernels: dict[str, EmulatedRawKernel] = {}
 
-    def get_function(self, name: str) -> EmulatedRawKernel:
+    def get_function(self, name: str) -> RawKernel:
         """The kernel of this name, or expression such as ``scale<float>``."""
-        if name not in self._kernels:
-            project = config.current()
-            stage = Stage(
-                "string",
-                "a kernel in a string",
-                self._source(name),
-                entry=name,
-                options=(*project.options, *self.options),
-                include=project.include,
-            )
-            self._kernels[name] = EmulatedRawKernel(stage, (), self._constants)
-        return self._kernels[name]
+        return RawKernel(self, name)
 
     def get_global(self, name: str) -> Variable:
         """The address of a variable, for ``cupy.ndarray(shape, dtype, address)``."""
         return Variable(name, self._constants)
 
     def compile(self, *_: Any, **__: Any) -> None:
-        """A kernel is compiled when it is asked for."""
+        """Do nothing: a kernel is compiled at its first use."""
+
+    def emulated(self, name: str) -> EmulatedRawKernel:
+        """The kernel as the emulator has it; raises BuildError if it does not compile."""
+        if name not in self._kernels:
+            project = config.current()
+            options = (*project.options, *self.options)
+            source = self._source(name)
+            stage = Stage("string", "a string", source, entry=name, options=options, include=project.include)
+            self._kernels[name] = EmulatedRawKernel(stage, (), self._constants)
+        return self._kernels[name]
 
     def _source(self, name: str) -> Path:
         """A file with the source, whose name and lines are those of the Python file that has the string."""
-        folder = self.folder / hashlib.sha256(self._code.encode()).hexdigest()[:16]
+        folder = self.folder / hashlib.sha256(self.code.encode()).hexdigest()[:16]
         for module in list(sys.modules.values()):
             path = Path(getattr(module, "__file__", None) or "")
             if path.suffix == ".py" and path.is_relative_to(config.current().root):
-                before, found, _ = path.read_text(encoding="utf-8", errors="replace").partition(self._code)
+                before, found, _ = path.read_text(encoding="utf-8", errors="replace").partition(self.code)
                 if found:
-                    return _written(folder / path.name, "\n" * before.count("\n") + self._code)
-        return _written(folder / f"{name.partition('<')[0]}.cu", self._code)
+                    return _written(folder / path.name, "\n" * before.count("\n") + self.code)
+        return _written(folder / f"{name.partition('<')[0]}.cu", self.code)
 
 
 def _written(path: Path, text: str) -> Path:
@@ -189,27 +191,38 @@ class Variable:
 
 
 class RawKernel:
-    """One kernel of a string, with the interface of ``cupy.RawKernel``; compiled at its first use."""
+    """One kernel, with the interface of ``cupy.RawKernel``; compiled at its first use."""
 
-    shared_size_bytes = property(lambda self: self._kernel.shared_size_bytes)
+    shared_size_bytes = property(lambda self: self._emulated.shared_size_bytes)
 
-    def __init__(self, code: str, name: str, options: Sequence[str] = (), *_: Any, **__: Any) -> None:
-        self.name, self._module = name, RawModule(code=code, options=options)
+    def __init__(self, code: str | RawModule, name: str, options: Sequence[str] = (), *_: Any, **__: Any) -> None:
+        self.name, self._module = name, code if isinstance(code, RawModule) else RawModule(code=code, options=options)
 
     def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0, **_: Any) -> None:
-        """Launch it; ``stream`` and the like make no difference."""
+        """Launch it; a stream and the like make no difference."""
         __tracebackhide__ = True
-        self._kernel(grid, block, args, shared_mem=shared_mem)
+        self._emulated(grid, block, list(map(_argument, args)), shared_mem=shared_mem)
 
     def compile(self, *_: Any, **__: Any) -> None:
-        """It is compiled at its first use."""
+        """Do nothing: it is compiled at its first use."""
 
     @property
-    def _kernel(self) -> EmulatedRawKernel:
-        return self._module.get_function(self.name)
+    def _emulated(self) -> EmulatedRawKernel:
+        return self._module.emulated(self.name)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._kernel, name)
+        return getattr(self._emulated, name)
+
+
+def _argument(given: Any) -> Any:
+    """An argument as CuPy passes it: the memory of an array, an array of NumPy by value."""
+    if isinstance(given, ndarray):
+        return given.T if given.flags.f_contiguous else given
+    if not isinstance(given, np.ndarray):
+        return given
+    if given.size != 1:
+        raise TypeError(f"Unsupported type {type(given)}")  # CuPy's error
+    return given.reshape(1)[0]
 
 
 class Idle(AbstractContextManager["Idle"]):
@@ -264,15 +277,19 @@ def _module(name: str, of: Any = None, **members: Any) -> ModuleType:
 def modules() -> dict[str, ModuleType]:
     """The modules ``cupy`` and ``cupyx``, with those in them, by name."""
     runtime = dict.fromkeys(("deviceSynchronize", "streamSynchronize", "setDevice"), Idle.null.synchronize)
+    stream = dict.fromkeys(("Stream", "ExternalStream", "Event", "get_current_stream"), Idle)
     made = {
+        "cupy.cuda.stream": _module("cupy.cuda.stream", **stream),
         "cupy.cuda.runtime": _module("cupy.cuda.runtime", getDeviceCount=lambda: 1, **runtime),
         "cupyx.profiler": _module("cupyx.profiler", benchmark=_run_once, time_range=Idle, profile=Idle),
         **{f"cupy.{name}": _module(f"cupy.{name}", getattr(np, name)) for name in ("random", "linalg", "testing")},
     }
     made["cupy.cuda"] = _module(
         "cupy.cuda",
-        **dict.fromkeys(("Stream", "Event", "Device", "get_current_stream"), Idle),
+        **stream,
+        **dict.fromkeys(("Device", "set_allocator", "set_pinned_memory_allocator"), Idle),
         get_elapsed_time=no_time,
+        stream=made["cupy.cuda.stream"],
         is_available=lambda: True,
         runtime=made["cupy.cuda.runtime"],
     )
@@ -286,7 +303,9 @@ def modules() -> dict[str, ModuleType]:
         RawModule=RawModule,
         asnumpy=lambda array, **_: np.array(array),
         get_array_module=lambda *_: made["cupy"],
-        **dict.fromkeys(("array", "asarray", "ascontiguousarray"), asarray),
+        array=array,
+        asarray=asarray,
+        ascontiguousarray=functools.partial(asarray, order="C"),
         **{name: _unwritten(getattr(np, name)) for name in ("empty", "empty_like")},
         **dict.fromkeys(("get_default_memory_pool", "get_default_pinned_memory_pool"), Idle),
         **own,
