@@ -17,7 +17,6 @@ from peakgate.base.formatting import shown
 from peakgate.compile.cubin import Cubin, Defines, cubin
 from peakgate.device import cpu
 from peakgate.device.interface import Device
-from peakgate.measure.limits import processor_limit_s
 from peakgate.spec.case import Array, Launch, Stage
 from peakgate_emulator import DEFAULT_CAPABILITY, KernelDefect
 
@@ -49,13 +48,13 @@ def load_kernel(device: Device, path: str | Path, entry: str, defines: Mapping[s
 
 
 class LaunchWatch(Protocol):
-    """Gets every launch of an ``EmulatedRawKernel``: it chooses the orders of threads, and notes defects."""
+    """Gets every launch of an ``EmulatedRawKernel``: it chooses the orders of threads, and notes what is wrong."""
 
     def orders(self, kernel: EmulatedRawKernel) -> Sequence[int]:
         """The orders in which to run a launch; the test gets the results of the first."""
 
-    def found(self, kernel: EmulatedRawKernel, order: int, defect: KernelDefect) -> None:
-        """Note the defects of a launch in this order."""
+    def found(self, kernel: EmulatedRawKernel, order: int, error: KernelDefect | PeakgateError) -> None:
+        """Note why a launch in this order failed."""
 
 
 class EmulatedRawKernel:
@@ -90,10 +89,9 @@ class EmulatedRawKernel:
         given = list(map(_argument, args))
         orders = self.watch.orders(self) if self.watch else (0,)
         before = [(each, each.copy()) for each in given if isinstance(each, np.ndarray)] if len(orders) > 1 else []
-        problem: Exception | None = None
+        size, problem = _launch(grid, block, shared_mem), None
         try:
             with translated():
-                size = _launch(grid, block, shared_mem)
                 for order in reversed(orders):
                     for array, elements in before:
                         np.copyto(array, elements)
@@ -103,15 +101,13 @@ class EmulatedRawKernel:
                         given,
                         shared_bytes=shared_mem,
                         schedule=order,
-                        limit_s=processor_limit_s(size, config.current().emulation_timeout_s),
+                        limit_s=config.current().emulation_timeout_s,
                         constants=self._constants,
                     )
-        except KernelDefect as defect:
+        except (KernelDefect, PeakgateError) as error:
             if self.watch:
-                self.watch.found(self, order, defect)
-            problem = cpu.fault_of(defect)
-        except PeakgateError as error:
-            problem = error
+                self.watch.found(self, order, error)
+            problem = cpu.fault_of(error) if isinstance(error, KernelDefect) else error
         if problem is not None:
             raise problem from None
 

@@ -16,7 +16,8 @@ import pytest
 from msgspec.json import encode
 
 from peakgate.base import config
-from peakgate.base.errors import raised_at
+from peakgate.base.emulated import LaunchNotEnded
+from peakgate.base.errors import PeakgateError, raised_at
 from peakgate.base.verdict import ExitCode
 from peakgate.callables.loaded import EmulatedRawKernel
 from peakgate.callables.naming import case_of
@@ -34,14 +35,21 @@ class Launches:
 
     def __init__(self, orders: Sequence[int]) -> None:
         self._orders = orders
+        self._unended: set[str] = set()
 
     def orders(self, kernel: EmulatedRawKernel) -> Sequence[int]:
-        """Every order for the first launch in a test."""
+        """Every order for the first launch in a test; LaunchNotEnded if the kernel took too long in another test."""
+        if kernel.name in self._unended:
+            raise LaunchNotEnded(
+                f"{kernel.name} did not end in another test, and is not launched again; -k selects tests"
+            )
         return self._orders if running.launched(kernel.name) else self._orders[:1]
 
-    def found(self, kernel: EmulatedRawKernel, order: int, defect: KernelDefect) -> None:
+    def found(self, kernel: EmulatedRawKernel, order: int, error: KernelDefect | PeakgateError) -> None:
         """Add each defect to the running test."""
-        for each in defect.defects:
+        if isinstance(error, LaunchNotEnded):
+            self._unended.add(kernel.name)
+        for each in error.defects if isinstance(error, KernelDefect) else ():
             line = (each.location or "").rpartition(":")[2]
             if line.isdigit():
                 running.place(str(kernel.stage.source), int(line))
