@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.errors import Code
 from peakgate.cli import main
 from peakgate.inspect import cupy_stand_in, watched_tests
 from peakgate.inspect.emulate import LaunchFinding
+from peakgate.inspect.running import running
 from peakgate.inspect.triton_races import ProgramAccess, races
+from peakgate.inspect.watched_process import Launches
 from peakgate.inspect.watched_tests import KernelFinding, KernelsOfTests, WatchedTest, filled
 from peakgate_emulator.defects import RaceStep
 
@@ -265,6 +269,16 @@ def test_a_run_of_tests_that_breaks_off_is_not_a_pass(project):
     project.write_text("from cupy import RawKernel\n")
     (project.parent / "conftest.py").write_text("raise SystemExit(1)\n")
     assert main(["check"]) == 3
+
+
+def test_a_kernel_that_does_not_end_is_not_launched_again():
+    running.begin("a.py::test_long")
+    kernel, launches = SimpleNamespace(name="long", stage=SimpleNamespace(source=Path("a.py"))), Launches([0, 2])
+    assert [launches.orders(kernel), launches.orders(kernel)] == [[0, 2], [0]]
+    launches.found(kernel, 2, LaunchNotEnded("the launch had not ended"))
+    assert running.test == WatchedTest(launches={"long": 2})
+    with pytest.raises(LaunchNotEnded):
+        launches.orders(kernel)
 
 
 def test_the_stand_in_of_cupy_copies_where_cupy_does():

@@ -35,11 +35,11 @@ class Launches:
 
     def __init__(self, orders: Sequence[int]) -> None:
         self._orders = orders
-        self._unended: set[str] = set()
+        self._unended: set[Path | None] = set()
 
     def orders(self, kernel: EmulatedRawKernel) -> Sequence[int]:
         """Every order for the first launch in a test; LaunchNotEnded if the kernel took too long in another test."""
-        if kernel.name in self._unended:
+        if kernel.stage.source in self._unended:
             raise LaunchNotEnded(
                 f"{kernel.name} did not end in another test, and is not launched again; -k selects tests"
             )
@@ -48,7 +48,7 @@ class Launches:
     def found(self, kernel: EmulatedRawKernel, order: int, error: KernelDefect | PeakgateError) -> None:
         """Add each defect to the running test."""
         if isinstance(error, LaunchNotEnded):
-            self._unended.add(kernel.name)
+            self._unended.add(kernel.stage.source)
         for each in error.defects if isinstance(error, KernelDefect) else ():
             line = (each.location or "").rpartition(":")[2]
             if line.isdigit():
@@ -90,7 +90,8 @@ class Plugin:  # its methods are pytest's hooks
             return report
         if wrong and test.launches and not test.findings:
             _note_wrong(wrong)
-        test.outcome = test.outcome or f"failed: {type(error).__name__ if error else 'Failed'}: {_short(said)}"
+        kind = "" if error is None or isinstance(error, PeakgateError) else f"{type(error).__name__}: "
+        test.outcome = test.outcome or f"failed: {kind}{_short(said)}"
         return report
 
     def pytest_runtest_logfinish(self) -> None:
