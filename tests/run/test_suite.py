@@ -3,7 +3,10 @@
 import json
 
 import pytest
+import runs
 from runs import plain_pytest
+
+from peakgate.base.errors import Code
 
 SETTINGS = "[tool.peakgate]\n[tool.pytest.ini_options]\naddopts = ['--strict-markers']\n"
 KERNEL = """
@@ -117,6 +120,14 @@ def test_disabled_benchmarks_are_proven_alone(project):
     assert (done.returncode, "1 failed, 3 passed" in done.stdout) == (1, True), done.stdout
     assert "WRONG" in done.stdout
     assert "--benchmark-max-time has no effect" in done.stdout
+
+
+def test_one_of_several_processes_of_torchrun_is_refused(project, monkeypatch):
+    monkeypatch.setitem(runs.ENVIRONMENT, "LOCAL_RANK", "0")
+    for ranks, code in (("1", 0), ("2", 4)):
+        monkeypatch.setitem(runs.ENVIRONMENT, "WORLD_SIZE", ranks)
+        done = plain_pytest(project, "suite", "--collect-only", "own")
+        assert (done.returncode, f"[{Code.OPTION}]" in done.stdout + done.stderr) == (code, ranks == "2"), done.stdout
 
 
 def test_skipped_benchmarks_are_skipped(project):
