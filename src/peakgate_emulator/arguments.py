@@ -76,10 +76,10 @@ class TileArray:
     described: TileView
 
 
-GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray | TileArray | Pointing | None
-"""An array for a pointer, None or an integer 0 of 8 bytes for a null pointer, a NumPy scalar for a value; for a struct
-by value a structured scalar, or its bytes; for a texture, surface or tensor map a TexelArray or TileArray; for a value
-or an array that contains pointers a Pointing."""
+GivenArgument = np.ndarray[Any, Any] | np.generic | int | bytes | TexelArray | TileArray | Pointing | None
+"""An array for a pointer, None or an integer 0 of 8 bytes for a null pointer, a NumPy scalar for a value; a Python
+integer for an integer of any size that holds it; for a struct by value a structured scalar, or its bytes; for a
+texture, surface or tensor map a TexelArray or TileArray; for a value or an array that contains pointers a Pointing."""
 
 _OBJECT_BYTES = _POINTER_BYTES = 8
 _MAP_BYTES, _MAP_ALIGNMENT, _MAP_MARK = 128, 64, 0x70614D726F736E65
@@ -266,6 +266,11 @@ class Arguments:
     def _scalar(self, where: str, value: object, parameter: Parameter) -> int:
         if isinstance(value, bytes) and not parameter.element_is_scalar:
             value = np.void(value)
+        if isinstance(value, int) and parameter.element_is_scalar and not parameter.element_is_floating:
+            bits = 8 * parameter.size
+            if not -(1 << bits - 1) <= value < 1 << bits:
+                raise ArgumentsError(f"{where}: {value} given, expected an integer of {parameter.size} bytes")
+            return self._kept((value % (1 << bits)).to_bytes(parameter.size, "little"))
         if not isinstance(value, np.generic):
             raise ArgumentsError(f"{where}: {type(value).__name__} given for a value, expected a NumPy scalar")
         if parameter.element_is_scalar:
@@ -290,7 +295,8 @@ def _array(where: str, value: object) -> np.ndarray[Any, Any]:
 
 def _is_null(value: object) -> bool:
     """Whether the argument is a null pointer: None, or 0 as an integer of a pointer's size, as on a GPU."""
-    return value is None or (isinstance(value, np.integer) and value.nbytes == _POINTER_BYTES and value == 0)
+    whole = isinstance(value, int) or (isinstance(value, np.integer) and value.nbytes == _POINTER_BYTES)
+    return value is None or (whole and value == 0)
 
 
 def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStructure) -> int:

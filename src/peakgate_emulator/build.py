@@ -70,6 +70,8 @@ class BuildOptions(TypedDict, total=False):
 _OPTION = re.compile(r"-D|-U|-I|-std=|--define-macro=|--undefine-macro=|--include-path=|--std=")
 _SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=": "-I", "--std=": "-std="}
 """NVRTC options translated for a C++ compiler."""
+_OLDER_STANDARDS = ("-std=c++03", "-std=c++11", "-std=c++14")
+"""Without effect: the emulator's headers need C++17, the default."""
 
 MAX_STATIC_SHARED = 48 * 1024
 """CUDA's limit of static shared memory per kernel, in bytes."""
@@ -104,7 +106,8 @@ def build_kernel(
         for option in map(_OPTION.match, options)
         if option
     ]
-    flags = (*kernel_flags(compiler), *(option for option in taken if option[:2] not in ("-D", "-U")))
+    apart = ("-D", "-U", *_OLDER_STANDARDS)
+    flags = (*kernel_flags(compiler), *(option for option in taken if not option.startswith(apart)))
     number = f"{capability[0]}{capability[1]}"
     given = (f"__CUDA_ARCH__={number}0", *(f"{name}={value}" for name, value in defines))
     if specific:

@@ -113,14 +113,15 @@ class EmulatedKernel:
         """Run the kernel; arrays are modified in place.
 
         Arguments for pointers are C-contiguous arrays of the element type (of any type for pointers to void or to a
-        struct such as float4), those for values NumPy scalars of the type. ``grid`` is in blocks, ``block`` in threads,
-        ``shared_bytes`` is the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0
-        ascending, 1 descending, larger ones seeds of a shuffle. ``access_budget`` limits memory accesses and waits;
-        more are reported as an endless loop. ``limit_s`` limits processor time. ``constants`` are set first:
-        ``__constant__`` and ``__device__`` variables by name, which keep their values. ``outputs`` are positions of
-        arguments that the launch must write in full and must not read before it has written them. ``cooperative`` lets
-        all blocks wait for the grid. ``nonfinite`` has the types of arrays, by position, in which NaNs and infinities
-        that the kernel writes are reported. ``trace`` records its block's accesses to shared memory.
+        struct such as float4), those for values NumPy scalars of the type or Python integers. ``grid`` is in blocks,
+        ``block`` in threads, ``shared_bytes`` is the dynamic shared memory. ``schedule`` is the order in which the
+        threads of a block run: 0 ascending, 1 descending, larger ones seeds of a shuffle. ``access_budget`` limits
+        memory accesses and waits; more are reported as an endless loop. ``limit_s`` limits processor time.
+        ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
+        ``outputs`` are positions of arguments that the launch must write in full and must not read before it has
+        written them. ``cooperative`` lets all blocks wait for the grid. ``nonfinite`` has the types of arrays, by
+        position, in which NaNs and infinities that the kernel writes are reported. ``trace`` records its block's
+        accesses to shared memory.
 
         Raises KernelDefect for defects of the kernel, ArgumentsError or LaunchError for invalid input, LaunchNotEnded
         at the time limit.

@@ -18,7 +18,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.callables import arrays
 from peakgate.callables.call import Call, NotAnArray
 from peakgate.callables.cpu_call import CpuCall
-from peakgate.callables.fixture import sized_input
+from peakgate.callables.fixture import GpuBenchmark, sized_input
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import Given
@@ -238,6 +238,26 @@ def test_a_callable_on_narrow_floats_is_proven_and_a_cached_result_is_wrong(dtyp
     found, _ = proven(call, reference=lambda a: 2 * a.astype("float64"))
     with pytest.raises(WrongResult, match="on fresh inputs: "):
         found.on_fresh_inputs(call.run)
+
+
+def test_pedantic_is_a_call_with_the_arguments_of_its_setup():
+    calls = []
+
+    def benchmark(*given, **named):
+        calls.append((given, named))
+
+    def torn_down(*given, **named):
+        calls.append(("torn down", given, named))
+
+    GpuBenchmark.pedantic(benchmark, sum, ([1],), {"start": 1}, rounds=9, iterations=2, warmup_rounds=1)
+    GpuBenchmark.pedantic(benchmark, sum, setup=lambda: (([2],), {"start": 3}), teardown=torn_down)
+    GpuBenchmark.pedantic(benchmark, sum, ([4],), setup=lambda: None)
+    assert calls == [
+        ((sum, [1]), {"start": 1}),
+        ((sum, [2]), {"start": 3}),
+        ("torn down", ([2],), {"start": 3}),
+        ((sum, [4]), {}),
+    ]
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, True, "many"])

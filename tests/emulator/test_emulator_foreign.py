@@ -145,6 +145,13 @@ def test_of_nvrtcs_options_macros_alone_count(source: Path) -> None:
     assert out[0] == 12
 
 
+def test_a_standard_older_than_the_headers_has_no_effect(source: Path) -> None:
+    text = "#include <cuda_fp16.h>\n__global__ void kernel(float* out) { out[0] = __half2float(__float2half(2.0f)); }\n"
+    out = np.zeros(1, np.float32)
+    kernel_of(source, text, options=("--std=c++11", "-std=c++14")).launch(ONE, ONE, (out,))
+    assert out[0] == 2
+
+
 @every_compiler
 @pytest.mark.parametrize("name", GROUP_KERNELS)
 @pytest.mark.parametrize("schedule", [0, 1, 5])

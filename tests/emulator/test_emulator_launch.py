@@ -81,6 +81,18 @@ def test_an_array_of_any_address_is_aligned_as_device_memory_is(tmp_path: Path) 
     np.testing.assert_array_equal(out, [1 + 4, 5 + 8])
 
 
+def test_a_python_integer_fits_integers_of_any_size(tmp_path: Path) -> None:
+    source = tmp_path / "sum.cu"
+    source.write_text(
+        'extern "C" __global__ void sum(long long* out, int a, unsigned b, char c, size_t d, const int* none) {\n'
+        "    out[0] = a + (long long)b + c + (long long)d + (none == nullptr);\n"
+        "}\n"
+    )
+    out = np.zeros(1, np.int64)
+    emulator.load(source, "sum").launch(ONE, ONE, (out, -1, 2**32 - 1, -128, 2**40, 0))
+    assert out[0] == 2**40 + 2**32 - 129
+
+
 def test_launches_from_several_threads_do_not_meet(scale: EmulatedKernel) -> None:
     def launch(factor: int) -> float:
         out = np.zeros(8, np.float32)
@@ -97,7 +109,9 @@ def test_launches_from_several_threads_do_not_meet(scale: EmulatedKernel) -> Non
         ({"n": np.int64(8)}, "argument 4 (n): int64 given, expected an integer type of 4 bytes"),
         ({"n": np.float32(8)}, "argument 4 (n): float32 given, expected an integer type of 4 bytes"),
         ({"factor": np.float64(2)}, "argument 3 (factor): float64 given, expected a floating-point type of 4 bytes"),
-        ({"n": 8}, "argument 4 (n): int given for a value, expected a NumPy scalar"),
+        ({"n": 8.0}, "argument 4 (n): float given for a value, expected a NumPy scalar"),
+        ({"n": 1 << 32}, "argument 4 (n): 4294967296 given, expected an integer of 4 bytes"),
+        ({"factor": 2}, "argument 3 (factor): int given for a value, expected a NumPy scalar"),
         ({"n": np.zeros(8, np.int32)}, "argument 4 (n): ndarray given for a value, expected a NumPy scalar"),
         ({"out": np.float32(1)}, "argument 1 (out): float32 given for a pointer, expected a NumPy array"),
         ({"out": np.zeros(8)}, "argument 1 (out): float64 given, expected a floating-point type of 4 bytes"),

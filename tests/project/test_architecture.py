@@ -100,7 +100,7 @@ NO_OUTPUTS = {
     "peakgate_emulator": {"binary.py", "build.py", "files.py"},
     "peakgate/device": {"references.py"},
     "peakgate/run": {"listing.py", "inputs.py"},
-    "peakgate/inspect": {"triton_process.py", "mutation_run.py"},
+    "peakgate/inspect": {"cupy_stand_in.py", "watched_process.py", "mutation_run.py"},
     "peakgate/review": {"command.py", "protect.py", "trees.py"},
     "peakgate/compare/ab": {"folders.py", "warm.py", "explain.py", "plan.py", "pairs.py"},
     "peakgate/compare/bisect": {"commits.py"},

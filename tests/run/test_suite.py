@@ -3,7 +3,10 @@
 import json
 
 import pytest
+import runs
 from runs import plain_pytest
+
+from peakgate.base.errors import Code
 
 SETTINGS = "[tool.peakgate]\n[tool.pytest.ini_options]\naddopts = ['--strict-markers']\n"
 KERNEL = """
@@ -46,7 +49,7 @@ def test_loaded(added, load_kernel, gpu_benchmark):
     kernel = load_kernel("kernels/twice/twice.cu", "twice", ADDED=added)
     x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     gpu_benchmark.expect(lambda out, x, n: 2 * x)
-    gpu_benchmark(kernel, (2,), (32,), (out, x, np.int32(64)))
+    gpu_benchmark.pedantic(kernel, ((2,), (32,), (out, x, x.size)), rounds=9)
 
 def test_out_of_bounds(load_kernel, gpu_benchmark):
     x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
@@ -117,6 +120,14 @@ def test_disabled_benchmarks_are_proven_alone(project):
     assert (done.returncode, "1 failed, 3 passed" in done.stdout) == (1, True), done.stdout
     assert "WRONG" in done.stdout
     assert "--benchmark-max-time has no effect" in done.stdout
+
+
+def test_one_of_several_processes_of_torchrun_is_refused(project, monkeypatch):
+    monkeypatch.setitem(runs.ENVIRONMENT, "LOCAL_RANK", "0")
+    for ranks, code in (("1", 0), ("2", 4)):
+        monkeypatch.setitem(runs.ENVIRONMENT, "WORLD_SIZE", ranks)
+        done = plain_pytest(project, "suite", "--collect-only", "own")
+        assert (done.returncode, f"[{Code.OPTION}]" in done.stdout + done.stderr) == (code, ranks == "2"), done.stdout
 
 
 def test_skipped_benchmarks_are_skipped(project):

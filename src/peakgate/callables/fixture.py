@@ -158,6 +158,31 @@ class GpuBenchmark:
             return self._once(call, function)
         return self._measured(call, session)
 
+    def pedantic(
+        self,
+        target: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        setup: Callable[[], tuple[Sequence[Any], Mapping[str, Any]] | None] | None = None,
+        *,
+        teardown: Callable[..., Any] | None = None,
+        rounds: int = 1,  # noqa: ARG002  (pytest-benchmark's)
+        warmup_rounds: int = 0,  # noqa: ARG002
+        iterations: int = 1,  # noqa: ARG002
+    ) -> Any:
+        """As ``gpu_benchmark(target, *args, **kwargs)``, with the parameters of pytest-benchmark's ``pedantic``.
+
+        ``setup`` is called once, and may return the arguments, ``teardown`` once behind it: arrays that a call changes
+        are restored before each sample. The numbers of rounds and iterations follow from the spread, not from these.
+        """
+        given = setup() if setup else None
+        args, kwargs = (args, kwargs or {}) if given is None else given
+        try:
+            return self(target, *args, **kwargs)
+        finally:
+            if teardown:
+                teardown(*args, **kwargs)
+
     def _once(self, call: Call, function: Callable[..., Any]) -> Any:
         """Run and check it once, without a GPU or without timing; a kernel also on fresh inputs."""
         case = self._listed

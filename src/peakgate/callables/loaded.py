@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from peakgate.base.formatting import shown
 from peakgate.compile.cubin import Cubin, Defines, cubin
 from peakgate.device import cpu
 from peakgate.device.interface import Device
-from peakgate.spec.case import Stage
+from peakgate.spec.case import Array, Launch, Stage
 from peakgate_emulator import DEFAULT_CAPABILITY, KernelDefect
 
 
@@ -47,15 +47,28 @@ def load_kernel(device: Device, path: str | Path, entry: str, defines: Mapping[s
     return cupy.RawModule(path=str(built.path)).get_function(built.entry)
 
 
+class LaunchWatch(Protocol):
+    """Gets every launch of an ``EmulatedRawKernel``: it chooses the orders of threads, and notes what is wrong."""
+
+    def orders(self, kernel: EmulatedRawKernel) -> Sequence[int]:
+        """The orders in which to run a launch; the test gets the results of the first."""
+
+    def found(self, kernel: EmulatedRawKernel, order: int, error: KernelDefect | PeakgateError) -> None:
+        """Note why a launch in this order failed."""
+
+
 class EmulatedRawKernel:
     """A kernel that the emulator runs on NumPy arrays, with the interface of ``cupy.RawKernel``.
 
-    Its resources are those of machine code for compute capability 9.0, which needs NVRTC.
+    Its resources are those of machine code for compute capability 9.0, which needs NVRTC. ``constants`` are the values
+    of ``__constant__`` and ``__device__`` variables, by name, which each launch sets first.
     """
 
-    def __init__(self, stage: Stage, defines: Defines) -> None:
-        self.name, self.backend, self.options = stage.entry, "emulator", stage.options
-        self._stage, self._defines = stage, defines
+    watch: ClassVar[LaunchWatch | None] = None
+
+    def __init__(self, stage: Stage, defines: Defines, constants: Mapping[str, Array] | None = None) -> None:
+        self.name, self.backend, self.options, self.stage = stage.entry, "emulator", stage.options, stage
+        self._defines, self._constants = defines, constants or {}
         assert stage.source is not None
         self._kernel = cpu.load(stage.source, stage.entry, defines, include=stage.include, options=stage.options)
 
@@ -63,24 +76,38 @@ class EmulatedRawKernel:
         self,
         grid: Sequence[int],
         block: Sequence[int],
-        arguments: Sequence[Any],
+        args: Sequence[Any],
         *,
         shared_mem: int = 0,
     ) -> None:
-        """Launch it on arrays, which are changed in place, and numbers; Python's count as int64, float64 and bool.
+        """Launch it on arrays, which are changed in place, and numbers.
 
-        Raises KernelFault for a defect that the emulator finds, PeakgateError for an invalid launch.
+        As on a GPU an integer of Python or of 64 bits fits a parameter of any integer type, and Python's float counts
+        as float64. Raises KernelFault for a defect that the emulator finds, PeakgateError for an invalid launch.
         """
         __tracebackhide__ = True  # pytest then shows the line of the test
-        given = [each if isinstance(each, np.ndarray) else np.asarray(each)[()] for each in arguments]
-        problem: Exception | None = None
+        given = list(map(_argument, args))
+        orders = self.watch.orders(self) if self.watch else (0,)
+        before = [(each, each.copy()) for each in given if isinstance(each, np.ndarray)] if len(orders) > 1 else []
+        size, problem = _launch(grid, block, shared_mem), None
         try:
             with translated():
-                self._kernel.launch(_triple(grid), _triple(block), given, shared_bytes=shared_mem)
-        except KernelDefect as defect:
-            problem = cpu.fault_of(defect)
-        except PeakgateError as error:
-            problem = error
+                for order in reversed(orders):
+                    for array, elements in before:
+                        np.copyto(array, elements)
+                    self._kernel.launch(
+                        size.grid,
+                        size.block,
+                        given,
+                        shared_bytes=shared_mem,
+                        schedule=order,
+                        limit_s=config.current().emulation_timeout_s,
+                        constants=self._constants,
+                    )
+        except (KernelDefect, PeakgateError) as error:
+            if self.watch:
+                self.watch.found(self, order, error)
+            problem = cpu.fault_of(error) if isinstance(error, KernelDefect) else error
         if problem is not None:
             raise problem from None
 
@@ -112,7 +139,7 @@ class EmulatedRawKernel:
 
     @cached_property
     def _built(self) -> Cubin:
-        return cubin(self._stage, self._defines, DEFAULT_CAPABILITY)
+        return cubin(self.stage, self._defines, DEFAULT_CAPABILITY)
 
 
 def is_kernel(function: object) -> bool:
@@ -133,6 +160,21 @@ def as_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         function(grid, block, arguments, **kwargs)
 
     return launch, tuple(arguments), {}
+
+
+def _argument(given: Any) -> Any:
+    """An argument as the emulator takes it."""
+    if isinstance(given, np.ndarray):
+        return given
+    wide = isinstance(given, int | np.int64 | np.uint64) and not isinstance(given, bool)
+    return int(given) if wide else np.asarray(given)[()]
+
+
+def _launch(grid: object, block: object, shared_bytes: int) -> Launch:
+    try:
+        return Launch(_triple(grid), _triple(block), shared_bytes)
+    except ValueError as error:
+        raise PeakgateError(str(error), Code.LAUNCH) from None
 
 
 def _triple(extents: object) -> tuple[int, int, int]:

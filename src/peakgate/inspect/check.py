@@ -1,6 +1,6 @@
 """``peakgate check``: run every kernel in the checked emulator, without a GPU.
 
-Checks the project's families and the Triton kernels of its benchmark tests, or one family file.
+Checks the project's families and the kernels of its benchmark tests that are in Python, or one family file.
 
 Exits 0 if nothing was found, 1 on a defect or a wrong result, 2 on bad input, 3 if something could not be checked. The
 findings are written to ``check.json``.
@@ -24,7 +24,7 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import add_json_option, clear_verdict, leave_verdict
 from peakgate.base.streams import say, warn
-from peakgate.inspect import emulate, gpu_build, isolate, picture, report, triton_tests, workers
+from peakgate.inspect import emulate, gpu_build, isolate, picture, report, watched_tests, workers
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
 from peakgate.judge import waivers
@@ -67,22 +67,25 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     start = time.perf_counter()
     with (
-        triton_tests.begun(chosen.text) if chosen.family is None else nullcontext(triton_tests.TritonCheck()) as triton
+        watched_tests.begun(chosen.text, chosen.orders)
+        if chosen.family is None
+        else nullcontext(watched_tests.KernelsOfTests()) as of_tests
     ):
         reports, no_nvrtc = _check_builds(chosen)
+    no_family = isinstance(no_nvrtc, PeakgateError)
     if isinstance(no_nvrtc, PeakgateError):
-        if not triton.reports:
+        if not of_tests.reports:
             raise no_nvrtc
         no_nvrtc = None
-    unnamed = emulate.unnamed(chosen.family) if not chosen.text else []
-    notes = (*([no_nvrtc] if no_nvrtc else []), *triton.notes, *unnamed)
+    unnamed = emulate.unnamed(chosen.family) if not (chosen.text or no_family) else []
+    notes = (*([no_nvrtc] if no_nvrtc else []), *of_tests.notes, *unnamed)
 
     def text_at(kernel: str, place: str) -> str:
-        known = triton.texts.get((kernel, place))
+        known = of_tests.texts.get((kernel, place))
         return emulate.text_at(chosen.text, chosen.family, kernel, place) if known is None else known
 
     family_file = "" if chosen.family is None else str(chosen.family)
-    kernels = report.by_kernel([*reports, *triton.reports], text_at, family_file)
+    kernels = report.by_kernel([*reports, *of_tests.reports], text_at, family_file)
     checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
 
     def looked_at(key: DefectKey) -> bool:
@@ -208,9 +211,7 @@ def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | 
 def _draw_races(chosen: argparse.Namespace, found: Sequence[Defect]) -> list[picture.Drawing]:
     """A drawing of each shared-memory race, from the first problem that showed it."""
     races: dict[tuple[str, int], str] = {
-        (each.facts["case"], each.facts["schedule"]): each.key.kernel
-        for each in found
-        if each.key.kind in picture.KINDS
+        (each.facts["case"], each.facts["schedule"]): each.key.kernel for each in found if report.drawn(each)
     }
     tasks = picture.tasks(chosen.text, chosen.family, list(races))
     answers = dict(workers.run(tasks, chosen.jobs))

@@ -90,8 +90,14 @@ def report(
 
 def _next(left: Sequence[Defect]) -> str:
     """The command that draws the first race for shared memory; empty where there is none."""
-    race = next((each for each in left if each.key.kind in KINDS), None)
+    race = next(filter(drawn, left), None)
     return shlex.join([*race.facts["repeat"], "--html", "race.html"]) if race else ""
+
+
+def drawn(defect: Defect) -> bool:
+    """Whether `check --html` draws it: a race for shared memory in a case of a family."""
+    case: str = defect.facts["case"]
+    return defect.key.kind in KINDS and case.startswith(defect.key.kernel)
 
 
 def _not_checked(kernels: Sequence[KernelReport]) -> list[Row]:

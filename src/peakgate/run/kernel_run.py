@@ -105,6 +105,13 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
 
     ``kernels`` are the kernel files and folders to measure; empty for all.
     """
+    ranks = os.environ.get("WORLD_SIZE", "")
+    if "LOCAL_RANK" in os.environ and ranks.isdigit() and int(ranks) > 1:  # they would wait for the lock of one GPU
+        raise PeakgateError(
+            f"this is one of {ranks} processes of torchrun; expected one process, whose tests use several GPUs by "
+            "pytest.mark.peakgate(gpus=2); `peakgate help several-gpus`",
+            Code.OPTION,
+        )
     if getattr(pytest_config.option, "benchmark_histogram", None) and find_spec("pygal") is None:
         raise PeakgateError(
             "--benchmark-histogram: pygal is not installed; pip install 'pytest-benchmark[histogram]'",

@@ -1,39 +1,29 @@
-"""``python -m peakgate.inspect.triton_process FILE``: run benchmark tests and check every Triton kernel.
+"""Checks the launches of ``triton.jit`` functions in the running test, without a GPU.
 
-Each launch of a ``triton.jit`` function goes through triton-viz: first its sanitizer, which finds accesses out of
-bounds without accessing memory; if there are none, the interpreter runs the launch, and the loads and stores of its
-programs are recorded. ``torch.empty`` fills floats with a special NaN, which reveals uninitialised elements when they
-are read or left in a wrong result. The findings are written to FILE as JSON.
+Each goes through triton-viz: first its sanitizer, which finds accesses out of bounds without accessing memory; if there
+are none, the interpreter runs the launch, and the loads and stores of its programs are recorded. ``torch.empty`` fills
+floats with a special NaN, which reveals uninitialised elements when they are read or left in a wrong result.
 """
 
 from __future__ import annotations
 
 import functools
-import linecache
-import sys
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 import triton
 import triton_viz
-from msgspec import field
-from msgspec.json import encode
 from triton_viz.clients import Sanitizer
 from triton_viz.core.callbacks import ForLoopCallbacks, OpCallbacks
 from triton_viz.core.client import Client
 from triton_viz.core.data import AtomicCas, AtomicRMW, Load, Op, Store
 
-from peakgate.base import config
-from peakgate.base.verdict import ExitCode
-from peakgate.callables.naming import case_of
-from peakgate.inspect.triton_tests import ProgramAccess, ProgramStep, TritonFinding, WatchedTest, races
-from peakgate.run.collection import prepend, pytest_arguments
-from peakgate.spec.selection import selector
+from peakgate.inspect.running import running
+from peakgate.inspect.triton_races import ProgramAccess, races
+from peakgate_emulator.defects import RaceStep
 
 MOST_ACCESSES = 1 << 22  # launches with more are checked for bounds only
 
@@ -42,33 +32,13 @@ class OutOfBounds(Exception):
     """A launch was not run, because it would access memory out of bounds."""
 
 
-class Watched(WatchedTest):
-    """A running test; ``paths`` maps places to files."""
-
-    last_store: str = ""
-    paths: dict[str, str] = field(default_factory=dict)
-
-    def found(self, kernel: str, kind: str, place: str, what: str, order: Sequence[tuple[str, Any]] = ()) -> None:
-        """Add a finding, once per kind and line."""
-        if all((each.kind, each.where) != (kind, place) for each in self.findings):
-            steps = tuple(ProgramStep(location, program) for location, program in order)
-            text = linecache.getline(self.paths.get(place, ""), int(place.rpartition(":")[2] or 0)).strip()
-            self.findings.append(TritonFinding(kernel, kind, place, what, steps, text))
-
-    def limit(self, reason: str) -> None:
-        """Note something that was not checked, once per reason."""
-        if reason not in self.limits:
-            self.limits.append(reason)
-
-
-current = Watched()
-
-
-def place_of(filename: str, line: int) -> str:
-    """``file.py:12``; its path is stored in the current test."""
-    place = f"{Path(filename).name}:{line}"
-    current.paths[place] = filename
-    return place
+def found(kernel: str, kind: str, place: str, what: str, order: Sequence[tuple[str, tuple[int, ...]]] = ()) -> None:
+    """Add a finding to the running test; ``order`` are the programs' accesses that show it, each with its place."""
+    steps = []
+    for location, program in order:
+        x, y, z = (*program, 0, 0, 0)[:3]
+        steps.append(RaceStep(location, None, (x, y, z)))
+    running.found(kernel, kind, place, f"{place}: {kind}: {what}", steps)
 
 
 class Recorder(Client):  # type: ignore[misc]  # triton-viz has no types
@@ -124,18 +94,18 @@ class Recorder(Client):  # type: ignore[misc]  # triton-viz has no types
         self.atomics = True
 
     def _stored(self, ptr: Any, mask: Any, *_: Any) -> None:
-        current.last_store = self._note(ptr, mask, stores=True)
+        running.last_store = self._note(ptr, mask, stores=True)
 
     def _loaded(self, ret: Any, ptr: Any, mask: Any, *_: Any) -> None:
         place = self._note(ptr, mask, stores=False)
         unwritten = _unwritten(np.asarray(ret.data)) & np.broadcast_to(_mask(mask, ptr), np.shape(ret.data))
         if unwritten.any():
             text = f"{int(unwritten.sum())} uninitialised elements are read, by program {self._program}"
-            current.found(self.kernel, "uninitialised read", place, text, [(place, self._program)])
+            found(self.kernel, "uninitialised read", place, text, [(place, self._program)])
 
     def _note(self, ptr: Any, mask: Any, *, stores: bool) -> str:
         frames = [frame for frame in traceback.extract_stack() if frame.filename == self.file]
-        place = place_of(self.file, frames[-1].lineno or 0) if frames else self.kernel
+        place = running.place(self.file, frames[-1].lineno or 0) if frames else self.kernel
         addresses = np.asarray(ptr.data).astype(np.int64)[_mask(mask, ptr)].ravel()
         self.elements += addresses.size
         if self.elements <= MOST_ACCESSES:
@@ -177,29 +147,29 @@ class WatchedKernel:
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:  # noqa: ARG002  (Triton's)
         """Check for accesses out of bounds; if there are none, run the launch and check for races."""
         kernel = self.fn.__name__
-        current.launches[kernel] = current.launches.get(kernel, 0) + 1
+        running.launched(kernel)
         sanitizer = Sanitizer(abort_on_error=False)
         try:
             self._traced(sanitizer)[grid](*arguments, **named)
         except Exception as error:  # an operation that the sanitizer does not support; earlier ones were checked
-            current.limit(f"{kernel}: the sanitizer ends with {type(error).__name__}: {str(error)[:100]}")
+            running.limit(f"{kernel}: the sanitizer ends with {type(error).__name__}: {str(error)[:100]}")
         for record in sanitizer.records:
             frame = record.user_code_tracebacks[-1]
-            place, tensor = place_of(frame.filename, frame.lineno), record.tensor
+            place, tensor = running.place(frame.filename, frame.lineno), record.tensor
             what = "store" if issubclass(record.op_type, Store) else "load"
             offset = record.violation_address - tensor.data_ptr()
             size = tensor.numel() * tensor.element_size()
-            current.found(kernel, "out of bounds", place, f"{what} at byte {offset} of a tensor of {size}")
+            found(kernel, "out of bounds", place, f"{what} at byte {offset} of a tensor of {size}")
         if sanitizer.records:
             raise OutOfBounds(f"{kernel} was not run: it accesses memory out of bounds")
         recorder = Recorder(kernel, self.fn)
         answer = self._traced(recorder)[grid](*arguments, **named)
         if recorder.elements > MOST_ACCESSES:
-            current.limit(
+            running.limit(
                 f"{kernel}: {recorder.elements} accesses in a launch, more than {MOST_ACCESSES}: not checked for races"
             )
         elif recorder.atomics:
-            current.limit(f"{kernel}: atomics may order its programs: not checked for races")
+            running.limit(f"{kernel}: atomics may order its programs: not checked for races")
         else:
             _note_races(kernel, recorder.accesses)
         return answer
@@ -216,7 +186,7 @@ def _note_races(kernel: str, accesses: Sequence[ProgramAccess]) -> None:
             f"ordered ({race.addresses} elements; the other access at {race.other.place})"
         )
         steps = [(race.other.place, race.other.program), (race.stored.place, race.stored.program)]
-        current.found(kernel, "race between programs", race.stored.place, text, steps)
+        found(kernel, "race between programs", race.stored.place, text, steps)
 
 
 def watch() -> None:
@@ -232,7 +202,7 @@ def watch() -> None:
 
             def tuned(*arguments: Any, **named: Any) -> Any:
                 if len(configs) > 1:
-                    current.limit(f"{kernel.fn.__name__}: {len(configs) - 1} further configurations")
+                    running.limit(f"{kernel.fn.__name__}: {len(configs) - 1} further configurations")
                 return run(*arguments, **{**fixed, **named})
 
             kernel.run = tuned  # type: ignore[method-assign]
@@ -254,55 +224,3 @@ def _noisy(make: Callable[..., Any]) -> Callable[..., Any]:
         return tensor
 
     return made
-
-
-class Plugin:  # its methods are pytest's hooks
-    """Records the outcome of each test."""
-
-    def __init__(self, text: str) -> None:
-        self.tests: dict[str, Watched] = {}
-        self._selects = selector(text)
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if self._selects(case_of(item.nodeid).id)]
-
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        global current  # noqa: PLW0603  (launches do not know their test)
-        current = self.tests[item.nodeid] = Watched()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome == "passed":
-            return
-        watched = self.tests[report.nodeid]
-        said = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-        watched.outcome = watched.outcome or f"{report.outcome}: {said.strip().splitlines()[-1] if said else ''}"
-        if "WRONG, " not in said or not watched.launches:
-            return
-        kernel, wrong = list(watched.launches)[-1], said.partition("WRONG, ")[2].splitlines()[0]
-        if watched.last_store and " is nan" in wrong:
-            text = f"a result has uninitialised elements ({wrong}); this is the last store"
-            watched.found(kernel, "uninitialised result", watched.last_store, text)
-        elif not watched.findings:
-            watched.found(kernel, "wrong result", f"{kernel}:0", wrong)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.outcome != "passed":
-            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-            self.tests[report.nodeid] = Watched(outcome=f"{report.outcome}: {str(said).strip().splitlines()[-1]}")
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the tests and write what was found."""
-    out, text = arguments
-    project = config.required()
-    prepend(project)
-    watch()
-    plugin = Plugin(text)
-    options = [*pytest_arguments(project), "-q", "-p", "no:cacheprovider", "--benchmark-disable-gc"]
-    pytest.main(options, plugins=[plugin])
-    Path(out).write_bytes(encode(plugin.tests))
-    return ExitCode.OK
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,132 @@
+"""Checks the kernels that benchmark tests launch, without a GPU: those of Triton, and CUDA C++ in strings for CuPy.
+
+``watched_process`` runs the tests, this module reports. Each kernel that a test launches is reported. Notes list what
+was not checked: skipped tests, Triton launches with atomics or too many accesses, configurations of a tuned kernel.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import Struct
+
+from peakgate.base import config, records
+from peakgate.base.config import Project
+from peakgate.base.formatting import counted
+from peakgate.base.processes import Asked, own_module
+from peakgate.base.scratch import scratch_folder
+from peakgate.inspect.emulate import BuildReport, LaunchFinding
+
+TESTS_LIMIT_S = 600.0
+MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
+MOST_NOTES = 6
+TRITON, STRINGS = (b"triton",), (b"RawKernel", b"RawModule")
+"""Words of files with kernels."""
+
+
+class KernelFinding(Struct):
+    """One finding of a test; ``text`` is the line at ``finding.where``."""
+
+    kernel: str
+    finding: LaunchFinding
+    text: str
+
+
+class WatchedTest(Struct):
+    """The result of one test: its findings, its launches by kernel, and what was not checked.
+
+    ``outcome`` is empty if it passed.
+    """
+
+    findings: list[KernelFinding] = []
+    launches: dict[str, int] = {}
+    limits: list[str] = []
+    outcome: str = ""
+
+
+@dataclass
+class KernelsOfTests:
+    """The kernels of benchmark tests: their reports, notes on what was not checked, and the texts of source lines."""
+
+    reports: list[BuildReport] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def files_with(words: Sequence[bytes], project: Project) -> set[Path]:
+    """The files of benchmark tests that have one of the words, or name a file of the project's Python that has one."""
+    tests = _python_files(project.benchmarks)
+    texts = {path: path.read_bytes() for path in {*tests, *_python_files(project.pythonpath)}}
+    having = {path for path, text in texts.items() if any(word in text for word in words)}
+    names = {(path.parent.name if path.stem == "__init__" else path.stem).encode() for path in having}
+    folders = [path.parent for path in having if path.name == "conftest.py"]
+    return {
+        path
+        for path in tests
+        if path in having or any(name in texts[path] for name in names) or any(map(path.is_relative_to, folders))
+    }
+
+
+def _python_files(folders: Sequence[Path]) -> set[Path]:
+    found = {path for each in folders for path in (each.rglob("*.py") if each.is_dir() else [each])}
+    return {path for path in found if path.is_file()}
+
+
+@contextmanager
+def begun(text: str, orders: Sequence[int]) -> Iterator[KernelsOfTests]:
+    """Run the tests that ``-k text`` selects in the background; the check is filled at the end of the block.
+
+    ``orders`` are the orders of threads in which the emulator runs each kernel.
+    """
+    found, project = KernelsOfTests(), config.current()
+    triton = bool(files_with(TRITON, project))
+    if triton and importlib.util.find_spec("triton_viz") is None:
+        triton = False
+        found.notes.append(MISSING)
+    if not triton and not files_with(STRINGS, project):
+        yield found
+        return
+    with scratch_folder("tests") as scratch:
+        out = scratch / "found.json"
+        command = own_module("peakgate.inspect.watched_process", str(scratch), text, *map(str, orders))
+        without_gpu = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+        with Asked(command, TESTS_LIMIT_S, env=os.environ | without_gpu) as asked:
+            yield found
+            done = asked.finish()
+        if out.exists():
+            filled(found, records.read(out, dict[str, WatchedTest], "run it again"))
+        if done.problem or not out.exists():
+            problem = done.problem or "no answer"
+            found.reports.append(BuildReport("benchmark tests", 0, broken=f"not all of them were run: {problem}"))
+
+
+def filled(found: KernelsOfTests, tests: Mapping[str, WatchedTest]) -> None:
+    """Add each kernel of the tests, and what was not checked, to ``found``."""
+    from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest is slow to import)
+
+    skipped: list[str] = []
+    for nodeid, test in tests.items():
+        case = case_of(nodeid)
+        by_kernel: dict[str, list[LaunchFinding]] = {name: [] for name in test.launches}
+        for each in test.findings:
+            by_kernel.setdefault(each.kernel, []).append(each.finding)
+            found.texts[f"{case.family}.{each.kernel}", each.finding.where or ""] = each.text
+        for name, findings in by_kernel.items():
+            kernel = f"{case.family}.{name}"
+            found.reports.append(BuildReport(kernel, 1, test.launches.get(name, 0), tuple(findings)))
+        if test.outcome.startswith("skipped"):
+            skipped.append(f"{case.id} ({test.outcome})")
+        elif test.outcome and not test.findings:
+            found.reports.append(BuildReport(case.id, 1, broken=test.outcome))
+        found.notes += [f"not covered, {case.id}: {limit}" for limit in test.limits]
+    if len(found.notes) > MOST_NOTES:
+        found.notes[MOST_NOTES:] = [
+            f"not covered: {counted(len(found.notes) - MOST_NOTES, 'more limit')} in check.json"
+        ]
+    if skipped:
+        found.notes.append(f"{counted(len(skipped), 'benchmark test')} not checked, first {skipped[0]}")
