@@ -65,7 +65,7 @@ def report(**test):
 def test_a_finding_is_a_defect_of_its_kernel_with_line_text_and_steps():
     steps = (ProgramStep("bench_ops.py:7", (1,)), ProgramStep("bench_ops.py:7", (0, 2)))
     finding = TritonFinding(
-        "scale", "race between programs", "bench_ops.py:7", "write after write", steps, "tl.store()"
+        "scale", "race between programs", "bench_ops.py:7", "write after write", steps, "tl.store()", "/p/bench_ops.py"
     )
     found = report(findings=[finding], launches={"scale": 2}, outcome="failed: it was not run")
     (kernel,) = found.reports
@@ -73,7 +73,9 @@ def test_a_finding_is_a_defect_of_its_kernel_with_line_text_and_steps():
     (defect,) = kernel.findings
     assert (defect.case, defect.where) == ("benchmarks-bench_ops.bench_scale-8", "bench_ops.py:7")
     assert [step.block for step in defect.order] == [(1, 0, 0), (0, 2, 0)]
-    assert found.texts == {("benchmarks-bench_ops.scale", "bench_ops.py:7"): "tl.store()"}
+    place = "benchmarks-bench_ops.scale", "bench_ops.py:7"
+    assert found.lines[place] == (Path("/p/bench_ops.py"), 7, "tl.store()")
+    assert found.lines[place[0], None].path.name == "bench_ops.py"
 
 
 def test_a_test_that_fails_without_a_finding_is_not_checked_and_a_skipped_one_is_noted():

@@ -10,9 +10,10 @@ from pathlib import Path
 from peakgate.base import config
 from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
-from peakgate.base.report import Report, leave_verdict
+from peakgate.base.report import Report
 from peakgate.base.verdict import ExitCode
 from peakgate.render import terminal
+from peakgate.render.annotations import leave_verdict
 from peakgate.spec.selection import add_selection
 
 

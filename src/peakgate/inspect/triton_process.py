@@ -52,8 +52,9 @@ class Watched(WatchedTest):
         """Add a finding, once per kind and line."""
         if all((each.kind, each.where) != (kind, place) for each in self.findings):
             steps = tuple(ProgramStep(location, program) for location, program in order)
-            text = linecache.getline(self.paths.get(place, ""), int(place.rpartition(":")[2] or 0)).strip()
-            self.findings.append(TritonFinding(kernel, kind, place, what, steps, text))
+            path = self.paths.get(place, "")
+            text = linecache.getline(path, int(place.rpartition(":")[2] or 0)).strip()
+            self.findings.append(TritonFinding(kernel, kind, place, what, steps, text, path))
 
     def limit(self, reason: str) -> None:
         """Note something that was not checked, once per reason."""

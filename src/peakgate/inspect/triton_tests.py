@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.scratch import scratch_folder
 from peakgate.inspect.emulate import WRONG_RESULT, BuildReport, LaunchFinding
+from peakgate.spec.stage import SourceLine
 from peakgate_emulator.defects import RaceStep
 
 TESTS_LIMIT_S = 600.0
@@ -42,7 +44,7 @@ class ProgramStep(Struct):
 
 
 class TritonFinding(Struct):
-    """One finding of a test; ``text`` is the line at ``where``."""
+    """One finding of a test; ``text`` is the line at ``where``, in the file ``path``."""
 
     kernel: str
     kind: str
@@ -50,6 +52,7 @@ class TritonFinding(Struct):
     what: str
     order: tuple[ProgramStep, ...]
     text: str
+    path: str = ""
 
 
 class WatchedTest(Struct):
@@ -66,11 +69,14 @@ class WatchedTest(Struct):
 
 @dataclass
 class TritonCheck:
-    """The Triton kernels of a project: their reports, notes on what was not checked, and the texts of source lines."""
+    """The Triton kernels of a project: their reports, notes on what was not checked, and source lines.
+
+    ``lines`` are those of findings by kernel and place; without a place the file of the kernel's test.
+    """
 
     reports: list[BuildReport] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    lines: dict[tuple[str, str | None], SourceLine] = field(default_factory=dict)
 
 
 @contextmanager
@@ -118,9 +124,11 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
             where = None if each.kind == WRONG_RESULT else each.where
             finding = LaunchFinding(case.id, 0, each.kind, where, what, tuple(steps))
             by_kernel.setdefault(each.kernel, []).append(finding)
-            found.texts[f"{case.family}.{each.kernel}", each.where] = each.text
+            line = int(each.where.rpartition(":")[2])
+            found.lines[f"{case.family}.{each.kernel}", where] = SourceLine(Path(each.path), line, each.text)
         for name, findings in by_kernel.items():
             kernel = f"{case.family}.{name}"
+            found.lines[kernel, None] = SourceLine(config.current().root / nodeid.partition("::")[0])
             found.reports.append(BuildReport(kernel, 1, test.launches.get(name, 0), tuple(findings)))
         if test.outcome.startswith("skipped"):
             skipped.append(f"{case.id} ({test.outcome})")
