@@ -40,6 +40,9 @@ def test_a_new_project_has_a_kernel_and_a_test_that_run(tmp_path, bench):
     saved = json.loads((tmp_path / "run.json").read_text())
     assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-1024"
     assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
+    (case,) = json.loads((tmp_path / ".peakgate" / "out" / "bench.json").read_text())["cases"]
+    text = (tmp_path / case["file"]).read_text().splitlines()
+    assert (case["file"], text[case["line"] - 1][0]) == ("benchmarks/bench_scale.py", "@")
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
 
 

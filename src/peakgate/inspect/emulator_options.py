@@ -13,7 +13,7 @@ from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import Report
 from peakgate.base.verdict import ExitCode
 from peakgate.render import terminal
-from peakgate.render.annotations import leave_verdict
+from peakgate.render.findings import leave_verdict
 from peakgate.spec.selection import add_selection
 
 

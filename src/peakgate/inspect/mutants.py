@@ -22,7 +22,7 @@ from peakgate.inspect import emulate, mutation_run, workers
 from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
 from peakgate.judge import waivers
 from peakgate.render import terminal
-from peakgate.render.annotations import leave_verdict
+from peakgate.render.findings import leave_verdict
 
 MUTANTS_FILE = "mutants.json"
 SCHEDULES = 2

@@ -36,7 +36,7 @@ from peakgate.inspect.resources.baseline import (
 )
 from peakgate.inspect.resources.survey import ARCHITECTURES, SurveyedBuild, build_keys, builds, survey, usage_anew
 from peakgate.render import terminal
-from peakgate.render.annotations import leave_verdict
+from peakgate.render.findings import leave_verdict
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier
 from peakgate.spec.selection import add_selection, selector

@@ -30,7 +30,7 @@ from peakgate.device.choose import gpu_indices
 from peakgate.inspect.sanitize.report import read_report, report
 from peakgate.judge import waivers
 from peakgate.render import terminal
-from peakgate.render.annotations import leave_verdict
+from peakgate.render.findings import leave_verdict
 from peakgate.spec.catalogue import kernel_name, problems
 from peakgate.spec.selection import add_selection
 

@@ -28,29 +28,33 @@ LEVELS = {Tone.BAD: "error", Tone.OPEN: "warning"}
 """The level of an annotation, in SARIF and at GitHub."""
 MOST_ANNOTATIONS = 10
 """GitHub shows as many errors, and as many warnings, of one step."""
-ON_GITHUB = "GITHUB_ACTIONS"
 
 
 def leave_verdict(report: Report, path: Path) -> ExitCode:
-    """Write the document to ``path`` and the annotations beside it, print its path, and what helps next.
-
-    In a job of GitHub Actions the annotations are printed too, as its commands. Returns the exit code.
-    """
-    write_verdict(report, path)
-    publish(report, path.with_suffix(SARIF))
+    """Write the report as ``write`` does, print the path and what helps next; returns the exit code."""
+    write(report, path)
     say(f"verdict: {path}")
     if report.next:
         say(f"next: {report.next}")
     return report.exit_code
 
 
-def publish(report: Report, path: Path) -> None:
-    """Write the annotations to ``path`` as SARIF and, in a job of GitHub Actions, print the first as its commands."""
+def write(report: Report, path: Path) -> None:
+    """Write the document to ``path``, with the date, and the annotations beside it as SARIF.
+
+    In a job of GitHub Actions the first annotations are printed too, as its commands.
+    """
+    write_verdict(report, path)
     top = git.tree_of(config.current().root)
     report = replace(report, annotations=[replace(each, path=_below(top, each.path)) for each in report.annotations])
-    write_whole(path, as_json(sarif(report)))
-    if os.environ.get(ON_GITHUB) == "true":
-        say_as_is("".join(f"{line}\n" for line in commands(report.annotations)))
+    write_whole(path.with_suffix(SARIF), as_json(sarif(report)))
+    order(*commands(report.annotations))
+
+
+def order(*lines: str) -> None:
+    """Print commands if this runs in a job of GitHub Actions."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        say_as_is("".join(f"{line}\n" for line in lines))
 
 
 def _below(top: Path, path: Path) -> Path:
@@ -59,7 +63,7 @@ def _below(top: Path, path: Path) -> Path:
     Code scanning refuses a result without a file.
     """
     project = config.current()
-    found = (top / (path if path.name else project.file or project.root)).resolve()
+    found = (top / (path if path.name else project.file or project.root / config.PYPROJECT)).resolve()
     return found.relative_to(top) if found.is_relative_to(top) else found
 
 

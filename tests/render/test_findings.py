@@ -16,7 +16,7 @@ from peakgate.inspect import emulate, gpu_build, mutation_run
 from peakgate.inspect.resources.baseline import RESOURCE_REGRESSIONS
 from peakgate.inspect.sanitize.command import SANITIZER_TOOLS
 from peakgate.judge.waivers import WAIVER
-from peakgate.render import annotations
+from peakgate.render import findings
 from peakgate_emulator import DefectKind
 
 RULES = [
@@ -38,7 +38,7 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def left(*found: Annotation, code: ExitCode = ExitCode.REGRESSION) -> Path:
     """The SARIF beside the verdict of a command that found this."""
-    annotations.leave_verdict(Report("check", code, annotations=found), Path("out", "check.json"))
+    findings.leave_verdict(Report("check", code, annotations=found), Path("out", "check.json"))
     return Path("out", "check.sarif")
 
 
@@ -82,7 +82,7 @@ def test_annotations_are_printed_in_a_job_of_github_alone(
 
 def test_no_text_ends_a_command_or_begins_another() -> None:
     hostile = Annotation("died", "50 %\n::stop-commands::x\r##[error]y", Path("k,line=9::error::,.cu"))
-    (line,) = annotations.commands([hostile])
+    (line,) = findings.commands([hostile])
     head, _, message = line.removeprefix("::").partition("::")
     assert head == "error file=k%2Cline=9%3A%3Aerror%3A%3A%2C.cu,line=1,title=Peakgate%3A died"
     assert "##[" not in line
@@ -91,5 +91,5 @@ def test_no_text_ends_a_command_or_begins_another() -> None:
 
 def test_as_many_are_printed_as_github_shows_of_each_level() -> None:
     open_one = Annotation("not checked", "why", Path("k.cu"), tone=Tone.OPEN)
-    lines = list(annotations.commands([RACE] * 99 + [open_one]))
-    assert [line.partition(" ")[0] for line in lines] == ["::error"] * annotations.MOST_ANNOTATIONS + ["::warning"]
+    lines = list(findings.commands([RACE] * 99 + [open_one]))
+    assert [line.partition(" ")[0] for line in lines] == ["::error"] * findings.MOST_ANNOTATIONS + ["::warning"]
