@@ -171,7 +171,7 @@ def test_the_changes_workflow_calls_the_protected_judge(tmp_path, address, repos
     git("remote", "set-url", "origin", address)
     assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
     text = (tmp_path / ".github" / "workflows" / "peakgate.yml").read_text()
-    assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main\n" in text
+    assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main " in text
 
 
 @pytest.mark.parametrize("address", [None, "/srv/git/us/kernels.git", "file:///srv/git/us/kernels.git"])

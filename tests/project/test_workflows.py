@@ -452,6 +452,7 @@ def test_a_comment_starts_the_gate_of_the_commit_it_names(origin: tuple[Path, st
         "github.event.issue.pull_request": True,
         "github.event.issue.number": "12",
         "github.event.comment.user.login": "ada",
+        "github.event.comment.author_association": "MEMBER",
         "github.event.comment.body": f"/peakgate {wish}",
     }
     hub = stand_in_host.GitHub(permissions={"ada": "write"}, commits=[wish])
