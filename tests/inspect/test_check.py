@@ -103,7 +103,7 @@ def test_arguments_that_do_not_fit_the_kernel_leave_it_undecided(check, mine):
     assert verdict["kernels"][0]["not_checked"].endswith(f"[{Code.ARGUMENTS}]")
 
 
-def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mine, monkeypatch):
+def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mine, tmp_path, monkeypatch):
     def none():
         raise PeakgateError("no compiler", Code.INSTALLATION)
 
@@ -112,6 +112,7 @@ def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mi
     assert code == verdict["exit_code"] == 3
     assert verdict["reason"] == f"no compiler [{Code.INSTALLATION}]"
     assert verdict["reason"] in said
+    assert [result[:2] for result in sarif.results(tmp_path / "check.sarif")] == [("not-checked", "warning")]
 
 
 def test_a_kernel_that_has_not_ended_at_its_limit_names_the_line(check, mine, tmp_path, monkeypatch):

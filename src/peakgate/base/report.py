@@ -146,7 +146,7 @@ class Annotation:
     """A finding at a line of a file, as code hosts and editors show it.
 
     ``rule`` is its kind, ``shared race`` or ``SLOWER``, which ``peakgate help`` explains. ``path`` is absolute, or
-    relative to the top of the repository.
+    relative to the top of the repository; without a name, the project's settings stand for an unknown place.
     """
 
     rule: str
@@ -211,6 +211,13 @@ class Report:
     def counts_text(self) -> str:
         """``1 SLOWER, 76 SAME``."""
         return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
+
+
+def not_checked(command: str, reason: str) -> Report:
+    """The report of a command that could check nothing."""
+    said = f"{NOT_CHECKED}: {reason}"
+    open_one = Annotation(NOT_CHECKED, said, Path(), tone=Tone.OPEN)
+    return Report(command, ExitCode.UNDECIDED, sentences=(said,), fields={"reason": reason}, annotations=(open_one,))
 
 
 def head(command: str, exit_code: int, verdict: str = "") -> dict[str, Any]:

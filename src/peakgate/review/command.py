@@ -29,7 +29,7 @@ from peakgate.base.files import file_digest, write_whole
 from peakgate.base.formatting import short
 from peakgate.base.packages import import_path
 from peakgate.base.processes import BYTECODE, print_output, sigterm_interrupts
-from peakgate.base.report import NOT_CHECKED, Annotation, Report, Row, Tone
+from peakgate.base.report import NOT_CHECKED, Annotation, Report, Row, Tone, not_checked
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.render import findings, terminal
@@ -80,8 +80,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if missing := why_no_gpu(options.device):
         document: dict[str, object] = {"base": refs.base, "head": refs.head, "branch": refs.tip}
         if out is not None:
-            undecided = Report(verb, ExitCode.UNDECIDED, fields=document | {"steps": {}, "files": {}}, unit="step")
-            findings.write(undecided, out / GATE_FILE)
+            fields = document | {"steps": {}, "files": {}}
+            findings.write(replace(not_checked(verb, missing), fields=fields), out / GATE_FILE)
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
     inside = trees.inside_of(options.repository, repository)
     trees.refuse_deep(refs.head, repository)

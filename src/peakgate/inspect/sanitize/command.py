@@ -22,9 +22,8 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import make_folder, open_output, remove_output
 from peakgate.base.options import VerbParser
 from peakgate.base.processes import run_in_group
-from peakgate.base.report import Report
+from peakgate.base.report import not_checked
 from peakgate.base.streams import say
-from peakgate.base.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.device.choose import gpu_indices
 from peakgate.inspect.sanitize.report import read_report, report
@@ -54,7 +53,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     elif program is None:
         reason = f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     if program is None or reason:
-        left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {reason}",), fields={"reason": reason})
+        left = not_checked(verb, str(reason))
         terminal.show(left)
         return leave_verdict(left, chosen.out / SANITIZE_FILE)
 
