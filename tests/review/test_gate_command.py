@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sarif
 from ab_fake import git
 from refusals import refusal
 from stand_in_for_gate import with_runtime
@@ -199,6 +200,7 @@ def test_no_commit_inside_a_merged_branch_judges_a_change(clones: Clones, capsys
     assert clones.gate("origin/main", head) == 1
     assert clones.verdict["base"] == first
     assert clones.cases() == {"twice.twice-256": "WRONG"}
+    assert ("WRONG", "error", "kernels/twice/twice.cu", 2) in sarif.results(clones.out / "gate.sarif")
 
 
 def test_a_change_without_a_commit_of_the_branchs_own_is_refused(
