@@ -81,6 +81,13 @@ def test_a_verdict_names_files_by_their_hash_and_has_metrics(tmp_path):
     assert verdict["files"] == {str(floors): empty, str(tmp_path / "gone"): None}
 
 
+def test_metrics_of_a_tree_outside_git_name_no_commit(tmp_path):
+    case = {"case": "own.mine-256", "verdict": "PASS"}
+    write_verdict(tmp_path, {"code": 0, "device": "cpu", "commit": None, "cases": [case]}, tmp_path, [])
+    ((labels, one),) = exposition((tmp_path / "bench.prom").read_text())["peakgate_verdict"].items()
+    assert (dict(labels)["commit"], one) == ("unversioned", 1)
+
+
 def test_a_new_file_is_whole_and_an_old_one_is_left_as_it_is(tmp_path):
     assert write_new(tmp_path / "a", "first")
     assert not write_new(tmp_path / "a", "second")

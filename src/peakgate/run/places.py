@@ -11,6 +11,7 @@ from peakgate.base import records
 from peakgate.base.config import near
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import file_digest, make_folder, remove_output, unwritable, write_new, write_whole
+from peakgate.base.git import UNVERSIONED
 from peakgate.base.report import Report, write_json
 from peakgate.base.verdict import ExitCode
 from peakgate.runfile.openmetrics import METRICS, CaseMetrics, openmetrics
@@ -109,7 +110,8 @@ def write_verdict(out: Path, verdict: Mapping[str, Any], baselines: Path, saved:
     digests = {str(near(path.absolute())): file_digest(path) for path in files}
     write_json(verdict_report({**verdict, "files": digests}), out / VERDICT_FILE)
     known = [{name: case.get(name) for name in CaseMetrics._fields} for case in verdict["cases"]]
-    cases = (CaseMetrics(**case | {"gpu": slug, "commit": verdict["commit"]}) for case in known)
+    about = {"gpu": slug, "commit": verdict["commit"] or UNVERSIONED}
+    cases = (CaseMetrics(**case | about) for case in known)
     write_whole(out / METRICS_FILE, openmetrics(cases))
 
 
