@@ -571,6 +571,7 @@ def test_without_a_gpu_a_gate_ends_at_once_with_one_line(
     clones: Clones, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], device: str
 ) -> None:
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 0)
+    Path("peakgate.toml").write_text("not TOML")  # where it is started nothing is read
     head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
     arguments = ["gate", "origin/main", head, "--device", device, "--repository", str(clones.runner)]
     assert main([*arguments, "--out", str(clones.out)]) == 3
@@ -578,6 +579,7 @@ def test_without_a_gpu_a_gate_ends_at_once_with_one_line(
     assert len((printed.out + printed.err).splitlines()) == 1
     assert Code.NO_GPU.value in printed.err
     assert (clones.verdict["exit_code"], clones.verdict["head"], clones.verdict["steps"]) == (3, head, {})
+    assert sarif.results(clones.out / "gate.sarif") == [("not-checked", "warning", "pyproject.toml", 1)]
     assert main([*arguments, "--device", "gpu:x"]) == 2
 
 

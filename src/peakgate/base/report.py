@@ -213,10 +213,10 @@ class Report:
         return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
 
 
-def not_checked(command: str, reason: str) -> Report:
-    """The report of a command that could check nothing."""
+def not_checked(command: str, reason: str, path: Path = Path()) -> Report:
+    """The report of a command that could check nothing; ``path`` is that of its annotation."""
     said = f"{NOT_CHECKED}: {reason}"
-    open_one = Annotation(NOT_CHECKED, said, Path(), tone=Tone.OPEN)
+    open_one = Annotation(NOT_CHECKED, said, path, tone=Tone.OPEN)
     return Report(command, ExitCode.UNDECIDED, sentences=(said,), fields={"reason": reason}, annotations=(open_one,))
 
 

@@ -31,8 +31,12 @@ MOST_ANNOTATIONS = 10
 
 
 def leave_verdict(report: Report, path: Path) -> ExitCode:
-    """Write the report as ``write`` does, print the path and what helps next; returns the exit code."""
-    write(report, path)
+    """Write the report of the project at hand, print the path and what helps next; returns the exit code."""
+    project = config.current()
+    settings = project.file or project.root / config.PYPROJECT  # code scanning refuses a result without a file
+    top = git.tree_of(project.root)
+    placed = [replace(each, path=_below(top, each.path if each.path.name else settings)) for each in report.annotations]
+    write(replace(report, annotations=placed), path)
     say(f"verdict: {path}")
     if report.next:
         say(f"next: {report.next}")
@@ -40,13 +44,11 @@ def leave_verdict(report: Report, path: Path) -> ExitCode:
 
 
 def write(report: Report, path: Path) -> None:
-    """Write the document to ``path``, with the date, and the annotations beside it as SARIF.
+    """Write the document to ``path``, with the date, and beside it as SARIF the annotations, whose paths are as there.
 
     In a job of GitHub Actions the first annotations are printed too, as its commands.
     """
     write_verdict(report, path)
-    top = git.tree_of(config.current().root)
-    report = replace(report, annotations=[replace(each, path=_below(top, each.path)) for each in report.annotations])
     write_whole(path.with_suffix(SARIF), as_json(sarif(report)))
     order(*commands(report.annotations))
 
@@ -58,12 +60,8 @@ def order(*lines: str) -> None:
 
 
 def _below(top: Path, path: Path) -> Path:
-    """A file's path from the top of the repository, absolute if it is elsewhere; without one the project's settings.
-
-    Code scanning refuses a result without a file.
-    """
-    project = config.current()
-    found = (top / (path if path.name else project.file or project.root / config.PYPROJECT)).resolve()
+    """A file's path from the top of the repository; absolute if it is elsewhere."""
+    found = (top / path).resolve()
     return found.relative_to(top) if found.is_relative_to(top) else found
 
 

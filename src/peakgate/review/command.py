@@ -81,7 +81,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         document: dict[str, object] = {"base": refs.base, "head": refs.head, "branch": refs.tip}
         if out is not None:
             fields = document | {"steps": {}, "files": {}}
-            findings.write(replace(not_checked(verb, missing), fields=fields), out / GATE_FILE)
+            undecided = not_checked(verb, missing, Path(config.PYPROJECT))
+            findings.write(replace(undecided, fields=fields), out / GATE_FILE)
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
     inside = trees.inside_of(options.repository, repository)
     trees.refuse_deep(refs.head, repository)
