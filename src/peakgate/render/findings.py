@@ -48,8 +48,8 @@ def write(report: Report, path: Path) -> None:
 
     In a job of GitHub Actions the first annotations are printed too, as its commands.
     """
-    write_verdict(report, path)
     write_whole(path.with_suffix(SARIF), as_json(sarif(report)))
+    write_verdict(report, path)
     order(*commands(report.annotations))
 
 

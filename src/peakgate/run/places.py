@@ -108,11 +108,11 @@ def write_verdict(out: Path, verdict: Mapping[str, Any], baselines: Path, saved:
     slug = str(verdict["device"])
     files = [baselines / slug / "floors.toml", *saved]
     digests = {str(near(path.absolute())): file_digest(path) for path in files}
-    write_json(verdict_report({**verdict, "files": digests}), out / VERDICT_FILE)
     known = [{name: case.get(name) for name in CaseMetrics._fields} for case in verdict["cases"]]
     about = {"gpu": slug, "commit": verdict["commit"] or UNVERSIONED}
     cases = (CaseMetrics(**case | about) for case in known)
     write_whole(out / METRICS_FILE, openmetrics(cases))
+    write_json(verdict_report({**verdict, "files": digests}), out / VERDICT_FILE)  # last: it says that the run is saved
 
 
 def verdict_report(verdict: Mapping[str, Any]) -> Report:
