@@ -209,6 +209,7 @@ def lint(session: nox.Session) -> None:
     session.run("check-jsonschema", "--builtin-schema=vendor.gitlab-ci", *map(str, GITLAB))
     session.run("check-jsonschema", "--builtin-schema=vendor.dependabot", ".github/dependabot.yml")
     session.run("check-jsonschema", "--builtin-schema=vendor.github-issue-forms", *map(str, ISSUE_FORMS))
+    session.run("check-jsonschema", "--builtin-schema=vendor.citation-file-format", "CITATION.cff")
     session.run("zizmor", "--offline", "--quiet", ".github")
 
 

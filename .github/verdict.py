@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -18,25 +17,15 @@ MEANINGS = {
 
 A test compares them with `src/peakgate/review/comment.py`: this file is run alone, where no package is installed."""
 
-DIGEST_OF = "Peakgate: SHA-256 of "
-"""Title, before a file's name, of the annotation that is the file's digest."""
-
 
 def judge(paths: Sequence[Path]) -> int:
-    """Annotate the job with what each file says and with its digest; the exit code of the worst.
-
-    An annotation is the job's own, while another job of the run can replace its artifact: comment.yml posts only the
-    verdict whose digest stands here.
-    """
+    """Annotate the job with what each file says; the exit code of the worst."""
     found = []
     for path in paths:
         code, reported = _read(path)
         kind, title = MEANINGS[code]
         properties = f"title=Peakgate: {title}".replace(",", "%2C")
         sys.stdout.write(f"::{kind} {properties}::{_escaped(f'{path.stem}: {reported}')}\n")
-        if path.is_file():
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            sys.stdout.write(f"::notice title={DIGEST_OF}{_escaped(path.name)}::{digest}\n")
         found.append(code)
     return max(found, key=list(MEANINGS).index)
 

@@ -119,6 +119,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.update(one_blas_thread())  # others would spin for 40 ms in each process, where others need them
     for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
         del os.environ[name]  # a run that a test starts is no worker's: pytest-benchmark would measure nothing in it
+    os.environ.pop("GITHUB_ACTIONS", None)  # commands print annotations there
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         _keep_bytecode(config)
     if config.pluginmanager.has_plugin("hypothesispytest"):  # the environments of `bench` and others do without

@@ -170,7 +170,7 @@ class Trials:
             if [round(1e6 * time_s, 9) for time_s in samples[case]] != [round(each, 9) for each in times_us]:
                 raise Broken(f"{folder.name}: {case} was measured again, although it was finished")
         names = sorted(path.name for path in (folder / "out").iterdir())
-        if names != ["bench.json", "run.json"]:
+        if names != ["bench.json", "bench.prom", "run.json"]:
             raise Broken(f"{folder.name}: a finished run leaves {names}")
         self.done.found["runs resumed to their end"] += 1
         self.done.found["cases taken over"] += len(finished)

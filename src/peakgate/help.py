@@ -52,14 +52,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def text_of(words: str) -> str:
-    """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order.
+    """The Markdown of a topic, a code, a finding, or the first section whose heading has these words in this order.
 
     A topic is found by its verb and in the singular too, before a section of that name.
     """
     if code := next((each for each in Code if each == words.strip("[]").upper()), None):
-        rows = (line for line in page("errors").splitlines() if line.startswith(f"| {code} |"))
-        problem, remedy = next(rows).strip("| ").split(" | ")[1:]
+        problem, remedy = _row("errors", code)
         return f"{code}: {problem}\n\nNext: {remedy}. Messages of all kinds: `peakgate help troubleshooting`.\n"
+    if found := next((each for each in ("findings", "verdicts") if _row(each, words)), None):
+        meaning, *_, remedy = _row(found, words)
+        return f"{words}: {meaning}\n\nNext: {remedy}. All of them: `peakgate help {found}`.\n"
     if topic := next((each for each in (PAGES_OF_VERBS.get(words), words, f"{words}s") if each in topics()), None):
         return page(topic)
     wanted = words.lower().replace("-", " ")
@@ -72,6 +74,12 @@ def text_of(words: str) -> str:
     raise PeakgateError(
         f"peakgate help {words}: no such topic{nearest(words, known)}; `peakgate help` lists them", Code.OPTION
     )
+
+
+def _row(topic: str, name: str) -> Sequence[str]:
+    """The other cells of the row of a page's tables that begins with a name; empty if there is none."""
+    rows = (line for line in page(topic).splitlines() if line.startswith(f"| {name} |"))
+    return next(rows, "").strip("| ").split(" | ")[1:]
 
 
 @cache

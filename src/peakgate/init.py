@@ -32,6 +32,8 @@ WORKFLOWS = {
         ".github/workflows/peakgate-judge.yml": "github-judge.yml",
         ".github/workflows/peakgate-no-gpu.yml": "github-no-gpu.yml",
         ".github/workflows/peakgate-history.yml": "github-history.yml",
+        ".github/workflows/peakgate-comment.yml": "github-comment.yml",
+        ".github/workflows/peakgate-asked.yml": "github-asked.yml",
         **PINS,
         **NO_GPU_PINS,
     },

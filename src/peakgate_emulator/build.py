@@ -108,11 +108,7 @@ def build_kernel(
     ]
     apart = ("-D", "-U", *_OLDER_STANDARDS)
     flags = (*kernel_flags(compiler), *(option for option in taken if not option.startswith(apart)))
-    number = f"{capability[0]}{capability[1]}"
-    given = (f"__CUDA_ARCH__={number}0", *(f"{name}={value}" for name, value in defines))
-    if specific:
-        of_set = (f"__CUDA_ARCH_{which}__={number}0" for which in ("SPECIFIC", "FAMILY_SPECIFIC"))
-        given = (f"__CUDA_ARCH_FEAT_SM{number}_ALL=1", *of_set, *given)
+    given = (*_of_architecture(capability, specific=specific), *(f"{name}={value}" for name, value in defines))
     macros = [
         _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
     ]
@@ -250,6 +246,14 @@ def prebuild(
 def _watched(text: str) -> str:
     """The source with instrumented functions in place of the compiler's own ``memcpy`` and ``memset``."""
     return text.replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
+
+
+def _of_architecture(capability: tuple[int, int], *, specific: bool) -> tuple[str, ...]:
+    """nvcc's macros for a compute capability; ``specific`` where it has architecture-specific features (90a)."""
+    number = f"{capability[0]}{capability[1]}"
+    names = (f"__CUDA_ARCH_{which}__={number}0" for which in ("SPECIFIC", "FAMILY_SPECIFIC"))
+    features = (f"__CUDA_ARCH_FEAT_SM{number}_ALL=1", *names) if specific else ()
+    return (*features, f"__CUDA_ARCH__={number}0")
 
 
 def _directive(option: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from metrics_text import exposition
 from synthetic_runs import LADDER, document, save, slower
 
 from peakgate.base.errors import Code
@@ -38,11 +39,11 @@ def gpus() -> tuple[str, str]:
     return "GPU-820987e0-7ea8-edaf-bddd-93f4cd76e459", "GPU-e01a041c-428f-73ac-fe66-7ee0b54e8764"
 
 
-def test_a_quiet_history_passes_and_writes_four_files(tmp_path: Path, capsys: Captured) -> None:
+def test_a_quiet_history_passes_and_writes_its_files(tmp_path: Path, capsys: Captured) -> None:
     archive(tmp_path / ".benchmarks")
     assert main(["history"]) == 0
     out = tmp_path / ".peakgate" / "out"
-    assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.html", "history.json", "history.md"]
+    assert sorted(path.suffix for path in out.iterdir()) == [".csv", ".html", ".json", ".md", ".prom"]
     reported = capsys.readouterr()
     assert reported.out.splitlines()[-1].startswith("15 SAME: PASS; ")
     assert reported.err == ""
@@ -59,6 +60,10 @@ def test_a_case_that_got_slower_exits_1_with_the_command_that_settles_it(
     golden("history.md", Path("out/history.md").read_text(encoding="utf-8"))
     reported = json.loads(Path("out/history.json").read_text())
     assert (reported["verdict"], reported["exit_code"], reported["counts"]) == ("SLOWER", 1, {"SLOWER": 1, "SAME": 14})
+    metrics = exposition(Path("out/history.prom").read_text(encoding="utf-8"))
+    labels = {"case": PAD, "gpu": "nvidia-h200", "commit": "14" * 20}
+    assert metrics["peakgate_verdict"][tuple((labels | {"verdict": "SLOWER"}).items())] == 1
+    assert 1e-5 < metrics["peakgate_time_seconds"][tuple(labels.items())] < 1e-2
     worst = reported["rows"][0]
     assert (worst["case"], worst["good"]["commit"], worst["bad"]["commit"]) == (PAD, "0e" * 20, "0f" * 20)
     assert reported["commands"] == [worst["command"]]

@@ -85,6 +85,8 @@ class GitHub:
     commits: list[str] = field(default_factory=list)
     head: str = "c" * 40
     """The commit that each pull request is at."""
+    comes_from: str = REPOSITORY
+    """The repository of each pull request's branch."""
     expired: bool = False
     """Of its artifacts."""
     size: int = 0
@@ -131,8 +133,8 @@ class GitHub:
                 found = 200, self._annotations(int(number))
             case "GET", ["pulls", _, *part]:
                 commits = [{"sha": each} for each in self.commits]
-                found = 200, commits if part else {"head": {"sha": self.head}}
-            case "POST", ["actions", "workflows", "gate.yml", "dispatches"]:
+                found = 200, commits if part else {"head": {"sha": self.head, "repo": {"full_name": self.comes_from}}}
+            case "POST", ["actions", "workflows", ("gate.yml" | "peakgate.yml"), "dispatches"]:
                 self.started.append(body)
                 found = 204, None
         return found

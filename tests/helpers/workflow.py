@@ -42,18 +42,21 @@ FUNCTIONS: dict[str, Any] = {
     "fromJSON": json.loads,
     "always": lambda: True,
     "startsWith": str.startswith,
+    "contains": lambda items, item: item in items,
 }
 
 PYTHON = """#!/bin/bash
 [ "$1 $2" != "-I -m" ] || shift
 if [ "$1 $2" = "-m venv" ]; then
-  mkdir -p "$3/bin" && cp "{tools}/pip" "{tools}/nox" "$3/bin/"
+  mkdir -p "$3/bin" && cp "{tools}/pip" "{tools}/nox" "{tools}/python" "$3/bin/"
 else
   exec "{python}" "$@"
 fi
 """
 PIP = """#!/bin/bash
-[[ "$*" = "install --quiet --require-hashes -r "*requirements/nox.txt ]] || \\
+[[ "$*" = "install --quiet --require-hashes -r "*requirements/nox.txt ||
+   "$*" = "install --quiet --require-hashes -r requirements/peakgate-reports.txt" ||
+   "$*" = "install --quiet --no-deps --no-build-isolation peakgate @ git+"* ]] || \\
   {{ echo "pip $*: not what a workflow installs" >&2; exit 1; }}
 """
 NOX_SCRIPT = """#!/bin/bash
@@ -85,7 +88,7 @@ class Job:
 
 
 def read(workflow: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The workflow and its only job."""
+    """The workflow, one of this repository's or the path of another, and its only job."""
     document = YAML(typ="safe").load(WORKFLOWS / workflow)
     (job,) = document["jobs"].values()
     return document, job

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import sarif
 from expecting import refuses
 
 from peakgate.base.errors import Code, PeakgateError
@@ -97,18 +98,22 @@ def test_a_file_that_no_family_names_is_reported(check, tmp_path, monkeypatch):
     assert [note for note in verdict["notes"] if note.startswith("kernels/own/other.cu")]
 
 
-def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, mine, golden):
+def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, mine, golden, tmp_path):
     code, said, verdict = check(mine("in[i + 1]"))
     assert code == 1
     golden("check-run.txt", re.sub(r"\(\d+ s\)|(?<= )/\S+/", "", said))
     (defect,) = verdict["kernels"][0]["defects"]
     assert (defect["kind"], defect["where"], defect["launches"]) == ("out of bounds", "mine.cu:4", 1)
+    kernel = (tmp_path / "mine.cu").as_uri()  # outside of the project
+    assert sarif.results(tmp_path / "check.sarif") == [("out-of-bounds", "error", kernel, 4)]
 
 
-def test_a_kernel_that_the_emulator_cannot_compile_exits_3_and_names_the_line(check, mine):
+def test_a_kernel_that_the_emulator_cannot_compile_exits_3_and_names_the_line(check, mine, tmp_path):
     code, _, verdict = check(mine("no_such_thing"))
     assert code == 3
     assert verdict["kernels"][0]["not_checked"].startswith("mine.cu:4: ")
+    kernel = (tmp_path / "mine.cu").as_uri()
+    assert sarif.results(tmp_path / "check.sarif") == [("not-checked", "warning", kernel, 2)]
 
 
 def test_arguments_that_do_not_fit_the_kernel_leave_it_undecided(check, mine):
@@ -118,7 +123,7 @@ def test_arguments_that_do_not_fit_the_kernel_leave_it_undecided(check, mine):
     assert verdict["kernels"][0]["not_checked"].endswith(f"[{Code.ARGUMENTS}]")
 
 
-def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mine, monkeypatch):
+def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mine, tmp_path, monkeypatch):
     def none():
         raise PeakgateError("no compiler", Code.INSTALLATION)
 
@@ -127,6 +132,7 @@ def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mi
     assert code == verdict["exit_code"] == 3
     assert verdict["reason"] == f"no compiler [{Code.INSTALLATION}]"
     assert verdict["reason"] in said
+    assert [result[:2] for result in sarif.results(tmp_path / "check.sarif")] == [("not-checked", "warning")]
 
 
 def test_a_kernel_that_has_not_ended_at_its_limit_names_the_line(check, mine, tmp_path, monkeypatch):
@@ -151,7 +157,7 @@ def test_a_reference_without_an_end_exits_3_and_is_no_death(check, mine, monkeyp
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(False, 0), (True, 3)])
-def test_a_mutant_whose_process_was_ended_is_not_decided(check, monkeypatch, ended, expected):
+def test_a_mutant_whose_process_was_ended_is_not_decided(check, tmp_path, monkeypatch, ended, expected):
     def ends(tasks, jobs):
         for number, _ in enumerate(tasks):
             yield number, workers.Died("a problem", "its process ended", ended=ended)
@@ -161,6 +167,8 @@ def test_a_mutant_whose_process_was_ended_is_not_decided(check, monkeypatch, end
     code, _, verdict = check("-k", "access.shared_tile_row_row", verb="inspect mutants")
     assert code == verdict["exit_code"] == expected
     assert len(verdict["not_decided"]) == (3 if ended else 0)
+    found = {result[:3] for result in sarif.results(tmp_path / "mutants.sarif")}
+    assert found == ({("not-checked", "warning", "kernels/access/07_shared_tile_row_row.cu")} if ended else set())
 
 
 def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):

@@ -172,7 +172,7 @@ def test_a_survivor_with_a_reason_is_no_complaint():
 )
 def test_list_and_survivors_must_be_the_same(survived, caught, listed, complaint):
     (said,) = mutation_run.complaints(survived, caught, listed)
-    assert said.startswith(complaint)
+    assert said.message.startswith(complaint)
 
 
 def test_an_entry_to_copy_is_read_back_once_it_has_a_reason(tmp_path):

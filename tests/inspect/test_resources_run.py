@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sarif
 from expecting import refuses
 from synthetic_cases import make_case
 
@@ -80,6 +81,7 @@ def test_lost_occupancy_fails_the_gate_and_an_update_accepts_it(source, tmp_path
     assert run() is ExitCode.REGRESSION
     assert json.loads((tmp_path / "out" / "resources.json").read_text())["exit_code"] == 1
     assert {kind for _, kind, _ in found(tmp_path)} == {"LOST_OCCUPANCY"}
+    assert {*sarif.results(tmp_path / "out" / "resources.sarif")} == {("LOST_OCCUPANCY", "error", "tiny.cu", 1)}
     assert run("--update") is ExitCode.OK
     assert run() is ExitCode.OK
 

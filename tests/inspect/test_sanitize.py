@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import sarif
 
 from peakgate.base.processes import run_in_group
 from peakgate.base.verdict import ExitCode
@@ -271,3 +272,6 @@ def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypa
     }
     assert "memcheck: injected.past_end: " in capsys.readouterr().out
     assert "900 s" in verdict["tools"][3]["unfinished"]
+    unknown = "pyproject.toml", 1  # no kernel of this project
+    expected = [("memcheck", "error", *unknown), ("not-checked", "warning", *unknown)]
+    assert sarif.results(tmp_path / "sanitize.sarif") == expected

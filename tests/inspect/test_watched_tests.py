@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.errors import Code
 from peakgate.cli import main
@@ -66,14 +67,18 @@ def test_a_finding_is_a_defect_of_its_kernel_with_line_text_and_steps():
     steps = (RaceStep(place, None, (1, 0, 0)), RaceStep(place, None, (0, 2, 0)))
     finding = LaunchFinding("benchmarks-bench_ops.bench_scale-8", 0, kind, place, f"{place}: {kind}", steps)
     found = report(
-        findings=[KernelFinding("scale", finding, "tl.store()")],
+        findings=[KernelFinding("scale", finding, "tl.store()", str(config.current().root / "bench_ops.py"))],
         launches={"scale": 2},
         outcome="failed: it was not run",
     )
     (kernel,) = found.reports
     assert (kernel.kernel, kernel.launches, kernel.broken) == ("benchmarks-bench_ops.scale", 2, None)
     assert kernel.findings == (finding,)
-    assert found.texts == {("benchmarks-bench_ops.scale", "bench_ops.py:7"): "tl.store()"}
+    name, root = "benchmarks-bench_ops.scale", config.current().root
+    assert found.lines == {
+        (name, place): (root / "bench_ops.py", 7, "tl.store()"),
+        (name, None): (root / "benchmarks" / "bench_ops.py", 1, ""),
+    }
 
 
 def test_a_test_that_fails_without_a_finding_is_not_checked_and_a_skipped_one_is_noted():

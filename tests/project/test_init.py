@@ -42,6 +42,9 @@ def test_a_new_project_has_a_kernel_and_a_test_that_run(tmp_path, bench):
     saved = json.loads((tmp_path / "run.json").read_text())
     assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-1024"
     assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
+    (case,) = json.loads((tmp_path / ".peakgate" / "out" / "bench.json").read_text())["cases"]
+    text = (tmp_path / case["file"]).read_text().splitlines()
+    assert (case["file"], text[case["line"] - 1][0]) == ("benchmarks/bench_scale.py", "@")
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
 
 
@@ -170,7 +173,7 @@ def test_the_changes_workflow_calls_the_protected_judge(tmp_path, address, repos
     git("remote", "set-url", "origin", address)
     assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
     text = (tmp_path / ".github" / "workflows" / "peakgate.yml").read_text()
-    assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main\n" in text
+    assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main " in text
 
 
 @pytest.mark.parametrize("address", [None, "/srv/git/us/kernels.git", "file:///srv/git/us/kernels.git"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from ruamel.yaml import YAML
 
 from peakgate.base.config import version
 from peakgate.base.packages import PACKAGE
@@ -45,6 +46,13 @@ def test_a_build_without_tags_is_between_two_releases():
 def test_the_changelog_has_no_release_twice_and_the_newest_first():
     released = [Version(each) for each in HEADINGS[1:]]
     assert released == sorted(set(released), reverse=True)
+
+
+def test_the_citation_says_what_the_package_says():
+    cited, package = YAML(typ="safe").load(ROOT / "CITATION.cff"), SETTINGS["project"]
+    assert cited["abstract"] == package["description"]
+    for name in ("license", "keywords", "authors"):
+        assert cited[name] == package[name]
 
 
 @pytest.mark.parametrize(

@@ -107,11 +107,13 @@ def test_a_slower_kernel_fails_the_gate_and_is_in_the_summary(
     assert "\nab: regression\n" in job["Judge"].output
     assert "::error title=Peakgate: regression::gate: " in job["Verdict"].output
     digest = hashlib.sha256((temporary / "judge" / "out" / "gate.json").read_bytes()).hexdigest()
-    assert f"::notice title=Peakgate: SHA-256 of gate.json::{digest}\n" in job["Verdict"].output
+    assert f"::notice title=Peakgate%3A SHA-256 of gate.json::{digest}\n" in job["Judge"].output
+    assert f",title=Peakgate%3A SLOWER::{PAD}: " in job["Judge"].output
     assert PAD in job.summary
     assert {
         "gate.json",
         "protect.json",
+        "gate.sarif",
         *(f"ab.{form}" for form in ("md", "csv", "json", "junit.xml")),
     } <= job.artifacts
     assert [path.name for path in job.workspace.iterdir()] == ["change"]
@@ -450,6 +452,7 @@ def test_a_comment_starts_the_gate_of_the_commit_it_names(origin: tuple[Path, st
         "github.event.issue.pull_request": True,
         "github.event.issue.number": "12",
         "github.event.comment.user.login": "ada",
+        "github.event.comment.author_association": "MEMBER",
         "github.event.comment.body": f"/peakgate {wish}",
     }
     hub = stand_in_host.GitHub(permissions={"ada": "write"}, commits=[wish])

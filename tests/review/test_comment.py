@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import runpy
 import subprocess
 import sys
 from io import BytesIO
@@ -20,6 +19,7 @@ from stand_in_host import JUDGE, REPOSITORY, TOKEN, GitHub, answering, artifact,
 from stand_in_host import comment as posted
 
 from peakgate.base.errors import Code
+from peakgate.base.report import Tone
 from peakgate.review import believed
 from peakgate.review import comment as render
 
@@ -61,7 +61,26 @@ def test_the_check_annotates_the_line_that_got_slower() -> None:
     assert (found["conclusion"], found["head_sha"]) == ("failure", COMMIT)
     (annotation,) = found["output"]["annotations"]
     assert (annotation["path"], annotation["start_line"]) == ("kernels/transpose/smem_pad.cu", 12)
-    assert annotation["message"].startswith("1.30x slower, ")
+    assert annotation["message"].startswith(f"{PAD}: 1.30x slower, ")
+
+
+def test_a_case_without_an_explanation_is_annotated_where_it_is_defined() -> None:
+    rows = [{"case": "roof.copy", "verdict": verdict, "reason": "x"} for verdict in ("BELOW_FLOOR", "INCONCLUSIVE")]
+    bench = {"cases": [row | {"file": "kernels/roof/copy.cu", "line": 3} for row in rows]}
+    protect = {"changes": {"failing": [{"kind": "floor lowered", "what": "roof.copy", "before": "1", "after": "0"}]}}
+    found = render.placed({"bench": bench, "protect": protect | {"exit_code": 1}})
+    assert [(each.rule, str(each.path), each.line, each.tone) for each in found] == [
+        ("BELOW_FLOOR", "kernels/roof/copy.cu", 3, Tone.BAD),
+        ("INCONCLUSIVE", "kernels/roof/copy.cu", 3, Tone.OPEN),
+        ("protected change", ".", 1, Tone.BAD),
+    ]
+    levels = [each["annotation_level"] for each in annotated({"bench": bench, "protect": protect})]
+    assert levels == ["failure", "warning"]
+
+
+def annotated(files: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = render.check_run({"r": files}, COMMIT, URL)["output"]["annotations"]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -111,7 +130,8 @@ PLACES = [*((file, 1) for file in ELSEWHERE), ("a.cu", 0), ("a.cu", "1"), ("a.cu
 @pytest.mark.parametrize(("file", "line"), PLACES)
 def test_an_annotation_outside_the_sources_is_left_out(file: object, line: object) -> None:
     ab = AB | {"explained": {"cases": [EXPLAINED | {"file": file, "line": line}]}}
-    assert render.check_run({"r": {"ab": ab}}, COMMIT, URL)["output"]["annotations"] == []
+    assert annotated({"ab": ab}) == []
+    assert annotated({"bench": {"cases": [{"case": PAD, "verdict": "SLOWER", "file": file, "line": line}]}}) == []
 
 
 KEYS = ["rows", "cases", "case", "verdict", "reason", "counts", "explained", "file", "line", "exit_code"]
@@ -299,11 +319,6 @@ def test_an_artifact_that_another_job_replaced_is_no_verdict(
     assert said.pop((files["gate.json"], digest))[0] == render.MEANINGS[code]
     said.pop((others["gate.json"], other))  # of a judge that left the other
     assert set(said.values()) == {NO_VERDICT}
-
-
-def test_the_digest_is_the_one_that_the_judges_last_step_states() -> None:
-    script = runpy.run_path(str(Path(__file__).parents[2] / ".github" / "verdict.py"))
-    assert script["DIGEST_OF"] + "gate.json" == believed.DIGEST_TITLE
 
 
 @pytest.mark.parametrize("newest_first", [True, False])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sarif
 from ab_fake import git
 from refusals import refusal
 from stand_in_for_gate import with_runtime
@@ -199,6 +200,7 @@ def test_no_commit_inside_a_merged_branch_judges_a_change(clones: Clones, capsys
     assert clones.gate("origin/main", head) == 1
     assert clones.verdict["base"] == first
     assert clones.cases() == {"twice.twice-256": "WRONG"}
+    assert ("WRONG", "error", "kernels/twice/twice.cu", 2) in sarif.results(clones.out / "gate.sarif")
 
 
 def test_a_change_without_a_commit_of_the_branchs_own_is_refused(
@@ -569,6 +571,7 @@ def test_without_a_gpu_a_gate_ends_at_once_with_one_line(
     clones: Clones, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], device: str
 ) -> None:
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 0)
+    Path("peakgate.toml").write_text("not TOML")  # where it is started nothing is read
     head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
     arguments = ["gate", "origin/main", head, "--device", device, "--repository", str(clones.runner)]
     assert main([*arguments, "--out", str(clones.out)]) == 3
@@ -576,6 +579,7 @@ def test_without_a_gpu_a_gate_ends_at_once_with_one_line(
     assert len((printed.out + printed.err).splitlines()) == 1
     assert Code.NO_GPU.value in printed.err
     assert (clones.verdict["exit_code"], clones.verdict["head"], clones.verdict["steps"]) == (3, head, {})
+    assert sarif.results(clones.out / "gate.sarif") == [("not-checked", "warning", "pyproject.toml", 1)]
     assert main([*arguments, "--device", "gpu:x"]) == 2
 
 

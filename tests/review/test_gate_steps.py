@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sarif
 from ab_fake import commit
 from ab_fake import git as git_in
 
@@ -363,6 +364,8 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
         assert (found["exit_code"], found["base"], (out / "dangling").is_symlink()) == (code, "b", True)
         assert found["steps"]["bench"] == {"exit_code": int(ends[1].exit_code), "reason": "why"}
         assert found["files"] == {"bench.json": file_digest(out / "bench.json")}
+        level = "error" if ends[1].exit_code == 1 else "warning"
+        assert sarif.results(out / "gate.sarif") == [("not-checked", level, "inside/pyproject.toml", 1)]
 
 
 def test_the_judge_works_in_no_folder_that_the_change_reaches() -> None:

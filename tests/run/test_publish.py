@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from metrics_text import exposition
 
 from peakgate.base.errors import PeakgateError
 from peakgate.base.files import write_new
@@ -55,7 +56,8 @@ def test_half_a_run_file_is_not_published(places, tmp_path):
 
 
 def test_what_an_earlier_run_left_is_gone_before_a_run_starts(places):
-    (places.out / "bench.json").write_text("{}")
+    for name in ("bench.json", "bench.prom"):
+        (places.out / name).write_text("{}")
     places.clear()
     assert [path for path in places.out.rglob("*") if path.is_file()] == []
     places.json.write_text("{}")
@@ -63,15 +65,27 @@ def test_what_an_earlier_run_left_is_gone_before_a_run_starts(places):
     assert not places.json.exists()
 
 
-def test_a_verdict_names_floors_and_runs_by_their_hash(tmp_path):
+def test_a_verdict_names_files_by_their_hash_and_has_metrics(tmp_path):
     floors = tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
     floors.parent.mkdir(parents=True)
     floors.write_text("")
-    write_verdict(tmp_path, {"code": 0, "device": "nvidia-h200"}, tmp_path / "baselines", [tmp_path / "gone"])
+    case = {"case": "own.mine-256", "verdict": "PASS", "reason": "", "time_us": 12.5, "peak_fraction": None}
+    found = {"code": 0, "device": "nvidia-h200", "commit": "c" * 40, "cases": [case]}
+    write_verdict(tmp_path, found, tmp_path / "baselines", [tmp_path / "gone"])
+    labels = ("case", "own.mine-256"), ("gpu", "nvidia-h200"), ("commit", "c" * 40)
+    metrics = exposition((tmp_path / "bench.prom").read_text())
+    assert (metrics["peakgate_time_seconds"], metrics["peakgate_peak_ratio"]) == ({labels: 12.5e-6}, {})
     verdict = json.loads((tmp_path / "bench.json").read_text())
     assert verdict["exit_code"] == 0
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert verdict["files"] == {str(floors): empty, str(tmp_path / "gone"): None}
+
+
+def test_metrics_of_a_tree_outside_git_name_no_commit(tmp_path):
+    case = {"case": "own.mine-256", "verdict": "PASS"}
+    write_verdict(tmp_path, {"code": 0, "device": "cpu", "commit": None, "cases": [case]}, tmp_path, [])
+    ((labels, one),) = exposition((tmp_path / "bench.prom").read_text())["peakgate_verdict"].items()
+    assert (dict(labels)["commit"], one) == ("unversioned", 1)
 
 
 def test_a_new_file_is_whole_and_an_old_one_is_left_as_it_is(tmp_path):

@@ -82,7 +82,7 @@ def test_the_run_file_is_one_whole_run_that_reports_its_restarts(hostile):
 
 
 def test_a_run_leaves_its_verdict_and_its_run_files_and_nothing_else(hostile):
-    assert sorted(path.name for path in hostile[1].iterdir()) == ["bench.json", "run.json", "saved"]
+    assert sorted(path.name for path in hostile[1].iterdir()) == ["bench.json", "bench.prom", "run.json", "saved"]
     assert [path.name[:5] for path in hostile[1].rglob("0*.json")] == ["0001_"]
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from peakgate.base.files import remove_output, write_whole
 from peakgate.base.safe_text import as_json
-from peakgate.base.streams import say
 from peakgate.base.verdict import FAILING, RAN, UNDECIDED, ExitCode, Verdict
 
 SCHEMA = 1
@@ -21,6 +20,12 @@ SCHEMA = 1
 
 JSON_OPTION = "--json"
 """Print one JSON object on standard output; all other output goes to standard error."""
+
+SARIF = ".sarif"
+"""Suffix of the file beside a command's JSON document that has its annotations, for code hosts and editors."""
+
+NOT_CHECKED = "not checked"
+"""Rule of an annotation of what could not be checked, which is no pass."""
 
 CellValue = str | float | int | None
 
@@ -137,6 +142,21 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Annotation:
+    """A finding at a line of a file, as code hosts and editors show it.
+
+    ``rule`` is its kind, ``shared race`` or ``SLOWER``, which ``peakgate help`` explains. ``path`` is absolute, or
+    relative to the top of the repository; without a name, the project's settings stand for an unknown place.
+    """
+
+    rule: str
+    message: str
+    path: Path
+    line: int = 1
+    tone: Tone = Tone.BAD
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The result of one invocation of a command.
 
@@ -146,7 +166,7 @@ class Report:
     the noun for a row, ``taken`` the time of measurement. ``totals`` are counts by verdict if ``rows`` are not all.
     ``legend`` names the lines of pictures in the order of their colours. ``qualified`` is shown after the verdict.
     ``sections`` are for HTML pages only.
-    ``next`` is the one command that helps now, if one does.
+    ``next`` is the one command that helps now, if one does. ``annotations`` are the findings that have a place.
     """
 
     command: str
@@ -168,6 +188,7 @@ class Report:
     legend: Sequence[str] = ()
     sections: Sequence[Section] = ()
     next: str = ""
+    annotations: Sequence[Annotation] = ()
 
     @property
     def headline(self) -> str:
@@ -190,6 +211,13 @@ class Report:
     def counts_text(self) -> str:
         """``1 SLOWER, 76 SAME``."""
         return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
+
+
+def not_checked(command: str, reason: str, path: Path = Path()) -> Report:
+    """The report of a command that could check nothing; ``path`` is that of its annotation."""
+    said = f"{NOT_CHECKED}: {reason}"
+    open_one = Annotation(NOT_CHECKED, said, path, tone=Tone.OPEN)
+    return Report(command, ExitCode.UNDECIDED, sentences=(said,), fields={"reason": reason}, annotations=(open_one,))
 
 
 def head(command: str, exit_code: int, verdict: str = "") -> dict[str, Any]:
@@ -218,20 +246,12 @@ def write_json(report: Report, path: Path) -> None:
 
 
 def clear_verdict(path: Path) -> None:
-    """Remove the document of an earlier command, so that it cannot be taken for that of a command which crashes."""
-    remove_output(path)
+    """Remove an earlier command's document and SARIF, which could be taken for those of a command that crashes."""
+    for each in (path, path.with_suffix(SARIF)):
+        remove_output(each)
 
 
 def write_verdict(report: Report, path: Path) -> None:
     """Write the document with the date, for callers that do not see the exit code."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
     write_whole(path, as_json({**document(report), "date": date}))
-
-
-def leave_verdict(report: Report, path: Path) -> ExitCode:
-    """Write the document and print its path, and the command that helps next; returns the exit code."""
-    write_verdict(report, path)
-    say(f"verdict: {path}")
-    if report.next:
-        say(f"next: {report.next}")
-    return report.exit_code

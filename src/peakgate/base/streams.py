@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Print ``text`` as safe lines to standard output; ignored once its reader has closed the pipe."""
+    say_as_is(harmless(text))
+
+
+def say_as_is(text: str) -> None:
+    """Print ``text``, such as a command of a CI system, to standard output; ignored as by ``say``."""
     try:
-        sys.stdout.write(harmless(text))
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         print_to_nobody(sys.stdout)

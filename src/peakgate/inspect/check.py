@@ -22,7 +22,7 @@ from peakgate.base import config, progress
 from peakgate.base.emulated import find_compiler
 from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
-from peakgate.base.report import add_json_option, clear_verdict, leave_verdict
+from peakgate.base.report import add_json_option, clear_verdict
 from peakgate.base.streams import say, warn
 from peakgate.inspect import emulate, gpu_build, isolate, picture, report, watched_tests, workers
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
@@ -31,7 +31,9 @@ from peakgate.judge import waivers
 from peakgate.judge.waivers import Defect, DefectKey
 from peakgate.measure.limits import processor_limit_s
 from peakgate.render import terminal
+from peakgate.render.findings import leave_verdict
 from peakgate.spec.importer import FAMILY_FILE
+from peakgate.spec.stage import SourceLine
 
 CHECK_FILE = "check.json"
 BUILD_LIMIT_S = 300.0  # processor time for the check of a build, in addition to its launches
@@ -80,12 +82,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     unnamed = emulate.unnamed(chosen.family) if not (chosen.text or no_family) else []
     notes = (*([no_nvrtc] if no_nvrtc else []), *of_tests.notes, *unnamed)
 
-    def text_at(kernel: str, place: str) -> str:
-        known = of_tests.texts.get((kernel, place))
-        return emulate.text_at(chosen.text, chosen.family, kernel, place) if known is None else known
+    def source_at(kernel: str, place: str | None) -> SourceLine:
+        known = of_tests.lines.get((kernel, place))
+        return known or emulate.source_line(chosen.text, chosen.family, kernel, place)
 
     family_file = "" if chosen.family is None else str(chosen.family)
-    kernels = report.by_kernel([*reports, *of_tests.reports], text_at, family_file)
+    kernels = report.by_kernel([*reports, *of_tests.reports], source_at, family_file)
     checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
 
     def looked_at(key: DefectKey) -> bool:
@@ -104,7 +106,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "compiled_for_gpu": not no_nvrtc,
         "notes": notes,
     }
-    found = replace(found, notes=notes, fields=fields)
+    found = replace(found, notes=notes, fields=fields, annotations=report.placed(kernels, ruling, waivers_file))
     terminal.show(found)
     if chosen.html:
         when = datetime.now(UTC).isoformat(" ", "minutes")
@@ -216,10 +218,14 @@ def _draw_races(chosen: argparse.Namespace, found: Sequence[Defect]) -> list[pic
     tasks = picture.tasks(chosen.text, chosen.family, list(races))
     answers = dict(workers.run(tasks, chosen.jobs))
     drawings, known = [], set()
+
+    def text_at(kernel: str, place: str) -> str:
+        return emulate.source_line(chosen.text, chosen.family, kernel, place).text
+
     for number, kernel in enumerate(races.values()):
         answer = answers[number]
         for each in [] if isinstance(answer, workers.Died) else answer:
             if (kernel, each.kind, each.where) not in known:
                 known.add((kernel, each.kind, each.where))
-                drawings.append(picture.drawing(kernel, each, partial(emulate.text_at, chosen.text, chosen.family)))
+                drawings.append(picture.drawing(kernel, each, text_at))
     return drawings

@@ -31,7 +31,9 @@ from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Family, RefusedCase, Scale, Sized
 from peakgate.spec.catalogue import kernel_name
 from peakgate.spec.edges import Chosen, chosen, searched
+from peakgate.spec.importer import FAMILY_FILE
 from peakgate.spec.selection import selector
+from peakgate.spec.stage import SourceLine
 from peakgate_emulator import KernelDefect
 from peakgate_emulator.defects import RaceStep
 
@@ -196,19 +198,26 @@ def unnamed(family_file: Path | None) -> list[str]:
     return [f"{config.near(path)}: no family names it, it is not checked" for path in left]
 
 
-def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:
-    """The text of line ``file.cu:12`` in the sources of a kernel or of its reference kernel; empty if not found."""
-    name, _, number = place.rpartition(":")
+def source_line(text: str, family_file: Path | None, kernel: str, place: str | None) -> SourceLine:
+    """Line ``file.cu:12`` of the sources of a kernel or of its reference kernel; without a place that of the kernel.
+
+    If there is none, the family's file, or the project's settings.
+    """
+    name, _, number = (place or "").rpartition(":")
     for key, cases in builds(text, family_file).items():
         if key.kernel != kernel:
             continue
+        stage = cases[0].stage
+        if place is None and (line := stage.source_line):
+            return line
         references = [case.reference.stage for case in cases if isinstance(case.reference, Case)]
-        for stage in (cases[0].stage, *references[:1]):
-            for file in read_sources(stage.source, stage.include) if stage.source else ():
+        for each in (stage, *references[:1]):
+            for file in read_sources(each.source, each.include) if each.source else ():
                 lines = file.text.splitlines()
                 if file.path.name == name and number.isdigit() and int(number) <= len(lines):
-                    return lines[int(number) - 1].strip()
-    return ""
+                    return SourceLine(file.path, int(number), lines[int(number) - 1].strip())
+    family = family_file or config.current().kernels / kernel.partition(".")[0] / FAMILY_FILE
+    return SourceLine(family if family.exists() else config.current().file or config.current().root)
 
 
 def check_build(

@@ -10,9 +10,9 @@ from pathlib import Path
 from peakgate.base import config
 from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
-from peakgate.base.report import Report, leave_verdict
-from peakgate.base.verdict import ExitCode
+from peakgate.base.report import not_checked
 from peakgate.render import terminal
+from peakgate.render.findings import leave_verdict
 from peakgate.spec.selection import add_selection
 
 
@@ -35,6 +35,6 @@ def parse_emulator_options(parser: VerbParser, arguments: Sequence[str]) -> argp
 
 def leave_not_checked(verb: str, error: PeakgateError, path: Path) -> int:
     """Print why nothing could be checked, write the verdict to ``path``, and return its exit code."""
-    left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {error}",), fields={"reason": str(error)})
+    left = not_checked(verb, str(error))
     terminal.show(left)
     return leave_verdict(left, path)

@@ -17,6 +17,7 @@ from peakgate.base import sandbox
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import UnreadableFile, read_limited, write_whole
 from peakgate.base.processes import print_output
+from peakgate.base.report import SARIF
 from peakgate.base.sandbox import Isolation
 from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say
@@ -61,6 +62,7 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
                 Code.PROCESS,
             )
         with suppress(UnreadableFile):
-            write_whole(out / verdict_file, read_limited(scratch / verdict_file, MOST_VERDICT_BYTES, inside=scratch))
+            for name in (verdict_file, str(Path(verdict_file).with_suffix(SARIF))):
+                write_whole(out / name, read_limited(scratch / name, MOST_VERDICT_BYTES, inside=scratch))
             say(f"verdict: {out / verdict_file}")
         return code

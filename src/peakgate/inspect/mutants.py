@@ -15,13 +15,14 @@ from peakgate.base.emulated import find_compiler
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
-from peakgate.base.report import Report, clear_verdict, leave_verdict
+from peakgate.base.report import NOT_CHECKED, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect import emulate, mutation_run, workers
 from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
 from peakgate.judge import waivers
 from peakgate.render import terminal
+from peakgate.render.findings import leave_verdict
 
 MUTANTS_FILE = "mutants.json"
 SCHEDULES = 2
@@ -74,9 +75,18 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     dead = [result.mutant for result in results if not result.survived and not result.undecided]
     ended = {result.mutant.key for result in results if result.undecided}
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
-    complaints = mutation_run.complaints(alive, dead, {key: why for key, why in listed.items() if key not in ended})
-    complaints += [f"{result.mutant}: does not compile: {result.invalid}" for result in results if result.invalid]
-    not_decided = [f"{result.mutant}: {result.undecided}" for result in results if result.undecided]
+    wrong = mutation_run.complaints(alive, dead, {key: why for key, why in listed.items() if key not in ended})
+    wrong += [
+        mutation_run.placed(NOT_CHECKED, result.mutant, f"does not compile: {result.invalid}")
+        for result in results
+        if result.invalid
+    ]
+    ended_early = [
+        mutation_run.placed(NOT_CHECKED, result.mutant, result.undecided, Tone.OPEN)
+        for result in results
+        if result.undecided
+    ]
+    complaints, not_decided = ([each.message for each in found] for found in (wrong, ended_early))
     how = (
         f"to accept a survivor, copy its entry to {config.near(project.baselines / waivers.WAIVERS_FILE)} "
         "and fill in its reason:"
@@ -101,6 +111,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             **mutation_run.described(results, reasons, wall_s),
             "not_mutated": unused,
         },
+        annotations=[*wrong, *ended_early],
     )
     terminal.show(found)
     return leave_verdict(found, chosen.out / MUTANTS_FILE)

@@ -12,6 +12,7 @@ from typing import Any
 from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded, read_sources, source_text
 from peakgate.base.errors import BuildError, Code, PeakgateError, RefusedSize
+from peakgate.base.report import Annotation, Tone
 from peakgate.base.scratch import scratch_folder
 from peakgate.compile.cubin import source_files
 from peakgate.device.cpu import not_emulated
@@ -23,6 +24,8 @@ from peakgate.judge.waivers import SurvivorKey
 from peakgate.spec.case import Case, Stage
 from peakgate_emulator.sources import device_texts
 
+SURVIVING = "surviving mutant"
+"""Rule of an annotation."""
 # Memory accesses of a launch after which a mutant counts as endless: the largest small problem needs 30 to 100 million
 # with g++ and 100 to 200 million with clang, which keeps more values in memory.
 MUTANT_ACCESS_BUDGET = 500_000_000
@@ -120,19 +123,30 @@ def entry(mutant: Mutant) -> str:
     return "\n".join(("[[survivor]]", *lines, 'reason = ""'))
 
 
-def complaints(survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Mapping[SurvivorKey, str]) -> list[str]:
+def complaints(
+    survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Mapping[SurvivorKey, str]
+) -> list[Annotation]:
     """Mismatches between the listed survivors and the mutants that ran.
 
     These are survivors that are not listed, and entries whose mutant was caught or does not exist.
     """
     alive, dead = {mutant.key: mutant for mutant in survived}, {mutant.key: mutant for mutant in caught}
-    said = [f"{mutant}: survives without a listed reason" for key, mutant in alive.items() if key not in reasons]
+    unlisted = (mutant for key, mutant in alive.items() if key not in reasons)
+    found = [placed(SURVIVING, mutant, "survives without a listed reason") for mutant in unlisted]
+    file = config.current().baselines / waivers.WAIVERS_FILE
     for key in reasons:
         if key in dead:
-            said.append(f"{dead[key]}: listed as a survivor, but it is caught; remove the entry")
+            said = f"{dead[key]}: listed as a survivor, but it is caught; remove the entry"
+            found.append(Annotation(waivers.WAIVER, said, file))
         elif key not in alive:
-            said.append(f"{key[0]}: {key[2]} in `{key[1]}`: listed as a survivor, but there is no such mutant")
-    return said
+            said = f"{key[0]}: {key[2]} in `{key[1]}`: listed as a survivor, but there is no such mutant"
+            found.append(Annotation(waivers.WAIVER, said, file))
+    return found
+
+
+def placed(rule: str, mutant: Mutant, said: str, tone: Tone = Tone.BAD) -> Annotation:
+    """What is said about a mutant, at its line."""
+    return Annotation(rule, f"{mutant}: {said}", config.current().kernels / mutant.file, mutant.line, tone)
 
 
 def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:

@@ -7,19 +7,25 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from peakgate.base.formatting import counted
-from peakgate.base.report import Report, Row
+from peakgate.base.report import NOT_CHECKED, Annotation, Report, Row, Tone
 from peakgate.base.verdict import RAN, ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.picture import KINDS
 from peakgate.judge.correctness import WrongElement
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
+from peakgate.spec.stage import SourceLine
 
 COMMAND = "check"
 MOST_SIZES = 6  # listed in a line
 UNJUDGED = "result not checked"
+
+
+SourceAt = Callable[[str, str | None], SourceLine]
+"""The line of a kernel's sources at ``file.cu:12``; without a place, where the kernel is defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +38,26 @@ class KernelReport:
     defects: tuple[Defect, ...]
     skipped: str | None
     broken: str | None
+    source: SourceLine
     refused: Mapping[str, str] = field(default_factory=dict)
     not_reached: int = 0
     unchecked: bool = False
 
 
-def by_kernel(
-    reports: Iterable[BuildReport], text_at: Callable[[str, str], str], family_file: str = ""
-) -> list[KernelReport]:
-    """One report per kernel, sorted by name; ``text_at(kernel, place)`` returns the text of a line, for waivers.
-
-    ``family_file`` is the command's argument, needed to repeat a defect.
-    """
+def by_kernel(reports: Iterable[BuildReport], source_at: SourceAt, family_file: str = "") -> list[KernelReport]:
+    """One report per kernel, sorted by name; ``family_file`` is the command's argument, needed to repeat a defect."""
     builds: dict[str, list[BuildReport]] = {}
     for report in reports:
         builds.setdefault(report.kernel, []).append(report)
-    return [_together(kernel, builds[kernel], text_at, family_file) for kernel in sorted(builds)]
+    return [_together(kernel, builds[kernel], source_at, family_file) for kernel in sorted(builds)]
 
 
 def report(
-    kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float, offer: str = ""
+    kernels: Sequence[KernelReport],
+    ruling: DefectRuling,
+    orders: Sequence[int],
+    wall_s: float,
+    offer: str = "",
 ) -> Report:
     """One row per defect and per kernel that was not checked, and a summary.
 
@@ -98,6 +104,16 @@ def drawn(defect: Defect) -> bool:
     """Whether `check --html` draws it: a race for shared memory in a case of a family."""
     case: str = defect.facts["case"]
     return defect.key.kind in KINDS and case.startswith(defect.key.kernel)
+
+
+def placed(kernels: Sequence[KernelReport], ruling: DefectRuling, waivers_file: Path) -> list[Annotation]:
+    """The defects that are left, complaints about waivers, and the kernels that were not checked."""
+    unchecked = [
+        Annotation(NOT_CHECKED, f"{each.kernel}: not checked: {each.broken}", *each.source[:2], tone=Tone.OPEN)
+        for each in kernels
+        if each.broken
+    ]
+    return [*ruling.annotations(waivers_file), *unchecked]
 
 
 def _not_checked(kernels: Sequence[KernelReport]) -> list[Row]:
@@ -150,8 +166,8 @@ def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
     }
 
 
-def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: str, family_file: str) -> Defect:
-    """A defect from the findings of one kind at one line; ``line`` is its text, ``sizes`` says which sizes show it."""
+def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, sizes: str, family_file: str) -> Defect:
+    """A defect from the findings of one kind at one line; ``sizes`` says which sizes show it."""
     first = findings[0]
     file, number = _place(first.where)
     repeat = [
@@ -171,7 +187,7 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: st
         "values": _values(first.values),
         "file": file,
         "line": number,
-        "text": line or None,
+        "text": source.text or None,
         "seed": first.schedule,
         "repeat": repeat,
         "launches": len(findings),
@@ -180,11 +196,12 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: st
     order = f", threads in shuffled order {first.schedule}" if first.schedule else ""
     often = f" (in {len(findings)} launches)" if len(findings) > 1 else ""
     return Defect(
-        key=DefectKey(COMMAND, kernel, first.kind, (first.where or "").rpartition(":")[0], line),
+        key=DefectKey(COMMAND, kernel, first.kind, (first.where or "").rpartition(":")[0], source.text),
         where=f"{first.case}{order}",
         what=f"{first.what}{often}{f'; {sizes}' if sizes else ''}",
         facts=facts,
         count=len(findings),
+        source=source,
     )
 
 
@@ -202,9 +219,7 @@ def _place(where: str | None) -> tuple[str | None, int | None]:
     return (file, int(number)) if number.isdigit() else (None, None)
 
 
-def _together(
-    kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str], family_file: str
-) -> KernelReport:
+def _together(kernel: str, builds: Sequence[BuildReport], source_at: SourceAt, family_file: str) -> KernelReport:
     found: dict[tuple[str, str | None], list[LaunchFinding]] = {}
     for build in builds:
         for finding in sorted(build.findings, key=lambda each: _numbers(build.sizes.get(each.case, ""))):
@@ -217,7 +232,7 @@ def _together(
             _defect(
                 kernel,
                 findings,
-                text_at(kernel, where) if where else "",
+                source_at(kernel, where),
                 _sizes(builds, {finding.case for finding in findings}),
                 family_file,
             )
@@ -225,6 +240,7 @@ def _together(
         ),
         skipped=next((build.skipped for build in builds if build.skipped), None),
         broken=next((build.broken for build in builds if build.broken), None),
+        source=source_at(kernel, None),
         refused={size: why for build in builds for size, why in build.refused.items()},
         not_reached=sum(build.not_reached for build in builds),
         unchecked=any(build.unchecked and build.launches for build in builds),

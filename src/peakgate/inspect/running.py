@@ -50,8 +50,9 @@ class RunningTest:
         if all((each.finding.kind, each.finding.where) != (kind, where) for each in self.test.findings):
             finding = LaunchFinding(self._case, schedule, kind, where, what, tuple(order))
             line = int((where or "").rpartition(":")[2] or 0)
-            text = linecache.getline(self._files.get(where or "", ""), line).strip()
-            self.test.findings.append(KernelFinding(kernel, finding, text))
+            path = self._files.get(where or "", "")
+            text = linecache.getline(path, line).strip()
+            self.test.findings.append(KernelFinding(kernel, finding, text, path))
 
     def limit(self, reason: str) -> None:
         """Note something that was not checked, once per reason."""

@@ -21,6 +21,7 @@ from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.scratch import scratch_folder
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
+from peakgate.spec.stage import SourceLine
 
 TESTS_LIMIT_S = 600.0
 MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
@@ -30,11 +31,12 @@ TRITON, STRINGS = (b"triton",), (b"RawKernel", b"RawModule")
 
 
 class KernelFinding(Struct):
-    """One finding of a test; ``text`` is the line at ``finding.where``."""
+    """One finding of a test; ``text`` is the line at ``finding.where``, in the file ``path``."""
 
     kernel: str
     finding: LaunchFinding
     text: str
+    path: str
 
 
 class WatchedTest(Struct):
@@ -51,11 +53,14 @@ class WatchedTest(Struct):
 
 @dataclass
 class KernelsOfTests:
-    """The kernels of benchmark tests: their reports, notes on what was not checked, and the texts of source lines."""
+    """The kernels of benchmark tests: their reports, notes on what was not checked, and source lines.
+
+    ``lines`` are those of findings by kernel and place; without a place the file of the kernel's test.
+    """
 
     reports: list[BuildReport] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+    lines: dict[tuple[str, str | None], SourceLine] = field(default_factory=dict)
 
 
 def files_with(words: Sequence[bytes], project: Project) -> set[Path]:
@@ -109,15 +114,20 @@ def filled(found: KernelsOfTests, tests: Mapping[str, WatchedTest]) -> None:
     """Add each kernel of the tests, and what was not checked, to ``found``."""
     from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest is slow to import)
 
-    skipped: list[str] = []
+    project, skipped = config.current(), list[str]()
     for nodeid, test in tests.items():
-        case = case_of(nodeid)
+        case, test_file = case_of(nodeid), project.root / nodeid.partition("::")[0]
         by_kernel: dict[str, list[LaunchFinding]] = {name: [] for name in test.launches}
         for each in test.findings:
             by_kernel.setdefault(each.kernel, []).append(each.finding)
-            found.texts[f"{case.family}.{each.kernel}", each.finding.where or ""] = each.text
+            where, path = each.finding.where, Path(each.path)
+            # The kernel of a string is compiled from a copy, which has the lines of the test's file.
+            source = path if path.is_relative_to(project.root) else test_file
+            line = int((where or "").rpartition(":")[2] or 1)
+            found.lines[f"{case.family}.{each.kernel}", where] = SourceLine(source, line, each.text)
         for name, findings in by_kernel.items():
             kernel = f"{case.family}.{name}"
+            found.lines[kernel, None] = SourceLine(test_file)
             found.reports.append(BuildReport(kernel, 1, test.launches.get(name, 0), tuple(findings)))
         if test.outcome.startswith("skipped"):
             skipped.append(f"{case.id} ({test.outcome})")

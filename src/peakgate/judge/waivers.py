@@ -35,8 +35,11 @@ from msgspec import Meta, Struct
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.records import Filled
-from peakgate.base.report import Row
+from peakgate.base.report import Annotation, Row, Tone
+from peakgate.spec.stage import SourceLine
 
+WAIVER = "waiver"
+"""Rule of an annotation of an entry that does not apply."""
 WAIVERS_FILE = "waivers.toml"
 
 SurvivorKey = tuple[str, str, str, int]
@@ -154,7 +157,8 @@ class Defect:
     """One defect of a kernel at one place, found ``count`` times.
 
     ``where`` is the case, or the tool and kernel, at the start of its line; ``what`` the complaint with its place in
-    the file. ``facts`` are its fields in the JSON document. A ``warning`` is reported and never fails.
+    the file. ``facts`` are its fields in the JSON document. A ``warning`` is reported and never fails. ``source`` is
+    its line, or that of its kernel; None if unknown.
     """
 
     key: DefectKey
@@ -163,6 +167,14 @@ class Defect:
     facts: Mapping[str, Any]
     count: int = 1
     warning: bool = False
+    source: SourceLine | None = None
+
+    @property
+    def annotation(self) -> Annotation:
+        rule = self.key.kind if self.key.command == "check" else self.key.command  # a sanitizer's kinds are sentences
+        tone = Tone.OPEN if self.warning else Tone.BAD
+        path, line, _ = self.source or SourceLine(Path())
+        return Annotation(rule, f"{self.where}: {self.what}", path, line, tone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +197,11 @@ class DefectRuling:
             for each, waiver in self.waived
         ]
         return [*(Row(each.where, reason=each.what) for each in self.left), *accepted]
+
+    def annotations(self, waivers_file: Path) -> list[Annotation]:
+        """The defects that are left, and the complaints at the waivers' file."""
+        wrong = [Annotation(WAIVER, complaint, waivers_file) for complaint in self.complaints]
+        return [*(each.annotation for each in self.left), *wrong]
 
     def fields(self, belongs: Callable[[DefectKey], bool]) -> dict[str, Any]:
         """The defects of one kernel or tool, for the JSON document."""

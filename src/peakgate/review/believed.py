@@ -30,7 +30,7 @@ JOB = re.compile(r".+ / judge \(([^()]+)\)")
 LABELS = {"self-hosted", "gpu"}
 """Labels of that job, in addition to its runner's own."""
 DIGEST_TITLE = "Peakgate: SHA-256 of gate.json"
-"""Title of the annotation with the digest, from verdict.py, the last step of the judge's job."""
+"""Title of the annotation with the digest, which `gate` prints in the judge's job, where no other job can."""
 LONGEST_FILE = 20 << 20
 """Size limit in bytes of a file in an artifact."""
 

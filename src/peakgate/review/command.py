@@ -29,13 +29,14 @@ from peakgate.base.files import file_digest, write_whole
 from peakgate.base.formatting import short
 from peakgate.base.packages import import_path
 from peakgate.base.processes import BYTECODE, print_output, sigterm_interrupts
-from peakgate.base.report import Report, Row, write_verdict
+from peakgate.base.report import NOT_CHECKED, Annotation, Report, Row, Tone, not_checked
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
-from peakgate.render import terminal
+from peakgate.render import findings, terminal
 from peakgate.review import branch, trees
+from peakgate.review.believed import DIGEST_TITLE
 from peakgate.review.branch import Refs
-from peakgate.review.comment import MEANINGS
+from peakgate.review.comment import MEANINGS, placed
 from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.run.lock import why_no_gpu
 from peakgate.runfile.options import GATE_EXIT_CODES, verb_parser
@@ -79,8 +80,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if missing := why_no_gpu(options.device):
         document: dict[str, object] = {"base": refs.base, "head": refs.head, "branch": refs.tip}
         if out is not None:
-            undecided = Report(verb, ExitCode.UNDECIDED, fields=document | {"steps": {}, "files": {}}, unit="step")
-            write_verdict(undecided, out / GATE_FILE)
+            fields = document | {"steps": {}, "files": {}}
+            undecided = not_checked(verb, missing, Path(config.PYPROJECT))
+            findings.write(replace(undecided, fields=fields), out / GATE_FILE)
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
     inside = trees.inside_of(options.repository, repository)
     trees.refuse_deep(refs.head, repository)
@@ -97,13 +99,31 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             Row(name, reason=f"{MEANINGS[step.exit_code]}{step.reason and ': '}{step.reason}")
             for name, step in steps.items()
         ]
-        found = Report(verb, code, rows=rows, fields=document, unit="step")
+        settings = inside / (config.OWN_FILE if (head / inside / config.OWN_FILE).exists() else config.PYPROJECT)
+        found = Report(verb, code, rows=rows, fields=document, unit="step", annotations=_placed(steps, settings))
         terminal.show(found)
-        write_verdict(found, home / "out" / GATE_FILE)
+        findings.write(found, home / "out" / GATE_FILE)
+        # An annotation is the job's own, while another job can replace its artifact: comments believe this alone.
+        findings.order(findings.command("notice", str(file_digest(home / "out" / GATE_FILE)), title=DIGEST_TITLE))
         if out is not None:
             shutil.copytree(home / "out", out, symlinks=True)
     say(_where_it_stays(f"verdict: {home / 'out' / GATE_FILE}", home, options) or NOTHING_KEPT)
     return code
+
+
+def _placed(steps: Mapping[str, GateStep], settings: Path) -> list[Annotation]:
+    """What the steps found at lines of the change, and the steps without a verdict; the rest at the ``settings``."""
+    verdicts: dict[Path, dict[str, Any]] = {}
+    found = []
+    for name, step in steps.items():
+        if step.verdict is not None:
+            files = verdicts.setdefault(step.verdict.parent, {})
+            files[step.verdict.stem] = records.read(step.verdict, Any, "see its output")
+        if step.reason:
+            tone = Tone.BAD if step.exit_code == ExitCode.REGRESSION else Tone.OPEN
+            found.append(Annotation(NOT_CHECKED, f"{name}: {step.reason}", settings, tone=tone))
+    every = [*found, *(each for files in verdicts.values() for each in placed(files))]
+    return [each if each.path.name else replace(each, path=settings) for each in every]
 
 
 def _absolute_folders() -> dict[str, str]:

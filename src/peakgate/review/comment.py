@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from peakgate.base.report import Annotation, Tone, tone
 
 COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
 LONGEST_COMMENT = 65_536
 """Maximum length of GitHub's comments and check summaries; GitLab's is larger."""
 
+LONGEST_ANNOTATION = 5000
 MOST_ROWS, MOST_ANNOTATIONS, MOST_RUNNERS = 30, 50, 8
 LONGEST_CELL = 300
 GATE = "gate"
@@ -67,21 +71,20 @@ def overall(verdicts: Verdicts) -> int:
 
 
 def check_run(verdicts: Verdicts, commit: str, url: str) -> dict[str, Any]:
-    """The check: conclusion, summary, and an annotation on the line of each kernel that got slower."""
+    """The check: conclusion, summary, and an annotation for each case at fault whose file is known."""
     code = overall(verdicts)
     annotations = [
         {
-            "path": each["file"],
-            "start_line": each["line"],
-            "end_line": each["line"],
-            "annotation_level": "failure",
-            "title": plain(f"{each['case']} is slower on {runner}")[:250],
-            "message": plain(f"{rows.get(each['case'], 'slower')}. {' '.join(_sentences(each))}")[:5000],
+            "path": str(each.path),
+            "start_line": each.line,
+            "end_line": each.line,
+            "annotation_level": "failure" if each.tone is Tone.BAD else "warning",
+            "title": plain(f"{each.rule} on {runner}")[:250],
+            "message": each.message,
         }
         for runner, files in sorted(verdicts.items())
-        for rows in [{row["case"]: row["reason"] for row in _rows(files.get("ab"))}]
-        for each in _explained(files.get("ab"))
-        if each["file"] is not None
+        for each in placed(files)
+        if each.path.name
     ]
     return {
         "name": "peakgate",
@@ -95,6 +98,35 @@ def check_run(verdicts: Verdicts, commit: str, url: str) -> dict[str, Any]:
             "annotations": annotations[:MOST_ANNOTATIONS],
         },
     }
+
+
+def placed(files: Mapping[str, Any]) -> list[Annotation]:
+    """The cases at fault in the verdict files of one runner, worst first, and the protected changes.
+
+    Each at the line that ``ab`` explains, or else that defines the case; without a path if none is known.
+    """
+    places = {each["case"]: each for name in ("bench", "ab") for each in _explained(files.get(name)) if each["file"]}
+    found: dict[tuple[str, str], Annotation] = {}
+    for row in (row for name in ("ab", "bench") for row in _rows(files.get(name))):
+        place = places.get(row["case"], {"file": "", "line": 1})
+        said = plain(f"{row['case']}: {row['reason']}. {' '.join(_sentences(place))}")[:LONGEST_ANNOTATION]
+        annotation = Annotation(row["verdict"], said, Path(place["file"]), place["line"], tone(row["verdict"]))
+        found.setdefault((row["case"], row["verdict"]), annotation)
+    return [*found.values(), *_protected(files.get("protect"))]
+
+
+def _protected(document: Any) -> list[Annotation]:
+    """The changes that fail, where each is a file at that file."""
+    changes = document.get("changes") if isinstance(document, dict) else None
+    failing = changes.get("failing") if isinstance(changes, dict) else None
+    found = []
+    for each in failing if isinstance(failing, list) else []:
+        if isinstance(each, dict):
+            kind, what, before, after = (str(each.get(name, "")) for name in ("kind", "what", "before", "after"))
+            file = what if SOURCE_PATH.fullmatch(what) else ""
+            said = plain(f"{kind}: {what}, {before} to {after}")[:LONGEST_ANNOTATION]
+            found.append(Annotation("protected change", said, Path(file)))
+    return found
 
 
 def plain(text: object) -> str:
@@ -150,8 +182,11 @@ def _table(files: Mapping[str, Any]) -> list[str]:
 
 
 def _explained(document: Any) -> list[dict[str, Any]]:
-    """The explained cases; file and line are None unless they look like a source file of the repository."""
-    explained = document.get("explained") if isinstance(document, dict) else None
+    """The cases of `bench`, or those that `ab` explains, with file and line.
+
+    Both are None unless they look like a source file of the repository.
+    """
+    explained = document.get("explained", document) if isinstance(document, dict) else None
     cases = explained.get("cases") if isinstance(explained, dict) else None
     found = []
     for each in cases if isinstance(cases, list) else []:

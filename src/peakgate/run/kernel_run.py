@@ -137,6 +137,7 @@ class RunHooks:
     def __init__(self, run: BenchRun) -> None:
         self.run = run
         self._selected: list[RunCase] = []
+        self._tests: list[pytest.Item] = []
         self._exit_code: int = ExitCode.DEFECT
 
     @pytest.hookimpl(tryfirst=True)
@@ -144,7 +145,8 @@ class RunHooks:
         """Prepare the selected cases: build kernels, warm up the device, measure roofs."""
         run = self.run
         kernels = [case for item in session.items if (case := family_case(item)) is not None]
-        tests = [case_of(item.nodeid) for item in session.items if item.nodeid in run.tests]
+        self._tests = [item for item in session.items if item.nodeid in run.tests]
+        tests = [case_of(item.nodeid) for item in self._tests]
         meant = [] if run.plain or not (kernels or tests) else self._meant(session.config.option.keyword, kernels)
         refused = [*run.refused_tests, *meant]
         self._selected = [*kernels, *tests, *refused]
@@ -299,6 +301,7 @@ class BenchHooks(RunHooks):
 
     def _verdict(self, verdicts: Sequence[Verdict], partial: str | None) -> dict[str, Any]:
         """The run's verdict for the supervisor or the verdict file."""
+        places = self._places()
         verdict = {
             "code": self._exit_code,
             "device": self.run.session.device.slug,
@@ -306,11 +309,22 @@ class BenchHooks(RunHooks):
             "partial": partial,
             "restarts": list(self.run.before.restarts),
             "verdicts": dict(Counter(verdicts)),
-            "cases": [run_file.summarised(entry) for entry in self.run.store.entries],
+            "cases": [run_file.summarised(entry, places.get(entry["case"])) for entry in self.run.store.entries],
         }
         if self.run.others.fingerprints:
             verdict["other_builds"] = [run_file.judged(entry) for entry in self.run.store.other_entries]
         return verdict
+
+    def _places(self) -> dict[str, tuple[str, int]]:
+        """By case the file, from the top of the repository, and the line that define its kernel or benchmark test."""
+        found = {self.run.tests[item.nodeid]: (item.path, (item.location[1] or 0) + 1) for item in self._tests}
+        for case in self._selected:
+            if isinstance(case, Case) and (line := case.stage.source_line):
+                found[case.id] = line[:2]
+        top = git.tree_of(config.current().root)
+        whole = {case: (path.resolve(), line) for case, (path, line) in found.items()}
+        inside = {case: place for case, place in whole.items() if place[0].is_relative_to(top)}
+        return {case: (path.relative_to(top).as_posix(), line) for case, (path, line) in inside.items()}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Also print the path of the verdict file."""

@@ -11,10 +11,13 @@ from peakgate.base import records
 from peakgate.base.config import near
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import file_digest, make_folder, remove_output, unwritable, write_new, write_whole
+from peakgate.base.git import UNVERSIONED
 from peakgate.base.report import Report, write_json
 from peakgate.base.verdict import ExitCode
+from peakgate.runfile.openmetrics import METRICS, CaseMetrics, openmetrics
 
 VERDICT_FILE = "bench.json"
+METRICS_FILE = f"bench{METRICS}"
 OTHER_BUILDS_FILE = "other_builds.json"
 """In the verdict's folder: the run file of the builds that an A/B samples interleaved with the cases."""
 
@@ -42,7 +45,7 @@ class Places:
 
     def clear(self) -> None:
         """Remove an earlier run's files, which could be taken for this run's. Raises PeakgateError if it cannot."""
-        stale = [self.out / VERDICT_FILE, *([self.json] if self.json else [])]
+        stale = [self.out / VERDICT_FILE, self.out / METRICS_FILE, *([self.json] if self.json else [])]
         stale += [scratch for path in stale for scratch in path.parent.glob(f".{path.name}.*")]  # of a killed run
         try:
             make_folder(self.out)
@@ -98,14 +101,18 @@ def storage_folder(given: str | None) -> Path | None:
 
 
 def write_verdict(out: Path, verdict: Mapping[str, Any], baselines: Path, saved: Sequence[Path]) -> None:
-    """Write the verdict with the SHA-256 of the files it depends on: floors and saved runs.
+    """Write the verdict with the SHA-256 of the files it depends on, floors and saved runs, and its metrics beside it.
 
     ``verdict`` has the exit code as ``code``.
     """
     slug = str(verdict["device"])
     files = [baselines / slug / "floors.toml", *saved]
     digests = {str(near(path.absolute())): file_digest(path) for path in files}
-    write_json(verdict_report({**verdict, "files": digests}), out / VERDICT_FILE)
+    known = [{name: case.get(name) for name in CaseMetrics._fields} for case in verdict["cases"]]
+    about = {"gpu": slug, "commit": verdict["commit"] or UNVERSIONED}
+    cases = (CaseMetrics(**case | about) for case in known)
+    write_whole(out / METRICS_FILE, openmetrics(cases))
+    write_json(verdict_report({**verdict, "files": digests}), out / VERDICT_FILE)  # last: it says that the run is saved
 
 
 def verdict_report(verdict: Mapping[str, Any]) -> Report:

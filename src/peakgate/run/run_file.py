@@ -84,10 +84,11 @@ def judged(entry: Entry) -> dict[str, Any]:
     return {name: entry[name] for name in Unmeasured.__struct_fields__}
 
 
-def summarised(entry: Entry) -> dict[str, Any]:
-    """A case in the verdict file: its verdict, reason and figures."""
-    figures = ("time_us", "median_interval_us", "peak_fraction", "bound", "floor", "relative_error")
-    return {**judged(entry), **{name: entry.get(name) for name in figures}}
+def summarised(entry: Entry, place: tuple[str, int] | None) -> dict[str, Any]:
+    """A case in the verdict file: its verdict, reason and figures, and the file and line that define it."""
+    figures = ("time_us", "median_interval_us", "gbs", "peak_fraction", "bound", "floor", "relative_error")
+    file, line = place or (None, None)
+    return {**judged(entry), **{name: entry.get(name) for name in figures}, "file": file, "line": line}
 
 
 def as_shown(entries: Sequence[Entry], device: str) -> Sequence[Entry]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from peakgate.base.errors import PeakgateError
+from peakgate.base.files import read_text
 from peakgate.base.formatting import shown
 from peakgate.spec import fields
 from peakgate.spec.arguments import Buffer
@@ -39,6 +43,14 @@ class KernelLaunch:
 
     def __post_init__(self) -> None:
         check(self, KERNEL_LAUNCH_FIELDS, "a launch")
+
+
+class SourceLine(NamedTuple):
+    """A line of a file, and its text without indentation."""
+
+    path: Path
+    line: int = 1
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,18 @@ class Stage:
     def functions(self) -> tuple[str, ...]:
         """The kernels' names without namespaces, template arguments and parameters."""
         return tuple(re.split("[<(]", name)[0].strip().rpartition("::")[2] for name in self.kernels)
+
+    @property
+    def source_line(self) -> SourceLine | None:
+        """The line of its source that defines the kernel, or else names it first; None for an operation."""
+        if self.source is None:
+            return None
+        text = ""
+        with suppress(PeakgateError):  # of a file that cannot be read
+            text = read_text(self.source)
+        function = re.escape(self.functions[0])
+        found = re.search(rf"__global__[^;{{}}]*?\b{function}\s*\(|\b{function}\s*\(", text)
+        return SourceLine(self.source, text.count("\n", 0, found.end()) + 1 if found else 1)
 
     @property
     def needs(self) -> str:

@@ -23,7 +23,8 @@ from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.render import files, terminal
 from peakgate.runfile.find import READING, Archive
-from peakgate.runfile.frame import tidy
+from peakgate.runfile.frame import tidy, to_frame
+from peakgate.runfile.openmetrics import METRICS, CaseMetrics, openmetrics
 from peakgate.runfile.options import GATE_EXIT_CODES, add_out, add_runs, commit_url, verb_parser
 from peakgate.runfile.schema import NUMBER, TEXT
 
@@ -105,8 +106,21 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     terminal.show(record, everything=options.all)
     table = options.out / "history.csv"
     write_whole(table, series_csv(found))
-    terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table])
+    metrics = options.out / f"history{METRICS}"
+    write_whole(metrics, openmetrics(_newest(archive, judged)))
+    terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table, metrics])
     return record.exit_code
+
+
+def _newest(archive: Archive, judged: Trend) -> list[CaseMetrics]:
+    """Each case with the verdict of the history, and its figures in the newest session, if it was timed there."""
+    session = judged.history.sessions[-1]
+    timed = to_frame(archive.read([session.path]))[["case", "time_us", "gbs", "peak_fraction"]]
+    figures = {str(case): known for case, *known in timed.itertuples(index=False)}
+    return [
+        CaseMetrics(each.case, judged.history.slug, session.commit, each.verdict, *figures.get(each.case, ()))
+        for each in judged.findings
+    ]
 
 
 def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
-from peakgate.base.report import Report, clear_verdict, leave_verdict
+from peakgate.base.report import Annotation, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect.resources import baseline
@@ -36,6 +36,7 @@ from peakgate.inspect.resources.baseline import (
 )
 from peakgate.inspect.resources.survey import ARCHITECTURES, SurveyedBuild, build_keys, builds, survey, usage_anew
 from peakgate.render import terminal
+from peakgate.render.findings import leave_verdict
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier
 from peakgate.spec.selection import add_selection, selector
@@ -116,6 +117,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             "findings": [asdict(finding) for finding in findings],
         },
         unit="kernel build",
+        annotations=placed(findings, every, Tone.OPEN if reason else Tone.BAD),
     )
     terminal.show(found)
     return leave_verdict(found, chosen.out / RESOURCES_FILE)
@@ -138,6 +140,16 @@ def as_before(
         for target in differ
         if any(usage_anew(made[target.kernel], target.sm) == before.usage[target] for _ in range(COMPILATIONS))
     }
+
+
+def placed(findings: Sequence[ResourceFinding], made: Sequence[SurveyedBuild], tone: Tone) -> list[Annotation]:
+    """The regressions, each where its kernel is defined."""
+    lines = {each.kernel: each.stage.source_line for each in made}
+    return [
+        Annotation(finding.kind, f"{finding.row.name}: {finding.text}", *line[:2], tone=tone)
+        for finding in findings
+        if finding.kind in RESOURCE_REGRESSIONS and (line := lines.get(finding.kernel))
+    ]
 
 
 def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float) -> str:

@@ -21,14 +21,14 @@ from peakgate.base import config, progress
 from peakgate.base.files import make_folder, open_output, remove_output
 from peakgate.base.options import VerbParser
 from peakgate.base.processes import run_in_group
-from peakgate.base.report import Report, leave_verdict
+from peakgate.base.report import not_checked
 from peakgate.base.streams import say
-from peakgate.base.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.inspect.sanitize.report import read_report, report
 from peakgate.judge import waivers
 from peakgate.render import terminal
-from peakgate.spec.catalogue import problems
+from peakgate.render.findings import leave_verdict
+from peakgate.spec.catalogue import kernel_name, problems
 from peakgate.spec.selection import add_selection
 
 SANITIZE_FILE = "sanitize.json"
@@ -40,7 +40,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Run the chosen tools, one process each, and return the exit code of the report."""
     chosen = _parser(verb).parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
-    functions = {name for case in problems(chosen.text) for name in case.stage.functions}
+    cases = problems(chosen.text)
+    functions = {name for case in cases for name in case.stage.functions}
     program = shutil.which(SANITIZER)
     reason = None
     if driver.gpu_count() == 0:
@@ -48,7 +49,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     elif program is None:
         reason = f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     if program is None or reason:
-        left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {reason}",), fields={"reason": reason})
+        left = not_checked(verb, str(reason))
         terminal.show(left)
         return leave_verdict(left, chosen.out / SANITIZE_FILE)
 
@@ -77,12 +78,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         tools.append(tool)
         say(f"{name}: {time.perf_counter() - start:.0f} s")
     whole = {tool.tool for tool in tools if tool.unfinished is None and not chosen.text}
-    every = [defect for tool in tools for defect in tool.found]
+    lines = {kernel_name(case): case.stage.source_line for case in cases}
+    every = [replace(defect, source=lines.get(defect.key.kernel)) for tool in tools for defect in tool.found]
     ruling = waivers.rule(every, accepted, lambda entry: entry.command in whole, today)
-    offer = ruling.offer(accepted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
+    waivers_file = config.current().baselines / waivers.WAIVERS_FILE
+    offer = ruling.offer(accepted, config.near(waivers_file))
     found = report(tools, ruling, offer)
     terminal.show(found)
-    return leave_verdict(replace(found, fields={"sanitizer": version, **found.fields}), chosen.out / SANITIZE_FILE)
+    fields = {"sanitizer": version, **found.fields}
+    found = replace(found, fields=fields, annotations=[*ruling.annotations(waivers_file), *found.annotations])
+    return leave_verdict(found, chosen.out / SANITIZE_FILE)
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:

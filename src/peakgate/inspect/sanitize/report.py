@@ -15,7 +15,7 @@ from msgspec import Struct
 from peakgate.base import records
 from peakgate.base.errors import PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.base.report import Report
+from peakgate.base.report import NOT_CHECKED, Annotation, Report, Tone
 from peakgate.base.verdict import ExitCode
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
@@ -129,6 +129,7 @@ def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -
             "complaints": list(ruling.complaints),
         },
         unit="defect",
+        annotations=[Annotation(NOT_CHECKED, text, Path(), tone=Tone.OPEN) for text in unfinished],
     )
 
 

@@ -1,0 +1,141 @@
+"""What a command found at lines of files: SARIF 2.1.0 beside its verdict, and annotations in a job of GitHub Actions.
+
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html, as far as GitHub's code scanning reads it, and
+https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from peakgate.base import config, git
+from peakgate.base.files import write_whole
+from peakgate.base.report import SARIF, Annotation, Report, Tone, write_verdict
+from peakgate.base.safe_text import as_json, one_line
+from peakgate.base.streams import say, say_as_is
+from peakgate.base.verdict import ExitCode
+from peakgate.help import text_of
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+ROOT = "%SRCROOT%"
+"""The name by which code hosts know the top of the repository."""
+LEVELS = {Tone.BAD: "error", Tone.OPEN: "warning"}
+"""The level of an annotation, in SARIF and at GitHub."""
+MOST_ANNOTATIONS = 10
+"""GitHub shows as many errors, and as many warnings, of one step."""
+
+
+def leave_verdict(report: Report, path: Path) -> ExitCode:
+    """Write the report of the project at hand, print the path and what helps next; returns the exit code."""
+    project = config.current()
+    settings = project.file or project.root / config.PYPROJECT  # code scanning refuses a result without a file
+    top = git.tree_of(project.root)
+    placed = [replace(each, path=_below(top, each.path if each.path.name else settings)) for each in report.annotations]
+    write(replace(report, annotations=placed), path)
+    say(f"verdict: {path}")
+    if report.next:
+        say(f"next: {report.next}")
+    return report.exit_code
+
+
+def write(report: Report, path: Path) -> None:
+    """Write the document to ``path``, with the date, and beside it as SARIF the annotations, whose paths are as there.
+
+    In a job of GitHub Actions the first annotations are printed too, as its commands.
+    """
+    write_whole(path.with_suffix(SARIF), as_json(sarif(report)))
+    write_verdict(report, path)
+    order(*commands(report.annotations))
+
+
+def order(*lines: str) -> None:
+    """Print commands if this runs in a job of GitHub Actions."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        say_as_is("".join(f"{line}\n" for line in lines))
+
+
+def _below(top: Path, path: Path) -> Path:
+    """A file's path from the top of the repository; absolute if it is elsewhere."""
+    found = (top / path).resolve()
+    return found.relative_to(top) if found.is_relative_to(top) else found
+
+
+def sarif(report: Report) -> dict[str, Any]:
+    """The report's annotations as a SARIF log with one run; its rules have the text of ``peakgate help RULE``.
+
+    Paths are relative to the top of the repository.
+    """
+    rules = list(dict.fromkeys(each.rule for each in report.annotations))
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "Peakgate", "version": config.version(), "rules": list(map(_rule, rules))}},
+                "automationDetails": {"id": f"peakgate/{report.command}/"},  # one of several uploads for a commit
+                "invocations": [
+                    {
+                        # What could not be decided is no pass, although it may be no result either.
+                        "executionSuccessful": report.exit_code in {ExitCode.OK, ExitCode.REGRESSION},
+                        "exitCode": int(report.exit_code),
+                    }
+                ],
+                "results": [_result(each, rules.index(each.rule)) for each in report.annotations],
+            }
+        ],
+    }
+
+
+def _rule(rule: str) -> dict[str, Any]:
+    """A rule as code scanning wants it: every text is there."""
+    text = text_of(rule)
+    meaning = text.partition("\n")[0].removeprefix(f"{rule}: ")
+    return {
+        "id": _id(rule),
+        "shortDescription": {"text": rule},
+        "fullDescription": {"text": meaning},
+        "help": {"text": text, "markdown": text},
+    }
+
+
+def _id(rule: str) -> str:
+    return rule.replace(" ", "-")
+
+
+def _result(each: Annotation, index: int) -> dict[str, Any]:
+    inside = {"uri": quote(each.path.as_posix()), "uriBaseId": ROOT}
+    file = {"uri": each.path.as_uri()} if each.path.is_absolute() else inside
+    return {
+        "ruleId": _id(each.rule),
+        "ruleIndex": index,
+        "level": LEVELS.get(each.tone, "note"),
+        "message": {"text": one_line(each.message)},
+        "locations": [{"physicalLocation": {"artifactLocation": file, "region": {"startLine": each.line}}}],
+    }
+
+
+def commands(annotations: Sequence[Annotation]) -> Iterator[str]:
+    """The commands of GitHub Actions for the first annotations of each level."""
+    left = dict.fromkeys(Tone, MOST_ANNOTATIONS)
+    for each in annotations:
+        left[each.tone] -= 1
+        if left[each.tone] >= 0:
+            place = {"file": each.path, "line": each.line, "title": f"Peakgate: {each.rule}"}
+            yield command(LEVELS.get(each.tone, "notice"), each.message, **place)
+
+
+def command(name: str, message: str, **properties: object) -> str:
+    """One workflow command, in which no text can end the command, add a property, or be another command."""
+    given = ",".join(f"{key}={_escaped(value, '%:,')}" for key, value in properties.items())
+    return f"::{name} {given}::{_escaped(message, '%')}"
+
+
+def _escaped(value: object, special: str) -> str:
+    """Text in which the special characters and line breaks are ``%XX``, as the runner reads them back."""
+    plain = "".join(each if each.isprintable() or each in "\r\n" else " " for each in str(value)).replace("##", "# #")
+    return "".join(f"%{ord(each):02X}" if each in f"{special}\r\n" else each for each in plain)

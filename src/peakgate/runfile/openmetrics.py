@@ -1,0 +1,66 @@
+"""The figures of cases as OpenMetrics 1.0 text, which Prometheus and its collector of text files read.
+
+https://prometheus.io/docs/specs/om/open_metrics_spec/. Every family is a gauge, since a collector of the older text
+format knows no state sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from peakgate.base.safe_text import encodable
+
+METRICS = ".prom"
+"""Suffix of the file beside a command's JSON document, which the collector of text files looks for."""
+
+
+class CaseMetrics(NamedTuple):
+    """A case in one run: ``gpu`` is the model, ``commit`` the one measured; unknown figures are None or NaN."""
+
+    case: str
+    gpu: str
+    commit: str
+    verdict: str
+    time_us: float | None = None
+    gbs: float | None = None
+    peak_fraction: float | None = None
+
+
+FAMILIES = (
+    ("time_us", 1e-6, "seconds", "peakgate_time_seconds", "Median time of a launch."),
+    ("gbs", 1e9, "bytes_per_second", "peakgate_rate_bytes_per_second", "Bytes that a launch must move, over its time."),
+    ("peak_fraction", 1, "ratio", "peakgate_peak_ratio", "Fraction of the peak that limits the case."),
+)
+"""Figure, its factor, and the unit, name and help of the family."""
+VERDICT = "peakgate_verdict", "1 for the verdict of the case."
+
+
+def openmetrics(cases: Iterable[CaseMetrics]) -> str:
+    """The text of a metric set, up to its ``# EOF``; a figure that is not known has no sample."""
+    return "".join(f"{line}\n" for line in _lines(list(cases)))
+
+
+def _lines(cases: list[CaseMetrics]) -> Iterator[str]:
+    for figure, factor, unit, name, about in FAMILIES:
+        yield f"# TYPE {name} gauge"
+        yield f"# UNIT {name} {unit}"
+        yield f"# HELP {name} {about}"
+        for case in cases:
+            value = getattr(case, figure)
+            if value is not None and value == value:  # noqa: PLR0124  (NaN)
+                yield f"{name}{_labels(case)} {value * factor:.8g}"
+    name, about = VERDICT
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} {about}"
+    yield from (f"{name}{_labels(case, verdict=case.verdict)} 1" for case in cases)
+    yield "# EOF"
+
+
+def _labels(case: CaseMetrics, **more: str) -> str:
+    labels = {"case": case.case, "gpu": case.gpu, "commit": case.commit, **more}
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return encodable(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
