@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
+from peakgate.base.packages import install_command
 from peakgate.device import driver
 
 if TYPE_CHECKING:  # the extras are printed without importing NumPy
@@ -34,7 +35,7 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
         except ImportError as error:
             extra = driver.cuda_extra() or "cuda13"
             raise PeakgateError(
-                f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'",
+                f"--device gpu needs {error.name or 'CuPy'}, which is not installed: {install_command(extra)}",
                 Code.INSTALLATION,
             ) from None
         try:

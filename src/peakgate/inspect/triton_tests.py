@@ -21,13 +21,13 @@ from msgspec import Struct
 
 from peakgate.base import config, records
 from peakgate.base.formatting import counted
+from peakgate.base.packages import install_command
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.scratch import scratch_folder
 from peakgate.inspect.emulate import WRONG_RESULT, BuildReport, LaunchFinding
 from peakgate_emulator.defects import RaceStep
 
 TESTS_LIMIT_S = 600.0
-MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
 MOST_NOTES = 6
 MOST_LOOKED_AT = 10_000  # racing addresses to examine, the lowest first; the others repeat the same lines
 
@@ -83,7 +83,7 @@ def begun(text: str) -> Iterator[TritonCheck]:
         yield found
         return
     if importlib.util.find_spec("triton_viz") is None:
-        found.notes.append(MISSING)
+        found.notes.append(f"Triton kernels of benchmark tests are not checked: {install_command('triton')}")
         yield found
         return
     with scratch_folder("triton") as scratch:
