@@ -51,11 +51,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     project = config.current()
     reasons = waivers.read(project.baselines / waivers.WAIVERS_FILE).survivors
     with progress.shown("searching the kernels for barriers, guards and clamps"):
-        mutants, unused = mutation_run.targets(chosen.text)
+        mutants, without = mutation_run.targets(chosen.text)
+    unmutated = [f"{file}: not mutated: {reason}" for file, reason in without.items()]
     if not mutants:
         raise PeakgateError(
             f"no barrier, guard or clamp to delete in the files of {config.near(project.kernels)}"
-            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; so there are no mutants to run",
+            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; so there are no mutants to run"
+            f"{''.join(f'; {each}' for each in unmutated)}",
             Code.SOURCE,
         )
     if chosen.skip_listed:
@@ -82,7 +84,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "and fill in its reason:"
     )
     offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])
-    unmutated = [f"{file}: not mutated: no stage includes it" for file in unused]
     wall_s = time.perf_counter() - start
     files = counted(len({mutant.file for mutant in mutants}), "file")
     caught = sum(result.caught_by is not None for result in results)
@@ -99,7 +100,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             "complaints": complaints,
             "not_decided": not_decided,
             **mutation_run.described(results, reasons, wall_s),
-            "not_mutated": unused,
+            "not_mutated": list(without),
         },
     )
     terminal.show(found)
