@@ -149,9 +149,8 @@ def test_a_source_outside_the_kernels_is_named_as_not_mutated(project):
         "FAMILY = kernel('../../one.cu', sizes=[32], arguments=lambda n: [Out(n)], block=32, grid=lambda n: 1,\n"
         "                bytes=lambda n: 4 * n, reference=lambda xp: xp.ones(32), small_sizes=[32])\n"
     )
-    (project("one", family).parents[1] / "one.cu").write_text(
-        "__global__ void one(float* out) { __syncthreads(); out[threadIdx.x] = 1; }"
-    )
+    source = project("one", family).parents[1] / "one.cu"
+    source.write_text("__global__ void one(float* out) { __syncthreads(); out[threadIdx.x] = 1; }")
     assert [*mutation_run.targets()[1]] == ["one.cu"]
 
 
