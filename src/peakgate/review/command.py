@@ -183,6 +183,8 @@ def _judged(
     say(f"the change's Python runs in {way.value}{f': {why}' if why else ''}\n")
     if unfiltered := seccomp.refusal():
         say(f"no system calls are denied to it: {unfiltered}\n")
+    if options.device == "cpu":
+        say(f"{EMULATED}: the gate cannot pass, and ends with 3 unless it finds something wrong\n")
     say("".join(f"without effect: setting {name} of the change\n" for name in ignored))
     say("".join(f"removed: {name}, a link that leads out of the repository\n" for name in removed))
     gate = _Gate(options, refs, home, base, head, _environment(home, git.tree_of(options.repository)))
@@ -249,7 +251,7 @@ def _environment(home: Path, repository: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """The commands of one gate, and where each runs."""
+    """The commands of one gate, and where each runs; ``of`` is the part that it measures, as its lines name it."""
 
     options: argparse.Namespace
     refs: Refs
@@ -257,6 +259,7 @@ class _Gate:
     base: Path
     head: Path
     environment: Mapping[str, str]
+    of: str = ""
 
     def judge_by(self, settings: str) -> None:
         """Set the settings of all later steps, which override those of the trees."""
@@ -313,7 +316,7 @@ class _Gate:
     def _apart(self) -> _Gate:
         """A copy with a bytecode folder of its own, since a change's Python may write to the one it uses."""
         bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")
-        return replace(self, environment={**self.environment, BYTECODE: bytecode})
+        return replace(self, environment={**self.environment, BYTECODE: bytecode}, of=OF_TESTS)
 
     @property
     def _chosen(self) -> list[str]:
@@ -330,7 +333,7 @@ class _Gate:
 
     def run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
         """Run a verb in a folder; its verdict file must confirm its exit code."""
-        say(f"peakgate {verb}\n")
+        say(f"peakgate {verb}{self.of}\n")
         command = [sys.executable, "-Ps", "-m", "peakgate", verb, *given, "--out", str(out)]
         process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
         code = print_output(process, STEP_LIMIT_S, shown=lambda line: _where_it_stays(line, self.home, self.options))
