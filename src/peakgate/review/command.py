@@ -84,6 +84,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
     inside = trees.inside_of(options.repository, repository)
     trees.refuse_deep(refs.head, repository)
+    if options.device == "cpu":
+        say(f"{EMULATED}. The gate cannot pass, and ends with 3 unless it finds something wrong\n")
     with sigterm_interrupts(), trees.new_home(repository) as home:
         with trees.both(refs, repository, home) as (base, head):
             steps, document = _judged(options, refs, home, (base / inside, head / inside))
@@ -183,8 +185,6 @@ def _judged(
     say(f"the change's Python runs in {way.value}{f': {why}' if why else ''}\n")
     if unfiltered := seccomp.refusal():
         say(f"no system calls are denied to it: {unfiltered}\n")
-    if options.device == "cpu":
-        say(f"{EMULATED}: the gate cannot pass, and ends with 3 unless it finds something wrong\n")
     say("".join(f"without effect: setting {name} of the change\n" for name in ignored))
     say("".join(f"removed: {name}, a link that leads out of the repository\n" for name in removed))
     gate = _Gate(options, refs, home, base, head, _environment(home, git.tree_of(options.repository)))
