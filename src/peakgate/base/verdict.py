@@ -55,6 +55,9 @@ OVER_PEAK = 1.02
 value of an H200 in this project's saved runs is 0.984."""
 
 
+RIGHT, RAN = "RIGHT", "RAN"
+"""Shown for NO_FLOOR where no speed is judged; RAN for a callable whose result was compared with nothing."""
+
 EMULATED_PASS = "emulated: no speed judged"
 """Shown next to the PASS of a run in the emulator."""
 
