@@ -23,7 +23,7 @@ MOST_SIZES = 6  # listed in a line
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """The combined result of all builds of a kernel."""
+    """The combined result of all builds of a kernel; ``sizes`` are some of those that ran, in words."""
 
     kernel: str
     problems: int
@@ -33,6 +33,7 @@ class KernelReport:
     broken: str | None
     refused: Mapping[str, str] = field(default_factory=dict)
     not_reached: int = 0
+    sizes: str = ""
 
 
 def by_kernel(
@@ -114,8 +115,12 @@ def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequ
         verdicts.append("no defect in the others" if broken else "no defect")
     if ruling.waived:
         verdicts.append(f"{len(ruling.waived)} waived")
-    tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
-    counts = f"{counted(len(kernels), 'kernel')}, {tried}, {counted(launches, 'launch')}"
+    if skipped := sum(bool(each.skipped) for each in kernels):
+        verdicts.append(f"{skipped} skipped")
+    sizes = f" ({kernels[0].sizes})" if len(kernels) == 1 and kernels[0].sizes else ""
+    up_to = "up to " if len(orders) > 1 else ""  # chosen sizes run in the first order alone
+    tried = f"{counted(launches, 'launch')} in {up_to}{counted(len(orders), 'order')} of threads"
+    counts = f"{counted(len(kernels), 'kernel')}, {counted(problems, 'problem')}{sizes}, {tried}"
     return f"{counts}: {', '.join(verdicts)} ({wall_s:.0f} s)"
 
 
@@ -214,7 +219,14 @@ def _together(
         broken=next((build.broken for build in builds if build.broken), None),
         refused={size: why for build in builds for size, why in build.refused.items()},
         not_reached=sum(build.not_reached for build in builds),
+        sizes=_tried(builds),
     )
+
+
+def _tried(builds: Sequence[BuildReport]) -> str:
+    """``n = 1, 31, 33 and 9 more``: the sizes that ran; empty if none did."""
+    sizes = dict.fromkeys(size for build in builds for size in build.sizes.values() if size)
+    return f"{builds[0].numbers} = {_some(sizes)}" if sizes else ""
 
 
 def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
