@@ -70,6 +70,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             found = [judgement.verdict for judgement in judged.values()]
             say(f"{counted(len(found), 'case')}: {counts(found)}; {config.near(target)}")
             verdicts += found
+            earlier = [each for each in target.parent.glob("*.json") if each.name < target.name]
+    what = f"compare {config.near(max(earlier))}" if earlier else "show"
+    say(f"next: peakgate {what} {config.near(target)}")
     return exit_code(verdicts)
 
 
@@ -124,7 +127,10 @@ def _import(
     target: Path = folder / f"{taken:%Y%m%dT%H%M%S}-{stem}-{slug}{number}-{sha256[:8]}.json"
     text = json.dumps(document, indent=1) + "\n"
     if target.exists() and read_text(target) != text:
-        raise PeakgateError(f"{target}: exists with other contents; saved runs are never overwritten", Code.TAKEN)
+        raise PeakgateError(
+            f"{target}: exists with other contents; saved runs are never overwritten: delete it, or name another --out",
+            Code.TAKEN,
+        )
     run_of(records.decode(text.encode(), RunDocument, path, "measure again"), path)
     return target, text, judged
 
