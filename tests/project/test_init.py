@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import tomllib
 
 import pytest
 from ruamel.yaml import YAML
@@ -41,6 +42,14 @@ def test_a_new_project_has_a_kernel_and_a_test_that_run(tmp_path, bench):
     assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-1024"
     assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
+
+
+@pytest.mark.parametrize("folders", ['["src"]', '"src"'])
+def test_the_pythonpath_of_pytest_is_taken_over(tmp_path, folders):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\npythonpath = {folders}\n")
+    assert main(["init"]) == 0
+    written = tomllib.loads((tmp_path / "pyproject.toml").read_text())
+    assert written["tool"]["peakgate"]["pythonpath"] == ["src"]
 
 
 def test_plain_pytest_collects_the_example_and_no_helper(tmp_path):

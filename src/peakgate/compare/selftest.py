@@ -41,6 +41,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         description="Measure unchanged code repeatedly, in a fresh process each time, and report how often the gate "
         "fails it and how small a slowdown is detected on this machine. With RUN ..., judge saved sessions instead. "
         "Other options go to `peakgate bench`.",
+        epilog="exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
+        usage="%(prog)s [-h] [--sessions N] [--save] [--device DEVICE] [--out DIR] [RUN ...]",
         allow_abbrev=False,
     )
     parser.add_argument(

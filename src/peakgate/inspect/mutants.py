@@ -33,6 +33,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         prog=f"peakgate {verb}",
         description="Delete each barrier, guard and clamp of the project's kernels, one at a time, and see whether "
         "`check` notices. Needs no GPU; compiles and runs the project's native code with your rights.",
+        epilog="exit codes: 0 every mutant was caught or is listed, 1 one is not, 2 bad input, 3 one was not decided",
     )
     add_emulator_options(parser)
     parser.add_argument(

@@ -178,7 +178,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
 
 def add_run_names(parser: argparse.ArgumentParser) -> None:
     """Add the arguments RUN ... and ``--runs``; ``named_runs`` reads them."""
-    parser.add_argument("run_names", metavar="RUN", nargs="+")
+    parser.add_argument("run_names", metavar="RUN", nargs="+", help="saved sessions of one GPU model")
     add_runs(parser)
 
 

@@ -47,7 +47,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "lacks (the driver, whether results were checked) is recorded as unknown.",
         "exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON that such a tool wrote")
     parser.add_argument("--gpu", help="the GPU's name, where the file lacks it (Google Benchmark's always do)")
     parser.add_argument("--commit", help="the commit that was measured (default: what the file says)")
     parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")

@@ -90,7 +90,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
-    parser = VerbParser(prog=f"peakgate {verb}", description="Run every kernel under NVIDIA's compute-sanitizer.")
+    parser = VerbParser(
+        prog=f"peakgate {verb}",
+        description="Run every kernel under NVIDIA's compute-sanitizer.",
+        epilog="exit codes: 0 no defect, 1 a defect, 2 bad input, 3 something could not be checked",
+    )
     parser.add_argument(
         "--tool",
         dest="tools",
