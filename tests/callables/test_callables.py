@@ -187,7 +187,7 @@ def test_infinities_and_nan_have_to_stand_where_the_reference_has_them():
     for wrong in ([1.0, np.nan, 1.0], [-np.inf, np.nan, 1.0], [np.inf, 1.0, 1.0]):
         with pytest.raises(WrongResult):
             proven(Call(lambda wrong=wrong: np.array(wrong), (), {}), reference=wanted)
-    with pytest.raises(WrongResult, match=r"output 0 has shape \(2,\), expected \(3,\)"):
+    with pytest.raises(WrongResult, match=r"output 0 has shape \(2,\), expected shape \(3,\)"):
         proven(Call(lambda: np.zeros(2), (), {}), reference=wanted)
 
 

@@ -219,7 +219,8 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         say(f"{case}: {reason}")
     pairs = f"{options.pairs[0]} pairs at most" if planned.timed else "nothing"
     cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
-    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
+    equal = len(planned.unchanged or {})
+    say(f"{cases} to measure, {sentinels}, {equal} not measured, the same on both sides: {pairs}")
     refused = [case for case in planned.head_only if not codes[1][case].described]
     return ExitCode.REGRESSION if planned.lost else ExitCode.UNDECIDED if planned.broken or refused else ExitCode.OK
 
