@@ -47,6 +47,8 @@ def test_the_verbs_are_few_and_so_are_their_options(capsys):
         ("peakgate inspect ", {*SUBJECTS, "-h", "--help"}),
         ("peakgate inspect resources --ti", {"--tier"}),
         ("peakgate init --ci git", {"github", "gitlab"}),
+        ("peakgate help PG30", {f"PG30{number}" for number in range(1, 8)}),
+        ("peakgate compare late", {"latest", "latest~1"}),
     ],
 )
 def test_a_shell_that_asks_is_told_what_may_follow(line, offered, tmp_path):
