@@ -18,6 +18,7 @@ from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError, defect, described, refused
 from peakgate.base.formatting import nearest
 from peakgate.base.options import COMPLETING, VerbParser
+from peakgate.base.packages import install_command
 from peakgate.base.processes import collect_rarely, one_blas_thread, sigterm_interrupts, variables
 from peakgate.base.report import JSON_OPTION, head
 from peakgate.base.safe_text import as_json, one_line
@@ -279,7 +280,7 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
         if missing == "peakgate" or extra is None:
             raise
         raise PeakgateError(
-            f"peakgate {verb} needs {missing}, which is not installed; pip install 'peakgate[{extra}]'",
+            f"peakgate {verb} needs {missing}, which is not installed; {install_command(extra)}",
             Code.INSTALLATION,
         ) from None
     return code

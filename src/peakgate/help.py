@@ -39,8 +39,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Print a page, a section of one by the words of its heading, or what an error's code means.",
+        epilog="exit codes: 0 printed, 2 no such topic",
     )
-    parser.add_argument("topic", nargs="*", help="a topic of the list, words of a heading, or a code such as PG203")
+    topic = parser.add_argument(
+        "topic", nargs="*", help="a topic of the list, words of a heading, or a code such as PG203 (default: the list)"
+    )
+    vars(topic)["completer"] = lambda **_: [*topics(), *map(str, Code)]  # of argcomplete
     words = " ".join(parser.parse_args(arguments).topic)
     if words:
         _show(text_of(words))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
@@ -70,6 +71,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         description="Make the working directory a project: [tool.peakgate] in its pyproject.toml and, where there are "
         "none yet, examples: a kernel with its family.py, and benchmark tests of it and of a callable. Nothing is "
         "overwritten.",
+        epilog="exit codes: 0 written, 2 bad input",
     )
     parser.add_argument(
         "--ci", choices=WORKFLOWS, help="also write the workflows that judge a change, and the packages that they pin"
@@ -149,6 +151,10 @@ def _settings(root: Path, present: config.Project | None) -> list[str]:
     there = root / "benchmarks"
     ours = not there.exists() or any("gpu_benchmark" in read_text(file) for file in there.glob("*.py"))
     settings = SETTINGS_TEXT.format(benchmarks="benchmarks" if ours else "gpu_benchmarks")
+    pytest = tomllib.loads(before).get("tool", {}).get("pytest", {}).get("ini_options", {})
+    if folders := pytest.get("pythonpath"):  # `bench` does not read pytest's settings
+        several = folders.split() if isinstance(folders, str) else folders
+        settings += f"pythonpath = {json.dumps(several)}    # as pytest's\n"
     write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
     return [config.PYPROJECT]
 

@@ -249,7 +249,7 @@ def _watched(text: str) -> str:
 
 
 def _of_architecture(capability: tuple[int, int], *, specific: bool) -> tuple[str, ...]:
-    """nvcc's macros for a compute capability; ``specific`` where it has architecture-specific features (90a)."""
+    """The macros of nvcc for a compute capability; ``specific`` where it has architecture-specific features (90a)."""
     number = f"{capability[0]}{capability[1]}"
     names = (f"__CUDA_ARCH_{which}__={number}0" for which in ("SPECIFIC", "FAMILY_SPECIFIC"))
     features = (f"__CUDA_ARCH_FEAT_SM{number}_ALL=1", *names) if specific else ()

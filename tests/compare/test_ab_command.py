@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,23 @@ def test_the_working_tree_is_head_unless_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(repository)
     assert main(["ab", "HEAD", "--out", str(tmp_path / "out"), "--pairs", "2"]) == 0
     assert {name for name, *_ in ran(tmp_path)[:2]} == {"committed", "edited"}
+
+
+@pytest.mark.parametrize(
+    ("capability", "code"), [(["--capability", "9.0"], Code.INSTALLATION), ([], Code.NO_GPU)], ids=["NVRTC", "GPU"]
+)
+def test_what_a_plan_lacks_is_named_before_a_side_is_built(
+    capability: list[str], code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    repository = tmp_path / "repository"
+    commit(FakeSide().write(repository, "only", tmp_path / "runs.log"), "only")
+    (repository / "kernels").mkdir(exist_ok=True)
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("peakgate.compare.ab.command.device_uuid", lambda _: None)
+    monkeypatch.setattr("peakgate.compare.ab.command.folders", lambda *_: pytest.fail("built"))
+    monkeypatch.setitem(sys.modules, "peakgate.compile.nvrtc", None)
+    assert main(["ab", "HEAD", "--plan", *capability]) == (2 if code is Code.INSTALLATION else 3)
+    assert refusal(capsys) is code
 
 
 def test_a_commit_that_does_not_exist_is_named(

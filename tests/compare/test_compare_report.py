@@ -50,6 +50,13 @@ def test_compare_prints_and_writes_its_report(capsys: Captured, golden: Golden) 
     assert PAD in Path("out/compare.html").read_text(encoding="utf-8")
 
 
+def test_an_unchanged_case_is_not_called_slower(capsys: Captured) -> None:
+    assert main(["compare", *sides(LADDER, slower(PAD, 1.02)), "--all"]) == 0
+    said = capsys.readouterr().out
+    assert "+2.00 %" in said
+    assert "x slower" not in said
+
+
 def test_unchanged_cases_are_listed_on_request(capsys: Captured) -> None:
     assert main(["compare", *sides(LADDER, LADDER)]) == 0
     assert PAD not in capsys.readouterr().out

@@ -32,7 +32,7 @@ def test_a_kept_run_says_the_same_without_its_samples(tmp_path: Path) -> None:
 def test_keeping_the_same_run_twice_changes_nothing_and_another_in_its_place_is_refused(tmp_path: Path) -> None:
     (path,) = keep([saved(tmp_path)], tmp_path / "b")
     before = path.read_bytes()
-    assert keep([saved(tmp_path)], tmp_path / "b") == [path]
+    assert keep([saved(tmp_path)], tmp_path / "b") == {path: False}
     with pytest.raises(PeakgateError, check=lambda error: error.code is Code.TAKEN):
         keep([saved(tmp_path, "other", driver="590.1")], tmp_path / "b")
     assert path.read_bytes() == before
@@ -43,7 +43,7 @@ def test_a_run_that_an_earlier_version_kept_unpacked_is_not_kept_twice(tmp_path:
     plain = path.with_suffix("")
     plain.write_bytes(gzip.decompress(path.read_bytes()))
     path.unlink()
-    assert keep([saved(tmp_path)], tmp_path / "b") == [plain]
+    assert keep([saved(tmp_path)], tmp_path / "b") == {plain: False}
     assert not path.exists()
 
 

@@ -243,6 +243,9 @@ def test_a_selftest_without_a_gpu_is_refused_before_its_first_session(
     monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path))
     assert main(["selftest", "--device", "cpu"]) == 2
     assert refusal(capsys) is Code.EMULATED
+    monkeypatch.setattr(measuring, "device_uuid", lambda _: None)
+    assert main(["selftest"]) == 3
+    assert refusal(capsys) is Code.NO_GPU
     assert not (tmp_path / "calls").exists()
 
 

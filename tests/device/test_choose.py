@@ -1,6 +1,6 @@
 import pytest
 
-from peakgate.base.errors import PeakgateError
+from peakgate.base.errors import CannotDecide, PeakgateError
 from peakgate.device import choose, driver
 from peakgate.device.choose import groups
 
@@ -45,7 +45,7 @@ def test_a_gpu_that_is_not_there_is_refused(machine):
     with pytest.raises(PeakgateError, match="no GPU answers"):
         choose.open_device("gpu")
     machine(gpus=2)
-    with pytest.raises(PeakgateError, match="--device gpu:2: this machine has 2 GPUs"):
+    with pytest.raises(CannotDecide, match="--device gpu:2: this machine has 2 GPUs"):
         choose.open_device("gpu:2")
 
 

@@ -102,9 +102,9 @@ def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
 
 
 def test_a_header_is_mutated_for_the_stages_that_include_it():
-    found, unused = mutation_run.targets("transpose.smem_pad")
+    found, without = mutation_run.targets("transpose.smem_pad")
     assert {mutant.file for mutant in found} == {"transpose/10_smem_pad.cu", "common/tile.cuh"}
-    assert unused == []
+    assert without == {}
 
 
 def test_a_mutant_of_a_header_is_tried_on_every_stage_that_includes_it_whichever_was_asked_for(monkeypatch):
@@ -141,6 +141,17 @@ def test_host_code_and_kernels_of_no_family_have_no_mutants(project):
     project("one", family, one=kernels)
     found, _ = mutation_run.targets()
     assert [(mutant.line, mutant.change) for mutant in found] == [(1, "threadIdx.x < n -> true")]
+
+
+def test_a_source_outside_the_kernels_is_named_as_not_mutated(project):
+    family = (
+        "from peakgate.family import Out, kernel\n"
+        "FAMILY = kernel('../../one.cu', sizes=[32], arguments=lambda n: [Out(n)], block=32, grid=lambda n: 1,\n"
+        "                bytes=lambda n: 4 * n, reference=lambda xp: xp.ones(32), small_sizes=[32])\n"
+    )
+    source = project("one", family).parents[1] / "one.cu"
+    source.write_text("__global__ void one(float* out) { __syncthreads(); out[threadIdx.x] = 1; }")
+    assert [*mutation_run.targets()[1]] == ["one.cu"]
 
 
 def test_a_file_that_changes_while_its_mutants_run_is_named():

@@ -75,11 +75,13 @@ def test_the_first_page_has_the_newest_change_and_the_families(tmp_path: Path) -
             case: 10.0 * (1.05 if day > 12 else 1.0),
             "sgemm.naive-256": 5.0,
         }
+        times |= {"sgemm.new-256": 5.0} if day > 22 else {}
         save(tmp_path / "runs", f"run{day:02d}", document(times, day=day, commit=f"{day:02x}" * 20))
     assert main(["show", "--all", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path)]) == 0
     text = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     (newest,) = re.findall(r'newest change of nvidia-h200: <a href="([^"]+)">0d0d0d0d0d0d', text)
     assert (tmp_path / "site" / newest).is_file()
+    assert f", 1 of {len(LADDER) + 2} cases NEW" in text[text.index("<h1>") : text.index("</h1>")]
     assert text.index("nvidia-h200: families") < text.index("GPU models</h2>")
 
 

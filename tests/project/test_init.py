@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import tomllib
 
 import pytest
 from expecting import refuses
@@ -46,6 +47,14 @@ def test_a_new_project_has_a_kernel_and_a_test_that_run(tmp_path, bench):
     text = (tmp_path / case["file"]).read_text().splitlines()
     assert (case["file"], text[case["line"] - 1][0]) == ("benchmarks/bench_scale.py", "@")
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
+
+
+@pytest.mark.parametrize("folders", ['["src"]', '"src"'])
+def test_the_pythonpath_of_pytest_is_taken_over(tmp_path, folders):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\npythonpath = {folders}\n")
+    assert main(["init"]) == 0
+    written = tomllib.loads((tmp_path / "pyproject.toml").read_text())
+    assert written["tool"]["peakgate"]["pythonpath"] == ["src"]
 
 
 def test_plain_pytest_collects_the_example_and_no_helper(tmp_path):

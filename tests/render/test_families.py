@@ -102,6 +102,14 @@ def test_an_emulated_run_has_no_sections(tmp_path: Path) -> None:
     assert families.sections(emulated) == ({}, ())
 
 
+def test_an_emulated_run_is_shown_without_a_speed(tmp_path: Path) -> None:
+    times = {"a.x-8": 10.0}
+    extra = {"a.x-8": {"verdict": "NO_FLOOR", "floor": None, "relative_error": 0.0}}
+    found = show.report(load_run(save(tmp_path, "run", document(times, slug=EMULATOR_SLUG, extra=extra))))
+    assert {row.verdict for row in found.rows} == {"RIGHT"}
+    assert not {"gbs", "tflops"} & {column.name for column in found.columns}
+
+
 def test_a_size_that_is_no_number_is_not_called_a_size(tmp_path: Path) -> None:
     times = {"a.x-f32-8x8": 10.0, "a.x-f32-16x16": 12.0}
     _, (section,) = families.sections(load_run(save(tmp_path, "run", document(times))))

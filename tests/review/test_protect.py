@@ -283,11 +283,12 @@ def test_a_forged_run_that_is_added_fails(gpu: Path, capsys: Captured, content: 
     assert [each[2] for each in changed()] == ["three.json"]
 
 
-def test_no_change_acknowledges_itself_where_the_base_is_asked(gpu: Path) -> None:
+def test_no_change_acknowledges_itself_where_the_base_is_asked(gpu: Path, capsys: Captured) -> None:
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.8}))
     acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
     assert main(["protect", "--base", "base"]) == 0
     assert main(["protect", "--base", "base", "--acknowledged-from-base"]) == 1
+    assert "merged first" in capsys.readouterr().out
     git("add", str(gpu / acknowledged.ACKNOWLEDGED_FILE))
     git("commit", "-q", "-m", "an owner's word")
     assert main(["protect", "--base", "HEAD", "--acknowledged-from-base"]) == 0

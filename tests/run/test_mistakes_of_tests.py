@@ -157,3 +157,16 @@ def test_a_state_or_a_number_of_gpus_that_is_none_is_refused(given):
     mark = pytest.mark.peakgate(**given).mark
     with refuses(Code.BENCHMARK_TEST):
         settings.given_by(SimpleNamespace(nodeid="bench_ops.py::bench_it", get_closest_marker=lambda _: mark))
+
+
+def test_what_the_fixture_does_not_have_leaves_its_test_undecided(judged):
+    calls = [
+        "work(byte=8)(double, x)",
+        "expect(double, tol=1)(wrong, x)",
+        "expects(double)",
+    ]
+    tests = [f"def bench_t{at}(gpu_benchmark):\n    gpu_benchmark.{call}\n" for at, call in enumerate(calls)]
+    tests.append("def bench_both(gpu_benchmark, benchmark):\n    gpu_benchmark(wrong, x)\n    benchmark(double, x)\n")
+    code, found = judged({}, "\n".join(tests))
+    assert (code, len(found)) == (3, len(tests))
+    undecided(found, Code.BENCHMARK_TEST)

@@ -7,6 +7,7 @@ import runs
 from runs import plain_pytest
 
 from peakgate.base.errors import Code
+from peakgate.device.driver import gpu_count
 
 SETTINGS = "[tool.peakgate]\n[tool.pytest.ini_options]\naddopts = ['--strict-markers']\n"
 KERNEL = """
@@ -101,16 +102,21 @@ def test_cases_are_tests_by_their_ids_and_axes(saved):
 
 
 @pytest.mark.parametrize(("factor", "code"), [(1e-3, 1), (1e3, 0)])
-def test_a_saved_run_is_compared_and_a_slower_one_fails(project, saved, factor, code):
+def test_a_saved_run_is_compared_and_a_slower_one_fails_on_a_gpu(project, saved, factor, code):
     run = json.loads(saved.read_text())
     for benchmark in run["benchmarks"]:
         benchmark["name"] = f"test_kernel[{benchmark['param']}]"  # as in runs of `peakgate bench`
         benchmark["stats"]["median"] *= factor
     (project / "changed.json").write_text(json.dumps(run))
-    by = ("--benchmark-compare=changed.json", "--benchmark-compare-fail=median:1%", "--benchmark-group-by=param:block")
-    done = plain_pytest(project, "suite", *by)
-    assert done.returncode == code, done.stdout + done.stderr
+    fail, by = "--benchmark-compare-fail=median:1%", "--benchmark-group-by=param:block"
+    judged = [fail] if gpu_count() else []
+    done = plain_pytest(project, "suite", "--benchmark-compare=changed.json", by, *judged)
+    assert done.returncode == (code if judged else 0), done.stdout + done.stderr
     assert "benchmark 'block=32'" in done.stdout
+    assert "machine_info is different" not in done.stdout + done.stderr
+    if not judged:
+        refused = plain_pytest(project, "suite", "--benchmark-compare=changed.json", fail)
+        assert f"[{Code.EMULATED}]" in refused.stdout + refused.stderr
 
 
 def test_disabled_benchmarks_are_proven_alone(project):

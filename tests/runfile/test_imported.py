@@ -235,6 +235,23 @@ def test_floors_and_compare_read_what_was_imported(capsys: Captured) -> None:
         again = summary("nv/cold/time/gpu/mean", value=time_us * 1e-6)
         imported(nvbench(state(again, RATE, SHARE, COUNT)), "--date", f"2026-11-0{day}")
     files = sorted(map(str, Path(".benchmarks").rglob("*.json")))
+    said = capsys.readouterr().out
     assert main(["floors", *files]) == 0
     assert "cub_bench_scan.nvbench-T_I32-Elements_1024" in capsys.readouterr().out
+    assert f"next: peakgate compare {files[1]} {files[2]}" in said
     assert main(["compare", files[0], files[2]]) in (0, 1, 3)
+    assert "peakgate bench" not in capsys.readouterr().out  # which cannot measure it again
+
+
+def test_host_times_are_compared_without_a_word_of_floors(capsys: Captured, tmp_path: Path) -> None:
+    (tmp_path / "test_sum.py").write_text(
+        "def test_sum(benchmark):\n    benchmark.pedantic(sum, (range(9),), rounds=20)\n"
+    )
+    plain_pytest(tmp_path, "test_sum.py", "--benchmark-json=theirs.json")
+    theirs = json.loads(Path("theirs.json").read_text())
+    assert main(["compare", "theirs.json", "theirs.json"]) == 2
+    assert "peakgate import" in capsys.readouterr().err
+    for day in (1, 2):
+        _, files = imported(theirs, "--date", f"2026-11-0{day}")
+    assert main(["compare", *map(str, files)]) in (0, 3)
+    assert "floor" not in capsys.readouterr().out

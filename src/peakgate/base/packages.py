@@ -1,15 +1,40 @@
-"""The folders of Peakgate's packages, and those from which this process imports."""
+"""Where Peakgate is installed, from where it came, and from which folders this process imports."""
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import site
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
 """The folders of this package and of the emulator."""
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation: from its clone or address, which pip recorded (PEP 610)."""
+    from importlib import metadata  # noqa: PLC0415  # slow, and only an error asks
+
+    name = f"peakgate[{extra}]"
+    try:
+        origin = json.loads(metadata.distribution("peakgate").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:  # imported from PYTHONPATH
+        origin = {}
+    if "dir_info" in origin:
+        clone = url2pathname(urlsplit(origin["url"]).path)
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+        return f"pip install {editable}{shlex.quote(f'{clone}[{extra}]')}"
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        name += f" @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}"
+    elif "url" in origin:
+        name += f" @ {origin['url']}"
+    return f"pip install {shlex.quote(name)}"
 
 
 def import_path(*apart_from: Path) -> list[str]:

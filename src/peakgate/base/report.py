@@ -13,7 +13,7 @@ from typing import Any
 
 from peakgate.base.files import remove_output, write_whole
 from peakgate.base.safe_text import as_json
-from peakgate.base.verdict import FAILING, RAN, UNDECIDED, ExitCode, Verdict
+from peakgate.base.verdict import FAILING, RAN, RIGHT, UNDECIDED, ExitCode, Verdict
 
 SCHEMA = 1
 """The schema number of the JSON document of every command."""
@@ -53,9 +53,10 @@ class Tone(StrEnum):
 
 _TONES: Mapping[str, Tone] = {
     **dict.fromkeys(("", *(verdict for verdict in Verdict if verdict not in FAILING)), Tone.SAME),
-    **dict.fromkeys((*UNDECIDED, Verdict.UNCONFIRMED, RAN), Tone.OPEN),
+    **dict.fromkeys((*UNDECIDED, Verdict.UNCONFIRMED), Tone.OPEN),
     **dict.fromkeys(("LOST", "UNFIT", "UNDECIDED"), Tone.OPEN),  # of a GPU of a fleet
-    "OK": Tone.SAME,
+    **dict.fromkeys(("OK", RIGHT), Tone.SAME),
+    RAN: Tone.OPEN,
     **dict.fromkeys((Verdict.FASTER, Verdict.NEW), Tone.GOOD),
 }
 

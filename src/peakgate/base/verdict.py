@@ -55,12 +55,11 @@ OVER_PEAK = 1.02
 value of an H200 in this project's saved runs is 0.984."""
 
 
+RIGHT, RAN = "RIGHT", "RAN"
+"""Shown for NO_FLOOR where no speed is judged; RAN, by ``check`` too, for a result that was compared with nothing."""
+
 EMULATED_PASS = "emulated: no speed judged"
 """Shown next to the PASS of a run in the emulator."""
-
-
-RAN = "RAN"
-"""Shown in place of NO_FLOOR in the emulator, and by ``check``, for a result that was compared with nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,7 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import shown
+from peakgate.base.formatting import nearest, shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
@@ -98,22 +98,26 @@ class GpuBenchmark:
         flops: object = None,
         peak_tflops: float | None = None,
         math: str | None = None,
+        **unknown: object,
     ) -> GpuBenchmark:
-        """Declare the least work of one call; see ``Given``."""
+        """Declare the least work of one call; see ``Given``. Another name fails the test."""
+        self._refuse_names("work", unknown, ("bytes", "flops", "peak_tflops", "math"))
         self._given = replace(self._given, bytes=bytes, flops=flops, peak_tflops=peak_tflops, math=math)
         return self
 
     def expect(
         self,
-        reference: object,
+        reference: object = None,
         *,
         tolerance: float | None = None,
         atol: float = 0.0,
         rtol: float | None = None,
         outputs: object = None,
         fresh: bool = True,
+        **unknown: object,
     ) -> GpuBenchmark:
-        """Declare the expected result; see ``Given``."""
+        """Declare the expected result; see ``Given``. Another name fails the test."""
+        self._refuse_names("expect", unknown, ("reference", "tolerance", "atol", "rtol", "outputs", "fresh"))
         self._given = replace(
             self._given,
             reference=reference,
@@ -317,6 +321,10 @@ class GpuBenchmark:
         self._benchmark.group = entry["family"]
         replay(self._benchmark, self._timer, times_us, entry)
         raise_for(entry, self._session)
+
+    def _refuse_names(self, method: str, unknown: Iterable[str], names: Sequence[str]) -> None:
+        for name in unknown:
+            self._refuse(f"gpu_benchmark.{method} got {name!r}{nearest(name, names)}; expected {', '.join(names)}")
 
     def _refuse(self, problem: str) -> NoReturn:
         self._fail(self._listed, PeakgateError(problem, Code.BENCHMARK_TEST))

@@ -111,7 +111,8 @@ class OutputCheck:
             self.tolerance = max(self.tolerance, allowed)
             xp, found, reference = _alike(output.array, wanted.array)
             if found.shape != reference.shape:
-                raise WrongResult(f"{when}output {index} has shape {found.shape}, expected {reference.shape}")
+                shapes = ("one element" if each == (1,) else f"shape {each}" for each in (found.shape, reference.shape))
+                raise WrongResult(f"{when}output {index} has {', expected '.join(shapes)}")
             bound = bound_of(allowed, output.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
             magnitudes = partial(weights.magnitudes_of, index)
             pairs = all(each.dtype.startswith("complex") for each in (output, wanted))

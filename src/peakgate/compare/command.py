@@ -21,7 +21,7 @@ from peakgate.compare.result import Comparison
 from peakgate.render import files
 from peakgate.runfile.find import FORMS, READING, Archive, RunSide, apart, find_history, find_side
 from peakgate.runfile.frame import to_frame
-from peakgate.runfile.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
+from peakgate.runfile.options import GATE_EXIT_CODES, add_runs, add_verdict_options, complete_runs, verb_parser
 
 SELFTEST_FILE = "selftest.json"
 
@@ -82,8 +82,10 @@ def selftest_notes(new: RunSide, places: Sequence[Path]) -> tuple[str, ...]:
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Compare two saved sides and return the exit code of the verdict."""
     parser = verb_parser(verb, f"Report what is slower in NEW than in BASE. Each is {FORMS}.", GATE_EXIT_CODES)
-    parser.add_argument("base", metavar="BASE")
-    parser.add_argument("new", metavar="NEW")
+    complete_runs(
+        parser.add_argument("base", metavar="BASE", help="the side to compare with"),
+        parser.add_argument("new", metavar="NEW", help="the side that is judged"),
+    )
     add_runs(parser)
     add_verdict_options(parser)
     parser.add_argument("--across-gpus", action="store_true", help="compare runs of two GPU models")

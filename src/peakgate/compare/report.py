@@ -33,7 +33,7 @@ def report(
     if found.detectable_percent is not None:
         typical, worst = map(percent, found.detectable_percent)
         sentences.append(f"smallest detectable change {typical} in the median case, {worst} in the worst")
-    if found.without_floor:
+    if found.without_floor and run.device != "cpu":
         count = counted(found.without_floor, "case")
         floors = f"{count} had no floor when they were measured; undecided under --strict-gate"
         if strict:
@@ -42,18 +42,19 @@ def report(
             sentences.append(floors)
     regressed = [row.case for row in found.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
     named = [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]
-    following = f'peakgate bench --tier full -k "{" or ".join(named)}"' if named else ""
+    following = f'peakgate bench --tier full -k "{" or ".join(named)}"' if named and not run.imported else ""
     commits = [each.runs[-1].commit for each in (found.base, found.new)]
     if found.exit_code(strict=strict) is ExitCode.UNDECIDED and None not in commits and commits[0] != commits[1]:
         following = f"peakgate ab {commits[0][:12]} {commits[1][:12]}"  # alternately, which decides more
     drawn, sections = _drawn(found, run) if page else ((), ())
     differences = [(each.name, each.base, each.new) for each in found.differences]
+    tiers = [f"base ran the tier {base}, new {new}" for name, base, new in differences if name == "tier"]
     return Report(
         command=command,
         exit_code=found.exit_code(strict=strict),
         verdict=found.verdict(strict=strict),
         about=(("base", cases.side(found.base)), ("new", cases.side(found.new))),
-        notes=found.notes,
+        notes=(*tiers, *found.notes),
         overall=overall,
         rows=[_row(record, past.get(record.case)) for record in found.records],
         columns=cases.COMPARED_COLUMNS,
@@ -72,11 +73,15 @@ def report(
 
 
 def _row(record: Any, past: str | None) -> Row:
+    change = ""
+    if record.change_percent is not None:  # of SAME in percent alone: 1.01x slower would read as a finding
+        same = record.verdict == Verdict.SAME
+        change = f"{record.change_percent:+.2f} %" if same else change_text(record.change_percent)
     return Row(
         name=record.case,
         verdict=record.verdict,
         reason=record.reason,
-        change="" if record.change_percent is None else change_text(record.change_percent),
+        change=change,
         details=() if past is None else (past,),
         cells={name: getattr(record, name) for name in ROW_COLUMNS},
         group=record.family or record.case.partition(".")[0],

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from peakgate.base import config
-from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import make_folder
 from peakgate.base.formatting import counted, percent
 from peakgate.base.options import VerbParser, at_least
@@ -41,6 +41,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         description="Measure unchanged code repeatedly, in a fresh process each time, and report how often the gate "
         "fails it and how small a slowdown is detected on this machine. With RUN ..., judge saved sessions instead. "
         "Other options go to `peakgate bench`.",
+        epilog="exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
+        usage="%(prog)s [-h] [--sessions N] [--save] [--device DEVICE] [--out DIR] [RUN ...]",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -50,8 +52,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser.add_argument("--device", default="auto", help="the GPU: gpu or gpu:N (default: the first)")
     add_out(parser)
     options, for_bench = parser.parse_known_args(arguments)
-    if device_uuid(options.device) is None:
+    if options.device == "cpu":
         raise PeakgateError(NEEDS_GPU, Code.EMULATED)
+    if device_uuid(options.device) is None:
+        raise CannotDecide(f"--device {options.device}: no such GPU answers; check nvidia-smi", Code.NO_GPU)
     folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     run_sessions(folder, options.sessions, [f"--device={options.device}", *for_bench])
     saving = ["--save"] if options.save else []

@@ -22,6 +22,7 @@ from peakgate.base import records
 from peakgate.base.emulated import entry_of, read_sources
 from peakgate.base.errors import BuildError, Code, PeakgateError
 from peakgate.base.files import alone, cache_folder, write_whole
+from peakgate.base.packages import install_command
 from peakgate.compile import compilers
 from peakgate.compile.compilers import objection_to
 from peakgate.judge.occupancy import Occupancy, occupancy
@@ -302,7 +303,7 @@ def installed_nvrtc() -> ModuleType:
         nvrtc.version()  # the bindings may be installed without the library
     except (ImportError, RuntimeError, OSError):
         raise PeakgateError(
-            "NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'", Code.INSTALLATION
+            f"NVRTC, which compiles kernels, is not installed: {install_command('nvrtc')}", Code.INSTALLATION
         ) from None
     return nvrtc
 

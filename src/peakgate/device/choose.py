@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
+from peakgate.base.packages import install_command
 from peakgate.device import driver
 
 if TYPE_CHECKING:  # the extras are printed without importing NumPy
@@ -34,7 +35,7 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
         except ImportError as error:
             extra = driver.cuda_extra() or "cuda13"
             raise PeakgateError(
-                f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'",
+                f"--device gpu needs {error.name or 'CuPy'}, which is not installed: {install_command(extra)}",
                 Code.INSTALLATION,
             ) from None
         try:
@@ -61,7 +62,7 @@ def _not_opened(choice: str, error: RuntimeError) -> CannotDecide:
 def gpu_indices(choice: str) -> tuple[int, ...]:
     """The CUDA indices of the GPUs that ``--device`` names, the one for single-GPU cases first; none for the emulator.
 
-    Raises PeakgateError for an invalid choice, or GPUs that this machine does not have.
+    Raises PeakgateError for an invalid choice, CannotDecide for GPUs that this machine does not have.
     """
     if choice == "cpu":
         return ()
@@ -73,13 +74,11 @@ def gpu_indices(choice: str) -> tuple[int, ...]:
             Code.OPTION,
         )
     if choice != "auto" and count == 0:
-        raise PeakgateError(
+        raise CannotDecide(
             f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu", Code.NO_GPU
         )
     if choice != "auto" and max(indices) >= count:
-        raise PeakgateError(
-            f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU
-        )
+        raise CannotDecide(f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU)
     if len(indices) > 1 and len(models := {driver.gpu_name(index) for index in indices}) > 1:
         raise PeakgateError(
             f"--device {choice}: these are of {' and '.join(sorted(models))}; floors belong to one GPU model",

@@ -121,6 +121,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         prog="peakgate check",
         description="Run every kernel in the checked emulator, without a GPU, and report races, accesses out of "
         "bounds, missing barriers and wrong results. Compiles and runs the project's native code with your rights.",
+        epilog="exit codes: 0 no defect, 1 a defect, 2 bad input, 3 something could not be checked",
     )
     parser.add_argument(
         "family", nargs="?", type=Path, help="a family.py, or its folder, to check instead of the project's"

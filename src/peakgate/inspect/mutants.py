@@ -34,6 +34,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         prog=f"peakgate {verb}",
         description="Delete each barrier, guard and clamp of the project's kernels, one at a time, and see whether "
         "`check` notices. Needs no GPU; compiles and runs the project's native code with your rights.",
+        epilog="exit codes: 0 every mutant was caught or is listed, 1 one is not, 2 bad input, 3 one was not decided",
     )
     add_emulator_options(parser)
     parser.add_argument(
@@ -52,11 +53,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     project = config.current()
     reasons = waivers.read(project.baselines / waivers.WAIVERS_FILE).survivors
     with progress.shown("searching the kernels for barriers, guards and clamps"):
-        mutants, unused = mutation_run.targets(chosen.text)
+        mutants, without = mutation_run.targets(chosen.text)
+    unmutated = [f"{file}: not mutated: {reason}" for file, reason in without.items()]
     if not mutants:
         raise PeakgateError(
             f"no barrier, guard or clamp to delete in the files of {config.near(project.kernels)}"
-            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; so there are no mutants to run",
+            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; so there are no mutants to run"
+            f"{''.join(f'; {each}' for each in unmutated)}",
             Code.SOURCE,
         )
     if chosen.skip_listed:
@@ -92,7 +95,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "and fill in its reason:"
     )
     offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])
-    unmutated = [f"{file}: not mutated: no stage includes it" for file in unused]
     wall_s = time.perf_counter() - start
     files = counted(len({mutant.file for mutant in mutants}), "file")
     caught = sum(result.caught_by is not None for result in results)
@@ -109,7 +111,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             "complaints": complaints,
             "not_decided": not_decided,
             **mutation_run.described(results, reasons, wall_s),
-            "not_mutated": unused,
+            "not_mutated": list(without),
         },
         annotations=[*wrong, *ended_early],
     )

@@ -48,8 +48,8 @@ class MutantResult:
         return self.caught_by is None and self.invalid is None and self.undecided is None
 
 
-def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
-    """The mutants of all files of the stages that ``-k text`` selects, and the kernel files that no stage uses.
+def targets(text: str = "") -> tuple[list[Mutant], dict[str, str]]:
+    """The mutants of all files of the stages that ``-k text`` selects, and the files without mutants, with the reason.
 
     Host code, and kernels that no such stage launches, are not mutated. Raises PeakgateError if a family fails to
     describe its cases.
@@ -62,7 +62,8 @@ def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     for problems, _ in run:
         for path, device_text in _device_texts(problems[0].stage).items():
             ran.setdefault(path, set()).add(device_text)
-    files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
+    kernels = config.current().kernels
+    files = sorted(path for path in kernels.rglob("*.cu*") if path.is_file())
     found = [
         mutant
         for path in files
@@ -70,7 +71,12 @@ def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
         for mutant in mutants(_relative(path), source_text(path))
         if any(device_text[mutant.start : mutant.stop].strip() for device_text in ran[path])
     ]
-    return found, [] if text else [_relative(path) for path in files if path not in used]
+    without = {} if text else {_relative(path): "no stage includes it" for path in files if path not in used}
+    for cases in builds(text).values():
+        source = cases[0].stage.source
+        if source is not None and not _inside(source):
+            without[str(config.near(source.resolve()))] = f"it is outside {config.near(kernels)}"
+    return found, without
 
 
 def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> MutantResult:
@@ -169,11 +175,14 @@ def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str
 
 @lru_cache(maxsize=1)
 def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozenset[Path]]]:  # noqa: ARG001  (a key)
-    """The problems of each build that the emulator can run, the smallest buffers first, and its source files."""
+    """The problems of each build that the emulator can run, the smallest buffers first, and its source files.
+
+    Without those whose source is outside the project's kernels, which are copied for each mutant.
+    """
     found = []
     for cases in builds(text).values():
-        if not_emulated(cases[0]) is None:
-            stage = cases[0].stage
+        stage = cases[0].stage
+        if not_emulated(cases[0]) is None and (stage.source is None or _inside(stage.source)):
             sources = frozenset(source_files(stage.source, stage.include) if stage.source else ())
             found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))
     return found
@@ -192,6 +201,11 @@ def _within(kernels: Path, problem: Case) -> Case:
     stage = problem.stage
     assert stage.source is not None
     return replace(problem, stage=replace(stage, source=kernels / stage.source.relative_to(config.current().kernels)))
+
+
+def _inside(source: Path) -> bool:
+    """Whether a file is in the project's folder of kernels."""
+    return source.resolve().is_relative_to(config.current().kernels.resolve())
 
 
 def _relative(path: Path) -> str:

@@ -30,7 +30,10 @@ SourceAt = Callable[[str, str | None], SourceLine]
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """The combined result of all builds of a kernel; ``unchecked``: results were compared with nothing."""
+    """The combined result of all builds of a kernel.
+
+    ``sizes`` are some of those that ran, in words; ``unchecked``: results were compared with nothing.
+    """
 
     kernel: str
     problems: int
@@ -42,6 +45,7 @@ class KernelReport:
     refused: Mapping[str, str] = field(default_factory=dict)
     not_reached: int = 0
     unchecked: bool = False
+    sizes: str = ""
 
 
 def by_kernel(reports: Iterable[BuildReport], source_at: SourceAt, family_file: str = "") -> list[KernelReport]:
@@ -142,8 +146,12 @@ def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequ
         verdicts.append(f"{len(ruling.waived)} waived")
     if unchecked := sum(each.unchecked for each in kernels):
         verdicts.append(f"{unchecked} {RAN} ({UNJUDGED})")
-    tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
-    counts = f"{counted(len(kernels), 'kernel')}, {tried}, {counted(launches, 'launch')}"
+    if skipped := sum(bool(each.skipped) for each in kernels):
+        verdicts.append(f"{skipped} skipped")
+    sizes = f" ({kernels[0].sizes})" if len(kernels) == 1 and kernels[0].sizes else ""
+    up_to = "up to " if len(orders) > 1 else ""  # chosen sizes run in the first order alone
+    tried = f"{counted(launches, 'launch')} in {up_to}{counted(len(orders), 'order')} of threads"
+    counts = f"{counted(len(kernels), 'kernel')}, {counted(problems, 'problem')}{sizes}, {tried}"
     return f"{counts}: {', '.join(verdicts)} ({wall_s:.0f} s)"
 
 
@@ -244,7 +252,14 @@ def _together(kernel: str, builds: Sequence[BuildReport], source_at: SourceAt, f
         refused={size: why for build in builds for size, why in build.refused.items()},
         not_reached=sum(build.not_reached for build in builds),
         unchecked=any(build.unchecked and build.launches for build in builds),
+        sizes=_tried(builds),
     )
+
+
+def _tried(builds: Sequence[BuildReport]) -> str:
+    """``n = 1, 31, 33 and 9 more``: the sizes that ran; empty if none did."""
+    sizes = dict.fromkeys(size for build in builds for size in build.sizes.values() if size)
+    return f"{builds[0].numbers} = {_some(sizes)}" if sizes else ""
 
 
 def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:

@@ -18,13 +18,13 @@ from msgspec import Struct
 from peakgate.base import config, records
 from peakgate.base.config import Project
 from peakgate.base.formatting import counted
+from peakgate.base.packages import install_command
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.scratch import scratch_folder
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.spec.stage import SourceLine
 
 TESTS_LIMIT_S = 600.0
-MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
 MOST_NOTES = 6
 TRITON, STRINGS = (b"triton",), (b"RawKernel", b"RawModule")
 """Words of files with kernels."""
@@ -92,7 +92,7 @@ def begun(text: str, orders: Sequence[int]) -> Iterator[KernelsOfTests]:
     triton = bool(files_with(TRITON, project))
     if triton and importlib.util.find_spec("triton_viz") is None:
         triton = False
-        found.notes.append(MISSING)
+        found.notes.append(f"Triton kernels of benchmark tests are not checked: {install_command('triton')}")
     if not triton and not files_with(STRINGS, project):
         yield found
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from peakgate.pages import show, site
 from peakgate.runfile.find import FORMS, Archive
-from peakgate.runfile.options import add_out, add_runs, verb_parser
+from peakgate.runfile.options import add_out, add_runs, complete_runs, verb_parser
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "call writes only the runs that are new. `show` does not judge.",
         "exit codes: 0 written, 2 bad input",
     )
-    parser.add_argument("wanted", metavar="RUN", nargs="?")
+    complete_runs(parser.add_argument("wanted", metavar="RUN", nargs="?", help="one saved session"))
     parser.add_argument("--all", action="store_true", help="write the pages of all saved runs")
     add_runs(parser)
     add_out(parser)

@@ -11,7 +11,7 @@ from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.report import CellValue, Picture, Report, Row, Section
 from peakgate.base.safe_text import encodable
-from peakgate.base.verdict import EMULATED_PASS, REGRESSIONS, UNDECIDED, ExitCode, Verdict
+from peakgate.base.verdict import EMULATED_PASS, RAN, REGRESSIONS, RIGHT, UNDECIDED, ExitCode, Verdict
 from peakgate.compare.result import WORST_FIRST
 from peakgate.render import cases, files, terminal
 from peakgate.runfile.find import READING, Archive, RunSide, find_history, find_side
@@ -19,7 +19,10 @@ from peakgate.runfile.saved import CaseResult, Run
 
 ABOUT_CASE = ("family", "stage", "size", "block", "variant", "dtype")
 
-ANSWERS = {
+SPEEDS = ("gbs", "tflops")
+"""Columns that an emulated run does not have: its times are not those of a GPU."""
+
+ANSWERS: Mapping[str, str] = {
     Verdict.NO_FLOOR: "without a floor",
     Verdict.PASS: "pass",
     Verdict.BELOW_FLOOR: "below the floor",
@@ -33,20 +36,23 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
     """The cases of a run, worst first, within a verdict in the order measured; with ``pictures`` its families too.
 
     ``history`` are other runs of the GPU. A run without floors that has nothing against it is not called PASS: how many
-    cases were judged stands in place of the verdict.
+    cases were judged stands in place of the verdict. Of an emulated run no speed is shown: results are RIGHT, or RAN.
     """
-    past = cases.past((*history, run))
+    past = {} if run.emulated else cases.past((*history, run))
     rows = [
         _row(each.case, each.verdict, each.reason, run.cases.get(each.case), past) for each in run.unmeasured.values()
     ]
     measured = (each for each in run.cases.values() if each.case not in run.unmeasured)
     rows += [_row(each.case, each.verdict, each.reason, each, past) for each in measured]
     rows.sort(key=_rank)
-    counts = Counter(Verdict(row.verdict) for row in rows if row.verdict)  # in the order of the rows
-    against = [each for each in WORST_FIRST if each in counts and each in REGRESSIONS | UNDECIDED]
-    answer = ", ".join(f"{count} {ANSWERS.get(verdict, verdict.lower())}" for verdict, count in counts.items())
-    verdict = against[0] if against else "" if Verdict.NO_FLOOR in counts else Verdict.PASS
-    drawn, sections = _drawn(run) if pictures else ((), ())
+    found = {row.verdict for row in rows}
+    against = [each for each in WORST_FIRST if each in found and each in REGRESSIONS | UNDECIDED]
+    verdict = against[0] if against else "" if Verdict.NO_FLOOR in found else Verdict.PASS
+    if run.emulated:
+        rows = [replace(row, verdict=_emulated(row.verdict, run.cases.get(row.name))) for row in rows]
+    counts = Counter(row.verdict for row in rows if row.verdict)  # in the order of the rows
+    answer = ", ".join(f"{count} {ANSWERS.get(name, name.lower())}" for name, count in counts.items())
+    drawn, sections = _drawn(run) if pictures and not run.emulated else ((), ())
     return Report(
         command="show",
         exit_code=ExitCode.OK,
@@ -54,7 +60,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
         qualified=answer if not verdict else EMULATED_PASS if run.emulated and verdict == Verdict.PASS else "",
         about=(("run", cases.side(RunSide(str(run.path), (run,)))),),
         rows=rows,
-        columns=cases.measured_columns(rows),
+        columns=[each for each in cases.measured_columns(rows) if not (run.emulated and each.name in SPEEDS)],
         tables=[cases.machine(run)],
         pictures=drawn,
         taken=run.taken,
@@ -72,6 +78,12 @@ def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None
         cells=cells | (cases.measured_cells(now) if now else {}),
         group=cases.family(now) if now else case.partition(".")[0],
     )
+
+
+def _emulated(verdict: str, case: CaseResult | None) -> str:
+    if verdict != Verdict.NO_FLOOR:
+        return verdict
+    return RAN if case is None or case.relative_error is None else RIGHT
 
 
 def _rank(row: Row) -> int:

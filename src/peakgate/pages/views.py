@@ -138,10 +138,13 @@ def index_page(models: Sequence[Shown], notes: Sequence[str]) -> str:
         if picture := pictures.families(reached, f"{model.slug}: families") or next(alone, None):
             drawn.append(replace(picture, address=f"{home}/families.html"))
     rows.sort(key=lambda row: WORST_FIRST.index(Verdict(row.verdict)))
+    new = sum(each.model.trend.counts.get(Verdict.NEW, 0) for each in models)
+    total = sum(len(each.model.cases) for each in models)
     found = Report(
         command="show",
         exit_code=ExitCode.OK,
         verdict=rows[0].verdict if rows else "",
+        qualified=f"{new} of {counted(total, 'case')} NEW, not judged yet" if new else "",
         about=about,
         notes=notes,
         rows=rows,

@@ -156,7 +156,7 @@ def changes(moves: Sequence[Move]) -> Picture | None:
     axes.set_yticks([])
     axes.grid(axis="x")
     text = "A dot is the change of a case's time, slower to the right, its line the interval. "
-    text += "Red is slower, green faster, yellow undecided."
+    text += f"Red is slower, green faster, yellow undecided. Beyond {LINEAR_PERCENT:.0f} % the axis is logarithmic."
     if len(named) < changed:
         text += f" {len(named)} of {changed} that changed are named."
     return Picture(f"All changes ({len(shown)})", text, svg(figure, "Changes"), narrow=True)

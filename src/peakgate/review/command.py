@@ -86,6 +86,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
     inside = trees.inside_of(options.repository, repository)
     trees.refuse_deep(refs.head, repository)
+    if options.device == "cpu":
+        say(f"{EMULATED}. The gate cannot pass, and ends with 3 unless it finds something wrong\n")
     with sigterm_interrupts(), trees.new_home(repository) as home:
         with trees.both(refs, repository, home) as (base, head):
             steps, document = _judged(options, refs, home, (base / inside, head / inside))
@@ -269,7 +271,7 @@ def _environment(home: Path, repository: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """The commands of one gate, and where each runs."""
+    """The commands of one gate, and where each runs; ``of`` is the part that it measures, as its lines name it."""
 
     options: argparse.Namespace
     refs: Refs
@@ -277,6 +279,7 @@ class _Gate:
     base: Path
     head: Path
     environment: Mapping[str, str]
+    of: str = ""
 
     def judge_by(self, settings: str) -> None:
         """Set the settings of all later steps, which override those of the trees."""
@@ -333,7 +336,7 @@ class _Gate:
     def _apart(self) -> _Gate:
         """A copy with a bytecode folder of its own, since a change's Python may write to the one it uses."""
         bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")
-        return replace(self, environment={**self.environment, BYTECODE: bytecode})
+        return replace(self, environment={**self.environment, BYTECODE: bytecode}, of=OF_TESTS)
 
     @property
     def _chosen(self) -> list[str]:
@@ -350,7 +353,7 @@ class _Gate:
 
     def run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
         """Run a verb in a folder; its verdict file must confirm its exit code."""
-        say(f"peakgate {verb}\n")
+        say(f"peakgate {verb}{self.of}\n")
         command = [sys.executable, "-Ps", "-m", "peakgate", verb, *given, "--out", str(out)]
         process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
         code = print_output(process, STEP_LIMIT_S, shown=lambda line: _where_it_stays(line, self.home, self.options))

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from peakgate.base import config, git, records
+from peakgate.base import config, git, progress, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, opened, read_limited
 from peakgate.base.formatting import counted
@@ -69,14 +69,19 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         base, tree = side_at(scratch / "base", scratch / "base" / place), side_at(root, folder.parent)
         found += project_changes(files, name, base, tree)
         if not options.no_contracts:
-            found += _contract_changes(options.base, base, tree)
+            so_far = counted(len(found), "change")
+            with progress.shown(f"{so_far} of floors, runs, settings and files; comparing the contracts of cases"):
+                found += _contract_changes(options.base, base, tree)
     today = datetime.now(UTC).date()
     words = (
         _acknowledged_in_base(commit, folder, today)
         if options.acknowledged_from_base
         else _acknowledged_in_tree(folder, today)
     )
-    record = report(changes.rule(found, words, today), options.base, commit, strict=options.strict)
+    ruling = changes.rule(found, words, today)
+    record = report(
+        ruling, options.base, commit, strict=options.strict, acknowledged_from_base=options.acknowledged_from_base
+    )
     terminal.show(record)
     if options.out is not None:
         write_json(record, options.out / "protect.json")
@@ -276,7 +281,9 @@ def _acknowledged_in_tree(folder: Path, today: date) -> list[acknowledged.Acknow
     ]
 
 
-def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = False) -> Report:
+def report(
+    ruling: changes.Ruling, base: str, commit: str, *, strict: bool = False, acknowledged_from_base: bool = False
+) -> Report:
     """Report failing, acknowledged and reviewable changes; ``base`` is the requested name, ``commit`` its hash."""
     rows = [change.row() for change in ruling.failing]
     rows += [change.row(f"; acknowledged until {word.expires}: {word.reason}") for change, word in ruling.acknowledged]
@@ -291,7 +298,8 @@ def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = Fal
             {"/".join(filter(None, ("baselines", each.gpu, acknowledged.ACKNOWLEDGED_FILE))) for each in ruling.failing}
         )
         count = counted(len(ruling.failing), "change")
-        sentences.append(f"undo {count} against {base}, or acknowledge with a reason in {' and '.join(files)}")
+        first = "have an acknowledgement merged first, " if acknowledged_from_base else "acknowledge "
+        sentences.append(f"undo {count} against {base}, or {first}with a reason in {' and '.join(files)}")
     else:
         sentences.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
     listed = {

@@ -158,7 +158,7 @@ class BenchmarkTests:
             judged = outcome.judgement
             if not report.failed and fails(judged.verdict, judged.reason, self._run.session):
                 report.outcome = "failed"
-                report.longrepr = f"{case_id}: {outcome.judgement.verdict}, {outcome.judgement.reason}"
+                report.longrepr = f"{outcome.judgement.verdict} {case_id}: {outcome.judgement.reason}"
                 vars(report).pop("wasxfail", None)
         return report
 

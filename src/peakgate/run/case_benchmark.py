@@ -107,7 +107,7 @@ class CaseTests:
                 report.outcome, report.longrepr = "failed", f"{case.id}: the test never calls {FIXTURE}(case)"
         elif fails(entry["verdict"], entry["reason"], self._run.session):
             if call.when == "call" and not report.failed:
-                report.outcome, report.longrepr = "failed", f"{case.id}: {entry['verdict']}, {entry['reason']}"
+                report.outcome, report.longrepr = "failed", f"{entry['verdict']} {case.id}: {entry['reason']}"
                 vars(report).pop("wasxfail", None)
         elif report.failed and call.excinfo is not None:
             error = " ".join(call.excinfo.exconly().split())

@@ -14,6 +14,7 @@ import pytest
 from peakgate.base import config
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
+from peakgate.base.packages import install_command
 from peakgate.base.safe_text import one_line
 from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.spec.recorded import case_parts
@@ -178,7 +179,7 @@ def _advised(reported: str) -> str:
     missing = re.search(r"No module named '([\w.]+)'", reported)
     if missing is None:
         return reported
-    extra = " (pip install 'peakgate[cuda13]', or cuda12)" if missing[1] == "cupy" else ""
+    extra = f" ({install_command('cuda13')}, or cuda12)" if missing[1] == "cupy" else ""
     return f"{reported}; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})"
 
 

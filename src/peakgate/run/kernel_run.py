@@ -118,6 +118,10 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
             Code.INSTALLATION,
         )
     run = BenchRun(pytest_config, kernels)
+    if getattr(pytest_config.option, "benchmark_compare_fail", None) and run.session.device.kind == "cpu":
+        raise PeakgateError(
+            "--benchmark-compare-fail: emulated times are not judged; measure on a GPU, or leave it out", Code.EMULATED
+        )
     pytest_config.addinivalue_line("markers", GATE_LINE)
     given = {
         each.partition("=")[0] for each in (*pytest_config.invocation_params.args, *pytest_config.getini("addopts"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,11 @@ def fixture(
             f"{node.nodeid}: not measured: pytest-xdist disables benchmarks; leave out -n, or use --benchmark-disable "
             "to check results only",
             pytrace=False,
+        )
+    if "benchmark" in inspect.signature(node.function).parameters:
+        raise PeakgateError(
+            f"{node.nodeid} takes benchmark beside gpu_benchmark, which uses it; measure each in a test of its own",
+            Code.BENCHMARK_TEST,
         )
     run_of(config)
     tests, of_cases = (config.pluginmanager.get_plugin(name) for name in (TESTS_PLUGIN_NAME, CASES_PLUGIN_NAME))

@@ -108,6 +108,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         begin(config, items)
 
 
+@pytest.hookimpl(tryfirst=True, optionalhook=True)  # before pytest-benchmark's, where that plug-in is not disabled
+def pytest_benchmark_compare_machine_info(
+    benchmarksession: Any, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
+) -> None:
+    """Name the GPU of a compared run instead of printing two descriptions, which differ in each run."""
+    if (gpu := compared_benchmark["machine_info"].get("gpu")) is not None:
+        benchmarksession.logger.info(f"compared with a run on {gpu.get('name')}, driver {gpu.get('driver')}")
+        compared_benchmark["machine_info"] = machine_info
+
+
 @pytest.fixture
 def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
     """The timer of ``gpu_benchmark``, requested before ``benchmark``: it plays back the times of CUDA events.

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from peakgate.base.config import version
 from peakgate.base.formatting import counted
-from peakgate.base.verdict import RAN, Verdict, counts
+from peakgate.base.verdict import RAN, RIGHT, Verdict, counts
 from peakgate.runfile.schema import About, Unmeasured
 from peakgate.session.entry import Entry, extra_info
 from peakgate.spec.case import CASE_SCHEMA
@@ -100,7 +100,7 @@ def as_shown(entries: Sequence[Entry], device: str) -> Sequence[Entry]:
         return entries
     shown = []
     for entry in entries:
-        word = RAN if entry["relative_error"] is None else "RIGHT"
+        word = RAN if entry["relative_error"] is None else RIGHT
         shown.append(entry | {"verdict": word} if entry["verdict"] == Verdict.NO_FLOOR else entry)
     return shown
 

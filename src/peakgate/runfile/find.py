@@ -23,7 +23,7 @@ from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
-from peakgate.runfile.options import add_runs
+from peakgate.runfile.options import add_runs, complete_runs
 from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
@@ -178,7 +178,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
 
 def add_run_names(parser: argparse.ArgumentParser) -> None:
     """Add the arguments RUN ... and ``--runs``; ``named_runs`` reads them."""
-    parser.add_argument("run_names", metavar="RUN", nargs="+")
+    complete_runs(parser.add_argument("run_names", metavar="RUN", nargs="+", help="saved sessions of one GPU model"))
     add_runs(parser)
 
 

@@ -48,7 +48,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "lacks (the driver, whether results were checked) is recorded as unknown.",
         "exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON that such a tool wrote")
     parser.add_argument("--gpu", help="the GPU's name, where the file lacks it (Google Benchmark's always do)")
     parser.add_argument("--commit", help="the commit that was measured (default: what the file says)")
     parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
@@ -71,6 +71,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             found = [judgement.verdict for judgement in judged.values()]
             say(f"{counted(len(found), 'case')}: {counts(found)}; {config.near(target)}")
             verdicts += found
+            earlier = [each for each in target.parent.glob("*.json") if each.name < target.name]
+    what = f"compare {config.near(max(earlier))}" if earlier else "show"
+    say(f"next: peakgate {what} {config.near(target)}")
     return exit_code(verdicts)
 
 
@@ -125,7 +128,10 @@ def _import(
     target: Path = folder / f"{taken:%Y%m%dT%H%M%S}-{stem}-{slug}{number}-{sha256[:8]}.json"
     text = json.dumps(document, indent=1) + "\n"
     if target.exists() and read_text(target) != text:
-        raise PeakgateError(f"{target}: exists with other contents; saved runs are never overwritten", Code.TAKEN)
+        raise PeakgateError(
+            f"{target}: exists with other contents; saved runs are never overwritten: delete it, or name another --out",
+            Code.TAKEN,
+        )
     run_of(records.decode(text.encode(), RunDocument, path, "measure again"), path)
     return target, text, judged
 

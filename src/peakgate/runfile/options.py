@@ -18,6 +18,18 @@ def verb_parser(verb: str, description: str, epilog: str | None = None) -> argpa
     return VerbParser(prog=f"peakgate {verb}", description=description, epilog=epilog)
 
 
+def complete_runs(*arguments: argparse.Action) -> None:
+    """Let a shell complete arguments that name runs: by ``latest``, ``latest~1`` and files."""
+
+    def completer(prefix: str, **_: object) -> list[str]:
+        from argcomplete.completers import FilesCompleter  # noqa: PLC0415  (optional, and there if it asks)
+
+        return ["latest", "latest~1", *FilesCompleter()(prefix)]
+
+    for each in arguments:
+        vars(each)["completer"] = completer
+
+
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Add ``--runs``, the folders of saved runs to search: None, or the folders in the order given."""
     parser.add_argument(

@@ -18,7 +18,17 @@ from peakgate.base.formatting import short
 from peakgate.base.records import Number
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.runfile.figures import UNTIMED, contradictions
-from peakgate.runfile.schema import About, Benchmark, CaseRecord, CommitInfo, RunDocument, Unmeasured, columns, means
+from peakgate.runfile.schema import (
+    About,
+    Benchmark,
+    CaseRecord,
+    CommitInfo,
+    Imported,
+    RunDocument,
+    Unmeasured,
+    columns,
+    means,
+)
 from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG
 
 # For normally distributed samples: IQR over standard deviation, and the standard error of the median times sqrt(n)
@@ -69,7 +79,7 @@ class Run:
     """One session: every case measured once, on one GPU, at one commit.
 
     ``whole`` is False if only a selection of the tier's cases was run, so that an absent case is not a missing one.
-    ``gpu`` is ``machine_info.gpu`` as saved.
+    ``gpu`` is ``machine_info.gpu`` as saved. ``imported``: another tool measured it, see ``peakgate import``.
     """
 
     path: Path
@@ -83,6 +93,7 @@ class Run:
     gpu: Mapping[str, Any]
     cases: Mapping[str, CaseResult]
     unmeasured: Mapping[str, Unmeasured]
+    imported: bool = False
 
     @property
     def commit_label(self) -> str:
@@ -141,7 +152,9 @@ def load_run(path: Path) -> Run:
         required = {"benchmarks", "machine_info", "peakgate_schema"}
         if isinstance(error.document, dict) and (missing := required - error.document.keys()):
             raise ForeignFileError(
-                f"{path}: not a run of Peakgate: it has no {' or '.join(sorted(missing))}", Code.NO_RUN
+                f"{path}: not a run of Peakgate: it has no {' or '.join(sorted(missing))}; `peakgate import` converts "
+                "what other tools wrote",
+                Code.NO_RUN,
             ) from None
         raise
     return run_of(document, path)
@@ -178,6 +191,7 @@ def run_of(document: RunDocument, path: Path) -> Run:
         gpu=gpu,
         cases={each.extra_info.case: _result(each) for each in document.benchmarks},
         unmeasured={each.case: each for each in about.not_measured},
+        imported=isinstance(about.imported, Imported),
     )
     if (problem := _contradiction(run, document)) is not None:
         raise PeakgateError(f"{path}: {problem}; measure again", Code.NO_RUN)

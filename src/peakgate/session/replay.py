@@ -22,7 +22,8 @@ def raise_for(entry: Mapping[str, Any], session: Session) -> None:
     """Fail the current test if the verdict of its case does."""
     if fails(entry["verdict"], entry["reason"], session):
         where = f"; {config.near(session.floors.path)}" if entry["floor"] is not None else ""
-        reported = f"{entry['case']} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
+        # The verdict first: pytest's short summary has room for little after the test's id.
+        reported = f"{entry['verdict']} {entry['case']} on {session.device.slug}: {entry['reason']}{where}"
         raise pytest.fail.Exception(reported, pytrace=False) from None
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from peakgate.base import progress, records
+from peakgate.base import config, progress, records
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import make_folder, refuse_links, remove_output
 from peakgate.base.formatting import counted
@@ -26,6 +26,7 @@ from peakgate.compare.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means,
 from peakgate.compare.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.compare.ab.process import SideBroken, built_environment
 from peakgate.compare.ab.schedule import Side
+from peakgate.compile.cubin import installed_nvrtc
 from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.run.lock import add_lock_options, device_uuid, folder_locked, locked
 from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
@@ -78,9 +79,7 @@ def _measured(options: argparse.Namespace, base: Wanted, head: Wanted, raw: Path
     phases, budget = Phases(), Budget(options.budget)
     for side in (base, head):
         resolve(side)  # a mistake in a name shows without a GPU too
-    uuid = device_uuid(options.device)  # before anything is built for it
-    if uuid is None:
-        raise CannotDecide(f"not measured: --device {options.device}: {NO_GPU_HERE}", Code.NO_GPU)
+    uuid = _gpu(options)  # before anything is built for it
     try:
         with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
             with phases.timed(SIDES):
@@ -99,6 +98,14 @@ def _measured(options: argparse.Namespace, base: Wanted, head: Wanted, raw: Path
         write_json(found, options.out / "ab.json")
         return found.exit_code
     return report(record, options, phases, judged, explained)
+
+
+def _gpu(options: argparse.Namespace) -> str:
+    """The uuid of the GPU that was chosen; CannotDecide if it does not answer."""
+    uuid = device_uuid(options.device)
+    if uuid is None:
+        raise CannotDecide(f"not measured: --device {options.device}: {NO_GPU_HERE}", Code.NO_GPU)
+    return uuid
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
@@ -173,6 +180,12 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
 
     As ``ab`` would, exits 1 if a case builds only in base, 3 if one builds on neither side or cannot be described.
     """
+    for side in (base, head):
+        resolve(side)
+    if options.capability is None:
+        _gpu(options)
+    if config.current().kernels.is_dir() and not (options.base_env and options.head_env):
+        installed_nvrtc()  # before both sides are built
     import_beside(OUTCOME)
     try:
         with (
@@ -206,7 +219,8 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         say(f"{case}: {reason}")
     pairs = f"{options.pairs[0]} pairs at most" if planned.timed else "nothing"
     cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
-    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
+    equal = len(planned.unchanged or {})
+    say(f"{cases} to measure, {sentinels}, {equal} not measured, the same on both sides: {pairs}")
     refused = [case for case in planned.head_only if not codes[1][case].described]
     return ExitCode.REGRESSION if planned.lost else ExitCode.UNDECIDED if planned.broken or refused else ExitCode.OK
 

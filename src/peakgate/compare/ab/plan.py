@@ -188,11 +188,11 @@ def reasons(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
         reported[case] += f"; {head[case].problem}" if head[case].problem else ""
     for case in planned.mended:
         reported[case] += f"; {base[case].problem}" if base[case].problem else ""
-    reported |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured as a control")
+    reported |= dict.fromkeys(planned.sentinels, "sentinel: runs the same on both sides, measured as a control")
     for case in planned.measured:
         before, after = base[case], head[case]
         if before.surely_equals(after):
-            reported[case] = "unchanged, measured on request"
+            reported[case] = "runs the same on both sides, measured on request"
         elif before == after:
             reported[case] = "cannot be compared without measuring: always measured"
         else:

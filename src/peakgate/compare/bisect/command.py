@@ -92,9 +92,10 @@ def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]],
     points = _versions(options) if options.package else _commits(options)
     if options.plan:
         steps = math.ceil(math.log2(len(points) - 1))
-        work = f"of the ends, about {counted(steps, 'step')} between them, and one to confirm"
+        after = counted(len(points) - 1, "version" if options.package else "commit")
+        work = f"about {steps + 2} comparisons: GOOD with BAD, {steps} to search, 1 to confirm"
         time = f"some {COMPARISON_S * (steps + 2)} s for one kernel on an H200, and two builds of the project for each"
-        say(f"{len(points) - 1} after GOOD: {steps + 2} comparisons, {work}; {time}")
+        say(f"{after} after GOOD; {work}; {time}")
         return ExitCode.OK
     out: Path = options.out.resolve() / BISECT_FOLDER
     compared = Comparisons(ab, options, points, out)

@@ -239,6 +239,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         verb,
         "Propose floors from 5 or more sessions, as a diff; 2 are enough for a first look. With --keep, copy the runs "
         f"to baselines/<gpu>/runs as references instead. Each RUN is {FORMS}.",
+        "exit codes: 0 proposed, written or kept, 2 bad input",
     )
     add_run_names(parser)
     parser.add_argument("--lower", action="store_true", help="take floors lower than today's too")
@@ -251,8 +252,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     runs, baselines = named_runs(options), config.near(config.current().baselines)
     if options.keep:
-        for kept in keep(runs, baselines):
-            say(f"kept: {kept}")
+        for path, new in keep(runs, baselines).items():
+            say(f"{'kept' if new else 'kept before'}: {path}")
         return ExitCode.OK
     path = baselines / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)

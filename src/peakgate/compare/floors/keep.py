@@ -17,14 +17,14 @@ LARGEST_KEPT_BYTES = 4_000_000
 """Larger runs do not belong in a repository, which keeps many."""
 
 
-def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
-    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json.gz`` and return the paths.
+def keep(runs: Sequence[Run], baselines: Path) -> dict[Path, bool]:
+    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json.gz``; returns the paths, and whether each is new.
 
     Only samples and white space are removed. A run already kept there, packed or as ``.json``, is left as it is. A
     PeakgateError names an emulated run, one that is too large, or one whose path holds another run; then nothing is
     written.
     """
-    kept: list[Path] = []
+    kept: dict[Path, bool] = {}
     new: dict[Path, bytes] = {}
     for run in runs:
         if run.emulated:
@@ -41,7 +41,7 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
             new[packed] = gzip.compress(content, mtime=0)
         elif records.unpacked(read_limited(there, LARGEST_FILE_BYTES), there, REMEDY) != content:
             raise PeakgateError(f"{there}: holds another run; saved runs are never overwritten", Code.TAKEN)
-        kept.append(there or packed)
+        kept[there or packed] = there is None
     for path, content in new.items():
         write_whole(path, content)
         load_run(path)

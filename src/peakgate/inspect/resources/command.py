@@ -167,6 +167,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
+        epilog="exit codes: 0 nothing got worse, 1 something did, 2 bad input, 3 something could not be compared",
     )
     add_selection(parser, default="")
     tiers = [tier.value for tier in Tier]

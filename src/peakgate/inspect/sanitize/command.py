@@ -94,6 +94,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Run every kernel under NVIDIA's compute-sanitizer, on the first GPU of CUDA_VISIBLE_DEVICES.",
+        epilog="exit codes: 0 no defect, 1 a defect, 2 bad input, 3 something could not be checked",
     )
     parser.add_argument(
         "--tool",
