@@ -21,7 +21,7 @@ from peakgate.base.streams import say, say_as_is
 from peakgate.base.verdict import ExitCode
 from peakgate.help import text_of
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
 """The name by which code hosts know the top of the repository."""
 LEVELS = {Tone.BAD: "error", Tone.OPEN: "warning"}
@@ -72,7 +72,7 @@ def sarif(report: Report) -> dict[str, Any]:
     """
     rules = list(dict.fromkeys(each.rule for each in report.annotations))
     return {
-        "$schema": SCHEMA,
+        "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
         "runs": [
             {

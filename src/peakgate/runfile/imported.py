@@ -37,7 +37,7 @@ ALWAYS_KNOWN = {"case", "time_us", "samples", "sampling_error", "verdict", "reas
 
 COMMIT = re.compile(r"[0-9a-f]{4,40}")
 
-NOT_CHECKED = "results not checked by Peakgate"
+RESULTS_NOT_CHECKED = "results not checked by Peakgate"
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -141,10 +141,10 @@ def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
     if measured.problem is not None:
         return Judgement(Verdict.INCONCLUSIVE, measured.problem)
     if measured.peak_fraction is not None:
-        return by_floor(measured.peak_fraction, floor, NOT_CHECKED)
+        return by_floor(measured.peak_fraction, floor, RESULTS_NOT_CHECKED)
     if floor is not None:
         return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but no fraction of peak is known")
-    return Judgement(Verdict.NO_FLOOR, f"no fraction of peak is known ({NOT_CHECKED})")
+    return Judgement(Verdict.NO_FLOOR, f"no fraction of peak is known ({RESULTS_NOT_CHECKED})")
 
 
 def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) -> dict[str, Any]:

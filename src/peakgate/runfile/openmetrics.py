@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from peakgate.base.safe_text import encodable
 
-METRICS = ".prom"
+GAUGES = ".prom"
 """Suffix of the file beside a command's JSON document, which the collector of text files looks for."""
 
 

@@ -14,13 +14,13 @@ from peakgate.runfile.foreign import google_benchmark, nvbench, pytest_benchmark
 from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun
 from peakgate.runfile.schema import SHORTEST_S
 
-REMEDY = (
+HOW_TO_WRITE = (
     "write it again: --json FILE of nvbench, --benchmark_out=FILE of Google Benchmark, --benchmark-json=FILE of "
     "pytest-benchmark"
 )
 
 
-class Keys(Struct):
+class ToolKeys(Struct):
     """The keys by which the tools' files differ."""
 
     benchmarks: list[Any] | None = None
@@ -35,19 +35,19 @@ def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
 
     PeakgateError if the content is in none of the formats, lacks what its format requires, or has no benchmark.
     """
-    found = records.decode(data, Keys, path, REMEDY)
+    found = records.decode(data, ToolKeys, path, HOW_TO_WRITE)
     if found.peakgate_schema is not None:
         raise PeakgateError(f"{path}: is a run of Peakgate, which every verb reads as it is", Code.RECORD)
     if found.benchmarks is not None and found.devices is not None:
-        runs = nvbench.runs(records.decode(data, nvbench.NvbenchDocument, path, REMEDY), path.parent)
+        runs = nvbench.runs(records.decode(data, nvbench.NvbenchDocument, path, HOW_TO_WRITE), path.parent)
     elif found.benchmarks is not None and found.context is not None:
-        runs = [google_benchmark.run(records.decode(data, google_benchmark.GoogleDocument, path, REMEDY))]
+        runs = [google_benchmark.run(records.decode(data, google_benchmark.GoogleDocument, path, HOW_TO_WRITE))]
     elif found.benchmarks is not None and found.machine_info is not None:
-        runs = [pytest_benchmark.run(records.decode(data, pytest_benchmark.HostDocument, path, REMEDY))]
+        runs = [pytest_benchmark.run(records.decode(data, pytest_benchmark.HostDocument, path, HOW_TO_WRITE))]
     else:
         raise PeakgateError(
             f"{path}: neither nvbench's JSON (devices, benchmarks), nor Google Benchmark's (context, benchmarks), nor "
-            f"pytest-benchmark's (machine_info, benchmarks); {REMEDY}",
+            f"pytest-benchmark's (machine_info, benchmarks); {HOW_TO_WRITE}",
             Code.RECORD,
         )
     runs = [replace(run, measured=tuple(map(_plausible, run.measured))) for run in runs if run.measured]
