@@ -21,7 +21,7 @@ from peakgate.spec.stage import SourceLine
 
 COMMAND = "check"
 MOST_SIZES = 6  # listed in a line
-RESULT_NOT_CHECKED = "result not checked"
+NOT_COMPARED = "result not checked"
 
 
 SourceAt = Callable[[str, str | None], SourceLine]
@@ -71,7 +71,7 @@ def report(
     rows = ruling.rows()
     rows += _not_checked(kernels)
     rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
-    rows += [Row(each.kernel, RAN, f"{RESULT_NOT_CHECKED}, no reference is given") for each in kernels if each.unchecked]
+    rows += [Row(each.kernel, RAN, f"{NOT_COMPARED}, no reference is given") for each in kernels if each.unchecked]
     rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
     rows += [
         Row(
@@ -145,7 +145,7 @@ def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequ
     if ruling.waived:
         verdicts.append(f"{len(ruling.waived)} waived")
     if unchecked := sum(each.unchecked for each in kernels):
-        verdicts.append(f"{unchecked} {RAN} ({RESULT_NOT_CHECKED})")
+        verdicts.append(f"{unchecked} {RAN} ({NOT_COMPARED})")
     if skipped := sum(bool(each.skipped) for each in kernels):
         verdicts.append(f"{skipped} skipped")
     sizes = f" ({kernels[0].sizes})" if len(kernels) == 1 and kernels[0].sizes else ""
