@@ -156,12 +156,20 @@ def test_a_kernel_is_checked_with_file_and_line(project, old, new, kind):
 
 
 STRINGS = """
+import importlib.util
+
 import cupy as cp
 import numpy as np
 import pytest
 from cupyx.profiler import benchmark as profiled
 
 from kernels import HALVES
+
+assert importlib.util.find_spec("cupy")
+try:
+    import cupy.cuda.nccl
+except ImportError:
+    pass
 
 SCALE = cp.RawKernel(r'''
 extern "C" __global__ void scale(float* out, const float* x, int n) {
@@ -261,7 +269,7 @@ def test_kernels_in_strings_are_checked_with_the_arguments_of_a_test(project, ca
         for each in kernel["defects"]
     }
     assert defects == {
-        ("test_bounds", "out of bounds", "test_strings.py", 12),
+        ("test_bounds", "out of bounds", "test_strings.py", 20),
         ("test_race", "shared race", "kernels.py", 13),
         ("test_race", "uninitialised shared", "kernels.py", 13),
         ("TestWeighted.test_asserted", "wrong result", None, None),

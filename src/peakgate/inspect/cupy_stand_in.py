@@ -12,6 +12,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn
@@ -270,7 +271,7 @@ def _run_once(func: Callable[..., Any], args: Any = (), kwargs: Any = None, **_:
 def _module(name: str, of: Any = None, **members: Any) -> ModuleType:
     """A module with these members, and the functions of a module of NumPy."""
     made = ModuleType(name)
-    vars(made).update(__getattr__=Functions(of, name).__getattr__, **members)
+    vars(made).update(__spec__=ModuleSpec(name, None), __getattr__=Functions(of, name).__getattr__, **members)
     return made
 
 
