@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from ab_fake import HARNESS, FakeSide
+from metrics_text import exposition
 from report_record import Document
 from synthetic_runs import LADDER, document, save
 
@@ -67,6 +68,9 @@ def check(captured: str, names: tuple[str, ...], formats: dict[str, int]) -> Non
             page = Document(text)
             assert not page.met & {"s", "u", "img"}, path
             assert not [script for script in page.scripts if script.startswith("alert(1)")], path
+        elif path.suffix == ".prom":
+            assert not {*text} & {"\x1b", "\x00", "\r"}
+            exposition(text)
         elif path.suffix == ".xml":
             ElementTree.fromstring(text)
         elif path.suffix == ".csv":

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from emulating import CUDA
@@ -13,6 +14,7 @@ from peakgate.inspect.emulate import BuildReport, LaunchFinding, builds, check_b
 from peakgate.judge.waivers import rule
 from peakgate.measure.patterns import PATTERNS
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Struct, Work
+from peakgate.spec.stage import SourceLine
 
 THREADS = 64
 FOREIGN = CUDA.parent / "defects" / "foreign.cu"
@@ -108,7 +110,7 @@ def test_a_build_of_the_catalogue_is_found_by_its_key_and_is_clean():
 
 def whole(*builds):
     """The report of a check of these builds, of which nothing is waived."""
-    kernels = report.by_kernel(builds, lambda kernel, place: "")
+    kernels = report.by_kernel(builds, lambda kernel, place: SourceLine(Path("own.cu")))
     found = [defect for kernel in kernels for defect in kernel.defects]
     return report.report(kernels, rule(found, {}, lambda key: True, date(2026, 11, 22)), (0, 2), 1.2)
 
@@ -119,7 +121,7 @@ RACE = partial(LaunchFinding, kind="shared race", where="k.cu:6", what="k.cu:6: 
 def test_the_same_defect_in_many_launches_is_one_line():
     found = BuildReport("f.k", 3, 6, (RACE("f.k-1", 2), RACE("f.k-2", 0), RACE("f.k-3", 2)))
     other = BuildReport("f.k", 1, 2, (LaunchFinding("f.k-4", 0, "wrong result", None, "wrong result: ..."),))
-    (kernel,) = report.by_kernel([found, other], lambda kernel, place: "")
+    (kernel,) = report.by_kernel([found, other], lambda kernel, place: SourceLine(Path("own.cu")))
     assert ["3 launches" in defect.what for defect in kernel.defects] == [True, False]
     assert (kernel.problems, kernel.launches) == (4, 8)
 

@@ -83,7 +83,7 @@ def test_a_verdict_names_files_by_their_hash_and_has_metrics(tmp_path):
 
 def test_metrics_of_a_tree_outside_git_name_no_commit(tmp_path):
     case = {"case": "own.mine-256", "verdict": "PASS"}
-    write_verdict(tmp_path, {"code": 0, "device": "cpu", "commit": None, "cases": [case]}, tmp_path, [])
+    write_verdict(tmp_path, {"code": 0, "device": "cpu-emulator", "commit": None, "cases": [case]}, tmp_path, [])
     ((labels, one),) = exposition((tmp_path / "bench.prom").read_text())["peakgate_verdict"].items()
     assert (dict(labels)["commit"], one) == ("unversioned", 1)
 

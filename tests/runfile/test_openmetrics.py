@@ -34,10 +34,22 @@ def test_without_cases_it_is_complete_too() -> None:
     assert openmetrics([]).endswith("\n# EOF\n")
 
 
-@pytest.mark.parametrize("text", ['a"b', "a\\", "a\nb 1\n# EOF", "\\n", '"} 1', "é\u2028", "{,="])
+def test_the_emulators_times_are_no_figures_of_a_gpu() -> None:
+    found = exposition(openmetrics([CASE._replace(gpu="cpu-emulator")]))
+    assert {name: len(samples) for name, samples in found.items() if samples} == {"peakgate_verdict": 1}
+
+
+@pytest.mark.parametrize("text", ['a"b', "a\\", "\\n", '"} 1', "é", "{,="])
 def test_a_label_is_read_back_whatever_it_holds(text: str) -> None:
     ((labels, _),) = exposition(openmetrics([CASE._replace(case=text)]))["peakgate_time_seconds"].items()
     assert dict(labels)["case"] == text
+
+
+def test_a_label_has_nothing_that_a_terminal_obeys() -> None:
+    text = openmetrics([CASE._replace(case="a\nb 1\n# EOF\r\x1b[2J\u2028")])
+    assert len(text.splitlines()) == len(openmetrics([CASE]).splitlines())
+    assert "\x1b" not in text
+    exposition(text)
 
 
 def test_the_reader_refuses_text_that_is_cut_off() -> None:

@@ -2,6 +2,7 @@
 
 from datetime import date
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from peakgate.inspect import emulate, report
 from peakgate.judge.waivers import rule
 from peakgate.spec.case import Scale
 from peakgate.spec.edges import Tiling, chosen, searched, tiling_of
+from peakgate.spec.stage import SourceLine
 
 
 def sized(arguments, grid, block, usual, **more):
@@ -162,7 +164,7 @@ def check(tmp_path):
         (folder / "family.py").write_text(SCALE_FAMILY % reference)
         (key,) = emulate.builds("", folder / "family.py")
         found = emulate.check_build("", folder / "family.py", key, (0,), lambda _: None, **more)
-        (kernel,) = report.by_kernel([found], lambda kernel, place: "")
+        (kernel,) = report.by_kernel([found], lambda kernel, place: SourceLine(Path("own.cu")))
         made = report.report([kernel], rule(kernel.defects, {}, lambda key: True, date(2026, 11, 22)), (0,), 0.0)
         return "\n".join(f"{row.name}: {row.reason}" for row in made.rows), kernel
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from peakgate.base.safe_text import encodable
+from peakgate.base.safe_text import encodable, one_line
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 GAUGES = ".prom"
 """Suffix of the file beside a command's JSON document, which the collector of text files looks for."""
@@ -37,16 +38,17 @@ VERDICT = "peakgate_verdict", "1 for the verdict of the case."
 
 
 def openmetrics(cases: Iterable[CaseMetrics]) -> str:
-    """The text of a metric set, up to its ``# EOF``; a figure that is not known has no sample."""
+    """The text of a metric set, up to its ``# EOF``; figures that are unknown, or the emulator's, have no sample."""
     return "".join(f"{line}\n" for line in _lines(list(cases)))
 
 
 def _lines(cases: list[CaseMetrics]) -> Iterator[str]:
+    timed = [case for case in cases if case.gpu != EMULATOR_SLUG]
     for figure, factor, unit, name, about in FAMILIES:
         yield f"# TYPE {name} gauge"
         yield f"# UNIT {name} {unit}"
         yield f"# HELP {name} {about}"
-        for case in cases:
+        for case in timed:
             value = getattr(case, figure)
             if value is not None and value == value:  # noqa: PLR0124  (NaN)
                 yield f"{name}{_labels(case)} {value * factor:.8g}"
@@ -63,4 +65,5 @@ def _labels(case: CaseMetrics, **more: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    return encodable(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """A label's value in one line, without what a terminal obeys."""
+    return one_line(encodable(value)).replace("\\", "\\\\").replace('"', '\\"')

@@ -45,6 +45,10 @@ class KernelLaunch:
         check(self, KERNEL_LAUNCH_FIELDS, "a launch")
 
 
+LONGEST_DECLARATION = 500
+"""Characters before a kernel's name in which its ``__global__`` is looked for."""
+
+
 class SourceLine(NamedTuple):
     """A line of a file, and its text without indentation."""
 
@@ -109,9 +113,11 @@ class Stage:
         text = ""
         with suppress(PeakgateError):  # of a file that cannot be read
             text = read_text(self.source)
-        function = re.escape(self.functions[0])
-        found = re.search(rf"__global__[^;{{}}]*?\b{function}\s*\(|\b{function}\s*\(", text)
-        return SourceLine(self.source, text.count("\n", 0, found.end()) + 1 if found else 1)
+        named = [found.start() for found in re.finditer(rf"\b{re.escape(self.functions[0])}\s*\(", text)]
+        before = {at: text[max(0, at - LONGEST_DECLARATION) : at] for at in named}  # not by one pattern: quadratic
+        defined = (at for at in named if "__global__" in re.split("[;{}]", before[at])[-1])
+        at = next(defined, next(iter(named), 0))
+        return SourceLine(self.source, text.count("\n", 0, at) + 1)
 
     @property
     def needs(self) -> str:
