@@ -256,7 +256,7 @@ def test_a_run_on_a_terminal_shows_one_line_and_leaves_no_trace_of_it(tmp_path):
     assert any("2 failed" in text and "defects.smem_pad-" in text for text in shown)
     assert " of 3 cases" not in after
     assert "FAILED" not in written
-    assert written.count("WRONG defects.shifted-") == 1
+    assert written.count("WRONG defects.shifted-1024: ") == 1
     assert after.splitlines()[-1].startswith("next: peakgate check -k defects.")
 
 

@@ -63,21 +63,21 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     inside = _without_repacked(below, commit, folder)
     _read_new_floors(folder, inside)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
-    with scratch_folder("protect") as scratch:
-        git.export(commit, root, scratch / "base")
-        place = folder.parent.resolve().relative_to(root.resolve())
-        base, tree = side_at(scratch / "base", scratch / "base" / place), side_at(root, folder.parent)
-        found += project_changes(files, name, base, tree)
-        if not options.no_contracts:
-            so_far = counted(len(found), "change")
-            with progress.shown(f"{so_far} of floors, runs, settings and files; comparing the contracts of cases"):
-                found += _contract_changes(options.base, base, tree)
     today = datetime.now(UTC).date()
     words = (
         _acknowledged_in_base(commit, folder, today)
         if options.acknowledged_from_base
         else _acknowledged_in_tree(folder, today)
     )
+    with scratch_folder("protect") as scratch:
+        git.export(commit, root, scratch / "base")
+        place = folder.parent.resolve().relative_to(root.resolve())
+        base, tree = side_at(scratch / "base", scratch / "base" / place), side_at(root, folder.parent)
+        found += project_changes(files, name, base, tree)
+        if not options.no_contracts:
+            so_far = counted(len(changes.rule(found, words, today).failing), "failing change")
+            with progress.shown(f"{so_far} of floors, runs and files; comparing the contracts of cases"):
+                found += _contract_changes(options.base, base, tree)
     ruling = changes.rule(found, words, today)
     record = report(
         ruling, options.base, commit, strict=options.strict, acknowledged_from_base=options.acknowledged_from_base
