@@ -134,3 +134,15 @@ def test_a_header_of_the_project_is_found(written, tmp_path):
     found, _ = written('#include "own/types.h"\n' + (SCALE % GUARDED).replace("float*", "real_t*") + ROUNDED_UP)
     assert 'include=["include"]' in found.text
     assert 'In(n, dtype="float64")' in found.text
+
+
+def test_a_kernel_whose_shapes_are_not_found_is_left_out(written):
+    far = "__global__ void far(float* out, int n) { out[1 << 28] = n; }\n"
+    found, family = written(SCALE % GUARDED + far + ROUNDED_UP)
+    assert [stage.name for stage in family.stages] == ["scale"]
+    assert any(line.startswith("left out: far: its shapes") for line in found.to_do)
+
+
+def test_a_reach_before_the_begin_is_left_to_the_check(written):
+    _, family = written(SCALE % GUARDED.replace("x[i]", "x[i - 1]") + ROUNDED_UP)
+    assert [stage.name for stage in family.stages] == ["own"]

@@ -40,6 +40,8 @@ _FIXED = {
     "1": r"step\w*|dilation\w*|iter\w*|times|repeat\w*|rep|level|pass|incx?|incy|inca|group\w*",
 }
 """Values of integers that are no extents, by their names."""
+_COUNTERS = ("i", "j", "t")
+"""Names of a step of the host's loop around the launch, not of an extent."""
 _STRIDE = re.compile(r"(?i)(?:\w*(?:stride|pitch)\w*|ld[a-z]{0,2})")
 
 
@@ -201,7 +203,7 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
             elif _STRIDE.fullmatch(each.name):
                 value = _OF_ALL
                 host.open.append(f"the value of {each.name}: a stride of all elements is a guess")
-            elif fixed is not None or each.dtype == "bool":
+            elif fixed is not None or each.dtype == "bool" or each.name in _COUNTERS:
                 value = fixed or "0"
                 host.open.append(f"the value of {each.name}: {value} is a guess")
             else:
