@@ -42,6 +42,9 @@ def test_launch_bounds_and_template_arguments_are_taken():
     text = "template <typename T, int N> __global__ void __launch_bounds__(128) k(T* out, int n) { out[n] = N; }\n"
     (draft,) = drafts(text)
     assert (draft.entry, draft.block, draft.operands[0].dtype) == ("k<float, 4>", (128,), "float32")
+    (of_template,) = drafts("template <int block_size> __global__ void k(float* x) { x[threadIdx.x] = block_size; }\n"
+                            "void run(float* x, int t) { k<512><<<1, t_threads>>>(x); }")  # fmt: skip
+    assert (of_template.entry, of_template.block) == ("k<512>", (512,))
     (launched,) = drafts(text + "void run(double* o) { k<double, 8><<<1, 32>>>(o, 5); }")
     assert (launched.entry, launched.block, launched.operands[0].dtype) == ("k<double, 8>", (32,), "float64")
 
@@ -60,6 +63,14 @@ def test_an_extent_that_the_launch_computes_is_none_of_its_own():
     )
     assert isinstance(draft, Draft)
     assert (draft.sizes, draft.operands[2].value) == (("n",), "n // 4")
+
+
+def test_a_kernel_of_several_of_one_name_is_selected_by_its_types():
+    found = drafts("__global__ void k(float* x, const int n) { x[n] = 0; }\n__global__ void k(double* x) { *x = 0; }\n")
+    assert [each.entry if isinstance(each, Draft) else type(each) for each in found] == [
+        "k(float*, const int)",
+        LeftOut,
+    ]
 
 
 @pytest.fixture

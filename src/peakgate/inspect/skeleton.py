@@ -130,7 +130,7 @@ def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, se
     lines = [
         f"{json.dumps(file)},",
         *([f'name="{draft.name}",'] if several else []),
-        *([f"entry={json.dumps(draft.entry)},"] if "<" in draft.entry else []),
+        *([f"entry={json.dumps(draft.entry)},"] if draft.entry != draft.name else []),
         *([f"include={json.dumps(include)},"] if include else []),
         *_wrapped(f"arguments=lambda {takes}: [", written, WIDTH - 4 - len(indent)),
         f"grid=lambda {takes}: {_one(draft.grid)},",
