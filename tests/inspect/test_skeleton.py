@@ -157,3 +157,10 @@ def test_a_kernel_whose_shapes_are_not_found_is_left_out(written):
 def test_a_reach_before_the_begin_is_left_to_the_check(written):
     _, family = written(SCALE % GUARDED.replace("x[i]", "x[i - 1]") + ROUNDED_UP)
     assert [stage.name for stage in family.stages] == ["own"]
+
+
+def test_an_array_of_no_known_length_is_long_enough(written):
+    launched = "void run(float* o, int n) { far<<<1, 1>>>(o, n); }\n"
+    found, _ = written("__global__ void far(float* out, int n) { out[5 * n + n / 7] = 1; }\n" + launched)
+    assert any("reaches 5267 elements with n = 1024" in line for line in found.to_do)
+    assert "Out(6 * n)" in found.text

@@ -148,8 +148,9 @@ def _length(runs: _Runs, array: Operand, first: Size, second: Size) -> tuple[str
     if near and 0 < more[near] <= _NEAR:
         return f"{near} + {more[near]}", f"{note} reaches {more[near]} beyond {near}, a defect if it ends there"
     enough = (text for text, pair in known.items() if pair[0] >= one and pair[1] >= other)
+    times = max(-(-one // prod(first.values())), -(-other // prod(second.values())))
     at = ", ".join(f"{name} = {number}" for name, number in first.items())
-    return next(enough, usual), f"{note} reaches {one} elements with {at}"
+    return next(enough, f"{times} * {usual}"), f"{note} reaches {one} elements with {at}"
 
 
 def _expressions(draft: Draft, first: Size, second: Size) -> dict[str, tuple[int, int]]:
