@@ -149,8 +149,8 @@ class Signature:
 
 @lru_cache(maxsize=256)
 def signatures(text: str) -> tuple[Signature, ...]:
-    """The kernels that a text defines in so many words, one for each name."""
-    code, found, behind = _code(text), dict[str, Signature](), 0
+    """The kernels that a text defines in so many words, one for each name and parameters."""
+    code, found, behind = _code(text), dict[tuple[str, tuple[str, ...]], Signature](), 0
     for match in _KERNEL.finditer(code):
         end = closing(code, match.end() - 1)
         opening = code.find("{", end)
@@ -161,8 +161,9 @@ def signatures(text: str) -> tuple[Signature, ...]:
         ]
         template = re.search(r"\btemplate\s*<(.*)>", declared, re.DOTALL)
         body = code[opening : _closing_brace(code, opening)]
-        parts = listed(template[1]) if template else (), declared, listed(code[match.end() : end]), body
-        found.setdefault(match["name"], Signature(match["name"], *parts))
+        parameters = listed(code[match.end() : end])
+        made = Signature(match["name"], listed(template[1]) if template else (), declared, parameters, body)
+        found.setdefault((made.name, parameters), made)
         behind = end
     return tuple(found.values())
 

@@ -42,6 +42,9 @@ def test_launch_bounds_and_template_arguments_are_taken():
     text = "template <typename T, int N> __global__ void __launch_bounds__(128) k(T* out, int n) { out[n] = N; }\n"
     (draft,) = drafts(text)
     assert (draft.entry, draft.block, draft.operands[0].dtype) == ("k<float, 4>", (128,), "float32")
+    (of_template,) = drafts("template <int block_size> __global__ void k(float* x) { x[threadIdx.x] = block_size; }\n"
+                            "void run(float* x, int t) { k<512><<<1, t_threads>>>(x); }")  # fmt: skip
+    assert (of_template.entry, of_template.block) == ("k<512>", (512,))
     (launched,) = drafts(text + "void run(double* o) { k<double, 8><<<1, 32>>>(o, 5); }")
     assert (launched.entry, launched.block, launched.operands[0].dtype) == ("k<double, 8>", (32,), "float64")
 
@@ -60,6 +63,14 @@ def test_an_extent_that_the_launch_computes_is_none_of_its_own():
     )
     assert isinstance(draft, Draft)
     assert (draft.sizes, draft.operands[2].value) == (("n",), "n // 4")
+
+
+def test_a_kernel_of_several_of_one_name_is_selected_by_its_types():
+    found = drafts("__global__ void k(float* x, const int n) { x[n] = 0; }\n__global__ void k(double* x) { *x = 0; }\n")
+    assert [each.entry if isinstance(each, Draft) else type(each) for each in found] == [
+        "k(float*, const int)",
+        LeftOut,
+    ]
 
 
 @pytest.fixture
@@ -134,3 +145,22 @@ def test_a_header_of_the_project_is_found(written, tmp_path):
     found, _ = written('#include "own/types.h"\n' + (SCALE % GUARDED).replace("float*", "real_t*") + ROUNDED_UP)
     assert 'include=["include"]' in found.text
     assert 'In(n, dtype="float64")' in found.text
+
+
+def test_a_kernel_whose_shapes_are_not_found_is_left_out(written):
+    far = "__global__ void far(float* out, int n) { out[1 << 28] = n; }\n"
+    found, family = written(SCALE % GUARDED + far + ROUNDED_UP)
+    assert [stage.name for stage in family.stages] == ["scale"]
+    assert any(line.startswith("left out: far: its shapes") for line in found.to_do)
+
+
+def test_a_reach_before_the_begin_is_left_to_the_check(written):
+    _, family = written(SCALE % GUARDED.replace("x[i]", "x[i - 1]") + ROUNDED_UP)
+    assert [stage.name for stage in family.stages] == ["own"]
+
+
+def test_an_array_of_no_known_length_is_long_enough(written):
+    launched = "void run(float* o, int n) { far<<<1, 1>>>(o, n); }\n"
+    found, _ = written("__global__ void far(float* out, int n) { out[5 * n + n / 7] = 1; }\n" + launched)
+    assert any("reaches 5267 elements with n = 1024" in line for line in found.to_do)
+    assert "Out(6 * n)" in found.text

@@ -161,7 +161,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         importlib.import_module("jinja2")  # fails before the check if it is not installed
     if chosen.family is not None and chosen.family.suffix == ".cu":
         parser.error(
-            f"{chosen.family}: expected a family.py, which says how to launch it; `peakgate help existing-code`"
+            f"{chosen.family}: expected a family.py, which says how to launch it; `peakgate init --from "
+            f"{chosen.family}` writes one"
         )
     if chosen.family is not None and chosen.family.is_dir():
         every = chosen.family.resolve() == config.current().kernels.resolve()

@@ -34,7 +34,7 @@ from peakgate_emulator.defects import DefectKind, EmulatorDefect
 Size = Mapping[str, int]
 
 LIMIT_S = 20.0
-"""Time for the launches of one kernel; what is not known by then is left to decide."""
+"""Processor time for the launches of one kernel; what is not known by then is left to decide."""
 ACCESSES = 20_000_000
 """The most memory accesses of one launch."""
 LONGEST = 1 << 20
@@ -46,6 +46,8 @@ _MANY = (2, 16, 64, 8, 4), (3, 20, 96, 6, 5)
 _BLOCKS = (8,), (12,)
 _FACTORS = (2, 3, 4)
 _LARGER = 4
+_ENOUGH = 4
+"""An array of so many times all sizes is long enough."""
 _NEAR = 64
 """A length is that of an expression if it differs by at most this many elements, and by the same at both problems."""
 
@@ -55,6 +57,7 @@ class Found:
     """The type of elements, length and role of each array by name; ``open`` says what is to be decided.
 
     ``ragged``: a launch has another defect at sizes off every power of two. ``problem``: why nothing was found.
+    ``shapeless``: an array for which no length was enough, so that any access could be out of its bounds.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -63,6 +66,11 @@ class Found:
     open: tuple[str, ...] = ()
     ragged: str = ""
     problem: str = ""
+    shapeless: str = ""
+
+
+class _Shapeless(Exception):
+    """A kernel reaches beyond an array of any length."""
 
 
 class _TooLong(Exception):
@@ -80,11 +88,11 @@ def problems(names: tuple[str, ...]) -> tuple[Size, Size]:
 def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> Found:
     """What is known of a kernel's arrays after its launches, as a task for a worker."""
     runs = _Runs(draft, source, include, report)
-    usual = " * ".join(draft.sizes)
+    enough = " * ".join([str(_ENOUGH), *draft.sizes])
     lengths: dict[str, str] = {}
     notes: list[str] = []
     roles: Mapping[str, Role] = {}
-    ragged = problem = ""
+    ragged = problem = shapeless = ""
     try:
         runs.learn_types()
         for times in (1, _LARGER):  # a tile of 128 needs larger problems
@@ -100,6 +108,8 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
         problem = str(error)
     except Unknown:
         problem = "the grid has no value at the sizes that were tried"
+    except _Shapeless as error:
+        shapeless = str(error)
     except _TooLong:
         left = (
             "arrays: a launch took too long to find out which are written"
@@ -107,9 +117,9 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
             else "shapes: a launch took too long"
         )
         notes.append(left)
-    lengths = {each.name: lengths.get(each.name, usual) for each in runs.draft.operands if each.is_array}
+    lengths = {each.name: lengths.get(each.name, enough) for each in runs.draft.operands if each.is_array}
     types = {each.name: each.dtype for each in runs.draft.operands}
-    return Found(types, lengths, roles, tuple(notes), ragged, problem)
+    return Found(types, lengths, roles, tuple(notes), ragged, problem, shapeless)
 
 
 def _lengths(runs: _Runs, first: Size, second: Size) -> tuple[dict[str, str], list[str]]:
@@ -125,7 +135,7 @@ def _length(runs: _Runs, array: Operand, first: Size, second: Size) -> tuple[str
     other = runs.reached(array, second, sorted({value for _, value in known.values()}))
     usual, note = " * ".join(runs.draft.sizes), f"the shape of {array.name}: the kernel"
     if one is None or other is None:
-        return usual, f"{note} also reaches before or far beyond it"
+        return usual, f"{note} reaches before its begin"
     exact = next((text for text, pair in known.items() if pair == (one, other)), None)
     if exact:
         return exact, ""
@@ -138,8 +148,9 @@ def _length(runs: _Runs, array: Operand, first: Size, second: Size) -> tuple[str
     if near and 0 < more[near] <= _NEAR:
         return f"{near} + {more[near]}", f"{note} reaches {more[near]} beyond {near}, a defect if it ends there"
     enough = (text for text, pair in known.items() if pair[0] >= one and pair[1] >= other)
+    times = max(-(-one // prod(first.values())), -(-other // prod(second.values())))
     at = ", ".join(f"{name} = {number}" for name, number in first.items())
-    return next(enough, usual), f"{note} reaches {one} elements with {at}"
+    return next(enough, f"{times} * {usual}"), f"{note} reaches {one} elements with {at}"
 
 
 def _expressions(draft: Draft, first: Size, second: Size) -> dict[str, tuple[int, int]]:
@@ -185,18 +196,23 @@ class _Runs:
                 self.draft = replace(self.draft, operands=tuple(operands))
             else:
                 break
-        self._ends = time.monotonic() + LIMIT_S  # from here on: the first launch waits for its compiler
+        self._ends = time.process_time() + LIMIT_S  # from here on: the first launch waits for its compiler
 
     def reached(self, array: Operand, size: Size, guesses: list[int]) -> int | None:
-        """The elements of an array up to the last that a launch accesses; None if no length is enough."""
-        enough = min(max(4 * prod(size.values()), 2 * guesses[-1], 4096), LONGEST)
+        """The elements of an array up to the last that a launch accesses; None if it accesses some before the first.
+
+        Raises _Shapeless if no length is enough.
+        """
+        enough = min(max(_ENOUGH * prod(size.values()), 2 * guesses[-1], 4096), LONGEST)
         lengths = {each.name: enough for each in self.draft.operands if each.is_array}
 
         def fits(length: int) -> bool:
             return not self._beyond(array, {**lengths, array.name: length}, size)
 
-        if not fits(enough):
-            return None
+        if before_or_behind := self._beyond(array, lengths, size):
+            if re.search(r"at byte -\d", before_or_behind.message):
+                return None
+            raise _Shapeless(f"{array.name} of {enough} elements is too short: {before_or_behind}")
         steps = [0, *(guess for guess in guesses if 0 < guess < enough), enough]
         low, high = 0, len(steps) - 1  # steps[high] fits
         while high - low > 1:
@@ -246,10 +262,11 @@ class _Runs:
         at = ", ".join(f"{name} = {number}" for name, number in odd.items())
         return f"{new[0].kind.words}{f' at {new[0].location}' if new[0].location else ''} with {at}" if new else ""
 
-    def _beyond(self, array: Operand, lengths: Mapping[str, int], size: Size) -> bool:
-        launchable = self._launchable(lengths, {}, size)
-        defects = self._defects(launchable)
-        return any(each.kind is DefectKind.OUT_OF_BOUNDS and self._array(each) == array.name for each in defects)
+    def _beyond(self, array: Operand, lengths: Mapping[str, int], size: Size) -> EmulatorDefect | None:
+        """The access of a launch that is out of the bounds of an array, or far from all of them; None without one."""
+        found = self._defects(self._launchable(lengths, {}, size))
+        outside = (each for each in found if each.kind in (DefectKind.OUT_OF_BOUNDS, DefectKind.FAULT))
+        return next((each for each in outside if self._array(each) == array.name or "all memory" in each.message), None)
 
     def _array(self, defect: EmulatorDefect) -> str | None:
         """The array that a defect names by its place among the arguments."""
@@ -258,7 +275,7 @@ class _Runs:
 
     def _launchable(self, lengths: Mapping[str, int], roles: Mapping[str, Role], size: Size) -> CpuLaunchable:
         draft = self.draft
-        if time.monotonic() > self._ends:
+        if time.process_time() > self._ends:
             raise _TooLong
         arguments: list[Argument] = []
         for each in draft.operands:

@@ -94,13 +94,15 @@ class HostCode:
     """The host code before a launch.
 
     ``sizes`` are the names of sizes so far, ``bound`` what the launch's own names are in them. ``rounds_up``: the
-    grid has a thread for each of a size, whatever that is. ``open`` says what the text leaves to decide.
+    grid has a thread for each of a size, whatever that is. ``open`` says what the text leaves to decide,
+    ``usual_block`` the threads of a block that it does not give.
     """
 
     def __init__(self, text: str, launch: WrittenLaunch | None) -> None:
         self.sizes: list[str] = []
         self.bound: dict[str, str] = {}
         self.open: list[str] = []
+        self.usual_block = USUAL_BLOCK
         self.rounds_up = False
         self._text, self._before = text, launch.before if launch else ""
         self._shape = launch.shape if launch else ()
@@ -148,7 +150,7 @@ class HostCode:
         if most is not None:
             return (min(int(most), MOST_THREADS),)
         self.open.append("the block: not known from this file")
-        return (16, 16) if "threadIdx.y" in signature.body else (USUAL_BLOCK,)
+        return (16, 16) if "threadIdx.y" in signature.body else (self.usual_block,)
 
     def grid(self, signature: Signature, block: tuple[int, ...]) -> tuple[str, ...]:
         """The grid of the launch; else one thread per element, or one block per row where no thread is counted."""
@@ -266,8 +268,10 @@ class HostCode:
                     raise
         if of_block(name):
             if not self._threads:
-                self.open.append(f"the block: {name} of the launch is not known, {USUAL_BLOCK} threads are a guess")
-            return ast.Constant(self._threads or USUAL_BLOCK)
+                self.open.append(
+                    f"the block: {name} of the launch is not known, {self.usual_block} threads are a guess"
+                )
+            return ast.Constant(self._threads or self.usual_block)
         # A number of blocks is no extent, nor is a macro.
         if not self._threads or re.search(r"(?i:grid|block|^nb$|^bpg$)|^[A-Z][A-Z0-9_]{2,}$", name):
             raise Unknown

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from peakgate.inspect.host_code import (
     ELEMENTS,
+    MOST_THREADS,
     USUAL_BLOCK,
     HostCode,
     Unknown,
@@ -40,6 +41,8 @@ _FIXED = {
     "1": r"step\w*|dilation\w*|iter\w*|times|repeat\w*|rep|level|pass|incx?|incy|inca|group\w*",
 }
 """Values of integers that are no extents, by their names."""
+_COUNTERS = ("i", "j", "t")
+"""Names of a step of the host's loop around the launch, not of an extent."""
 _STRIDE = re.compile(r"(?i)(?:\w*(?:stride|pitch)\w*|ld[a-z]{0,2})")
 
 
@@ -75,7 +78,7 @@ class Draft:
 
     @property
     def name(self) -> str:
-        return self.entry.partition("<")[0]
+        return re.split("[<(]", self.entry)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,15 @@ def drafts(text: str, included: str = "") -> list[Draft | LeftOut]:
         alike = (each for each in of_pointers if len(each.arguments) == len(kernel.parameters))
         return written.get(kernel.name) or next(alike, None)
 
-    return [_draft(each, launch(each), text + included) for each in found]
+    drawn = [_draft(each, launch(each), text + included) for each in found]
+    names = [each.name for each in found]
+    for at, (draft, kernel) in enumerate(zip(drawn, found, strict=True)):
+        if kernel.name in names[:at]:
+            drawn[at] = LeftOut(kernel.name, f"({', '.join(kernel.parameters)}) is the second kernel of this name")
+        elif isinstance(draft, Draft) and kernel.name in names[at + 1 :]:
+            types = (re.sub(rf"\s*\b{parameter_name(each)}\b[^\w]*$", "", each) for each in kernel.parameters)
+            drawn[at] = replace(draft, entry=f"{draft.entry}({', '.join(types)})")
+    return drawn
 
 
 def _draft(signature: Signature, launch: WrittenLaunch | None, text: str) -> Draft | LeftOut:
@@ -109,6 +120,8 @@ def _draft(signature: Signature, launch: WrittenLaunch | None, text: str) -> Dra
         return LeftOut(signature.name, str(unknown))
     if not any(each.writable for each in operands):
         return LeftOut(signature.name, "no argument is an array that it can write to")
+    of_template = (int(given) for name, given in template.items() if of_block(name) and given.isdigit())
+    host.usual_block = next((number for number in of_template if 0 < number <= MOST_THREADS), USUAL_BLOCK)
     operands = _values(operands, launch, host)
     block = host.block(signature)
     if host.sizes:
@@ -201,7 +214,7 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
             elif _STRIDE.fullmatch(each.name):
                 value = _OF_ALL
                 host.open.append(f"the value of {each.name}: a stride of all elements is a guess")
-            elif fixed is not None or each.dtype == "bool":
+            elif fixed is not None or each.dtype == "bool" or each.name in _COUNTERS:
                 value = fixed or "0"
                 host.open.append(f"the value of {each.name}: {value} is a guess")
             else:

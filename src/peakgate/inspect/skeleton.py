@@ -54,24 +54,26 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
     described = possible[:MOST_KERNELS]
     left_out = [f"left out: {each.name}: {each.why}" for each in given if isinstance(each, LeftOut)]
     left_out += [f"left out: {each.name}: more than {MOST_KERNELS} kernels" for each in possible[MOST_KERNELS:]]
-    if not described:
+    found = _found(described, source, include)
+    left_out += [
+        f"left out: {draft.name}: its shapes are not found, {of.shapeless}"
+        for draft, of in zip(described, found, strict=True)
+        if of.shapeless
+    ]
+    kept = [(_typed(draft, of.types), of) for draft, of in zip(described, found, strict=True) if not of.shapeless]
+    if not kept:
         why = "; ".join(left_out) or "it defines no __global__ function"
         raise PeakgateError(f"{source}: no kernel that a family can describe: {why}", Code.SOURCE)
-    found = _found(described, source, include)
-    described = [_typed(draft, of.types) for draft, of in zip(described, found, strict=True)]
     file = os.path.relpath(source, folder)
     folders = [os.path.relpath(each, folder) for each in include]
     several = len(given) > 1
-    parts = [
-        _kernel(draft, of, file, folders, several=several, in_family=len(described) > 1)
-        for draft, of in zip(described, found, strict=True)
-    ]
+    parts = [_kernel(draft, of, file, folders, several=several, in_family=len(kept) > 1) for draft, of in kept]
     body = parts[0] if len(parts) == 1 else "family(\n" + "".join(f"    {part},\n" for part in parts) + ")"
     names = sorted(
         name for name in ("In", "InOut", "Out", "Value", "family", "kernel") if re.search(rf"\b{name}\(", body)
     )
     text = f"from peakgate.family import {', '.join(names)}\n\nFAMILY = {body}\n"
-    return Skeleton(text + "".join(f"# {line}\n" for line in left_out), (*_to_do(described, found), *left_out))
+    return Skeleton(text + "".join(f"# {line}\n" for line in left_out), (*_to_do(kept), *left_out))
 
 
 def _include(source: Path, root: Path) -> tuple[Path, ...]:
@@ -128,7 +130,7 @@ def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, se
     lines = [
         f"{json.dumps(file)},",
         *([f'name="{draft.name}",'] if several else []),
-        *([f"entry={json.dumps(draft.entry)},"] if "<" in draft.entry else []),
+        *([f"entry={json.dumps(draft.entry)},"] if draft.entry != draft.name else []),
         *([f"include={json.dumps(include)},"] if include else []),
         *_wrapped(f"arguments=lambda {takes}: [", written, WIDTH - 4 - len(indent)),
         f"grid=lambda {takes}: {_one(draft.grid)},",
@@ -202,16 +204,16 @@ def _edges(draft: Draft) -> str:
     return f"[{', '.join(str(each if len(each) > 1 else each[0]) for each in both)}]"
 
 
-def _to_do(described: Sequence[Draft], found: Sequence[Found]) -> list[str]:
+def _to_do(kept: Sequence[tuple[Draft, Found]]) -> list[str]:
     """What is left to decide, each line once with the kernels that it is about."""
     of: dict[str, list[str]] = {
         "reference: what the outputs have to be": [],
         "sizes: those that you measure on a GPU": [],
     }
-    for draft, known in zip(described, found, strict=True):
+    for draft, known in kept:
         for line in _open(draft, known):
             of.setdefault(line, []).append(draft.name)
-    several = len(described) > 1
+    several = len(kept) > 1
     return [f"{line} ({', '.join(names)})" if names and several else line for line, names in of.items()]
 
 
