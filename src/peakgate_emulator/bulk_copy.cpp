@@ -30,6 +30,7 @@ struct Load {
     int object, agent;
     const Block* issued_by;
     uintptr_t caller;
+    bool of_shared; // whether it reads shared memory of the block that issued it
 };
 
 struct Store {
@@ -149,7 +150,7 @@ Extent bytes_of(const void* global, uint32_t bytes, uintptr_t caller) {
 }
 
 // Sends to one address and counts the bytes at one barrier object, both of the same block.
-void send(const Extent& from, void* to, const void* barrier, uintptr_t caller) {
+void send(const Extent& from, void* to, const void* barrier, uintptr_t caller, bool of_shared = false) {
     state.sending = true;
     const int object = expect_arrival(barrier, from.bytes, caller);
     const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(to));
@@ -162,7 +163,7 @@ void send(const Extent& from, void* to, const void* barrier, uintptr_t caller) {
     state.sending = false;
     BulkCopies& all = *place.block->bulk_copies;
     append(all.loads, all.load_count, all.load_room,
-           {from, reinterpret_cast<char*>(place.address), object, by, state.block, caller});
+           {from, reinterpret_cast<char*>(place.address), object, by, state.block, caller, of_shared});
     settle_bytes(*place.block, object);
 }
 
@@ -313,6 +314,16 @@ bool awaits_copies_of_others(uintptr_t& issued_at) {
     return false;
 }
 
+bool reads_shared_of(const Block& sender, const Block& receiver, uintptr_t& issued_at) {
+    const BulkCopies& all = *receiver.bulk_copies;
+    for (size_t i = 0; i < all.load_count; ++i) {
+        if (!all.loads[i].of_shared || all.loads[i].issued_by != &sender) continue;
+        issued_at = all.loads[i].caller;
+        return true;
+    }
+    return false;
+}
+
 bool complete_bulk_copies(int object, Published& published) {
     BulkCopies& all = here();
     size_t kept = 0;
@@ -357,7 +368,7 @@ void peakgate_send_bulk(void* to, const void* from, unsigned bytes, const void* 
     check_alignment(to, PIECE, "destination", called_at);
     const int by = agent(STORES, state.current / WARP);
     check_agent_read(from, bytes, by, new_stamp_of(by), called_at);
-    send(sent_bytes(from, bytes), to, barrier, called_at);
+    send(sent_bytes(from, bytes), to, barrier, called_at, true);
 }
 
 void peakgate_send_value(void* to, const void* value, unsigned bytes, const void* barrier, const void* caller) {

@@ -225,6 +225,10 @@ void end_thread_of_cluster() {
     if (awaits_copies_of_others(issued_at))
         report(SHARED_RACE, issued_at, 0, "copy to block %s of the cluster, which may have ended before its bytes come",
                words_of(state.block->index));
+    for (int rank = 0; rank < cluster.size; ++rank) {
+        if (rank == own || !cluster.begun[rank] || !reads_shared_of(*state.block, *cluster.blocks[rank], issued_at)) continue;
+        report(SHARED_RACE, issued_at, 0, "copy from shared memory that its block may leave before it is read: nothing says that it has arrived");
+    }
     for (size_t i = 0; cluster.visits[own] && i < visitors(cluster); ++i) {
         const Visit& visit = cluster.visits[own][i];
         const size_t rank = i / static_cast<size_t>(state.thread_count);

@@ -51,7 +51,8 @@ _KERNEL = (
 # The launch may continue after a misaligned access to a thread's own memory (checks.cpp).
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
 _CHECKED_GCC = (
-    "-fsanitize=bounds,alignment",
+    "-fsanitize=bounds,alignment,float-cast-overflow",
+    "-fsanitize-recover=float-cast-overflow",  # casts.cpp
     *("-fno-tree-dse", "-fno-tree-dce", "-fno-tree-sink"),  # these delete stores, and loads whose values are not used
     "--param",
     "tsan-instrument-func-entry-exit=0",

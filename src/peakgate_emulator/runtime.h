@@ -532,6 +532,8 @@ bool has_bulk_copies(const Block& block, int object);
 void begin_block_of_bulk_copies();
 // Whether other blocks have copies to this one in flight.
 bool awaits_copies_of_others(uintptr_t& issued_at);
+// Whether a copy from the shared memory of one block of a cluster to another's has not arrived.
+bool reads_shared_of(const Block& sender, const Block& receiver, uintptr_t& issued_at);
 // A thread ends: its stores are completed.
 void end_thread_of_bulk_copies();
 // ---- tensor_cores.cpp ----

@@ -160,3 +160,12 @@ def test_a_tile_comes_to_all_blocks_that_a_copy_names() -> None:
 def test_what_a_copy_to_several_blocks_does_wrong_is_found(changed: dict[str, str], kinds: set[DefectKind]) -> None:
     with finds(*kinds):
         run_multicast(**changed)
+
+
+def test_a_block_must_not_end_while_its_own_copy_reads_it() -> None:
+    given = np.arange(BLOCKS * THREADS, dtype=np.int32)
+    out = np.zeros_like(given)
+    run("exchanged", {"END": MEET}, [out, given])
+    np.testing.assert_array_equal(out, given.reshape(2, 2, -1)[:, ::-1].ravel())
+    with finds(RACE):
+        run("exchanged", {"END": ""}, [out, given])

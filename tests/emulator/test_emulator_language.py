@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,43 @@ def test_a_files_host_headers_and_other_kernels_do_not_matter(compiler: Compiler
     out = np.zeros(32, np.complex64)
     loaded("of_the_host", compiler=compiler).launch(ONE, (32, 1, 1), (out.view(np.float32), np.uint64(0)))
     np.testing.assert_array_equal(out, (np.arange(32) + 2 + 1j) * 1j)
+
+
+INTEGERS = {
+    "signed char": ("i1", 32),
+    "unsigned char": ("u1", 32),
+    "short": ("i2", 32),
+    "unsigned short": ("u2", 32),
+    "int": ("i4", 32),
+    "unsigned": ("u4", 32),
+    "long long": ("i8", 64),
+    "unsigned long long": ("u8", 64),
+}
+
+
+def cast(value: float, dtype: np.dtype[Any], bits: int, source_bits: int) -> int:
+    """As ``cvt.rzi`` to 32 or 64 bits, of which a smaller type has the lowest (PTX ISA, ``cvt``)."""
+    least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+    if math.isnan(value):
+        return 1 << (bits - 1) if 64 in (bits, source_bits) else 0
+    return min(max(int(value) if math.isfinite(value) else int(math.copysign(1e300, value)), least), most)
+
+
+@pytest.mark.parametrize("source_bits", [32, 64])
+def test_a_cast_to_an_integer_saturates_as_on_a_gpu(source_bits: int, source: Path) -> None:
+    if not emulator.find_compiler().is_gcc:
+        pytest.skip("clang converts as the processor does")
+    edges = [0.0, 1.5, -1.5, -0.5, 127.5, 200.7, -200.7, 300.0, 32767.9, 65536.5, -70000.0, 1e300, math.inf, math.nan]
+    edges += [2.0**power for power in (31, 32, 40, 62, 63, 64, 100)] + [2.0**31 - 200, 2.0**32 - 300, 2.0**63 + 2.0**40]
+    type_, dtype = {32: ("float", np.float32), 64: ("double", np.float64)}[source_bits]
+    with np.errstate(over="ignore"):
+        values = np.array([sign * edge for edge in edges for sign in (1, -1)]).astype(dtype)
+    parameters = "".join(f", {name}* out{at}" for at, name in enumerate(INTEGERS))
+    casts = "".join(f"out{at}[i] = ({name})x[i]; " for at, name in enumerate(INTEGERS))
+    source.write_text(f"__global__ void k(const {type_}* x{parameters}) {{ const int i = threadIdx.x; {casts}}}\n")
+    outputs = [np.zeros(len(values), kind) for kind, _ in INTEGERS.values()]
+    emulator.load(source, "k").launch(ONE, (len(values), 1, 1), (values, *outputs))
+    for out, (kind, bits) in zip(outputs, INTEGERS.values(), strict=True):
+        exact = [cast(float(value), np.dtype(kind), bits, source_bits) for value in values]
+        mask = (1 << 8 * out.itemsize) - 1
+        assert [int(each) & mask for each in out] == [each & mask for each in exact], kind
