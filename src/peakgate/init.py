@@ -118,7 +118,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
 def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     """Write a family for a foreign .cu file and check it; the check's exit code."""
     from peakgate.inspect import check  # noqa: PLC0415  (the other ways of `init` need no NumPy)
-    from peakgate.inspect.skeleton import skeleton  # noqa: PLC0415  (as above)
+    from peakgate.inspect.skeleton.write import skeleton  # noqa: PLC0415  (as above)
 
     kernels = root / "kernels" if above is None else above.kernels
     inside = source.is_relative_to(kernels) and source.parent != kernels

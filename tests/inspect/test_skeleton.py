@@ -4,8 +4,8 @@ import pytest
 from expecting import refuses
 
 from peakgate.base.errors import Code
-from peakgate.inspect.signature import Draft, LeftOut, drafts
-from peakgate.inspect.skeleton import skeleton
+from peakgate.inspect.skeleton.signature import Draft, LeftOut, drafts
+from peakgate.inspect.skeleton.write import skeleton
 from peakgate.spec.arguments import Role
 from peakgate.spec.importer import family_at
 

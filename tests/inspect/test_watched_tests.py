@@ -14,12 +14,12 @@ from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.errors import Code
 from peakgate.cli import main
-from peakgate.inspect import cupy_stand_in, watched_tests
 from peakgate.inspect.emulate import LaunchFinding
-from peakgate.inspect.running import running
-from peakgate.inspect.triton_races import ProgramAccess, races
-from peakgate.inspect.watched_process import Launches
-from peakgate.inspect.watched_tests import KernelFinding, KernelsOfTests, WatchedTest, filled
+from peakgate.inspect.watched import cupy_stand_in
+from peakgate.inspect.watched.kernels import MOST_NOTES, KernelFinding, KernelsOfTests, WatchedTest, begun, filled
+from peakgate.inspect.watched.process import Launches
+from peakgate.inspect.watched.running import running
+from peakgate.inspect.watched.triton_races import ProgramAccess, races
 from peakgate_emulator.defects import RaceStep
 
 NODE = "benchmarks/bench_ops.py::bench_scale[8]"
@@ -86,7 +86,7 @@ def test_a_test_that_fails_without_a_finding_is_not_checked_and_a_skipped_one_is
     skipped = report(outcome="skipped: needs a GPU")
     assert (skipped.reports, len(skipped.notes)) == ([], 1)
     limits = report(launches={"scale": 1}, limits=[f"limit {number}" for number in range(9)])
-    assert len(limits.notes) == watched_tests.MOST_NOTES + 1
+    assert len(limits.notes) == MOST_NOTES + 1
 
 
 @pytest.fixture
@@ -100,11 +100,11 @@ def project(tmp_path, monkeypatch):
 def test_without_triton_viz_the_extra_is_named_and_other_projects_hear_nothing(project, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     project.write_text("import torch\n")
-    with watched_tests.begun("", [0]) as found:
+    with begun("", [0]) as found:
         pass
     assert found == KernelsOfTests()
     project.write_text("import triton\n")
-    with watched_tests.begun("", [0]) as found:
+    with begun("", [0]) as found:
         pass
     assert "[triton]" in found.notes[0]
 

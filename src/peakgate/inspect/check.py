@@ -24,9 +24,10 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import add_json_option, clear_verdict
 from peakgate.base.streams import say, warn
-from peakgate.inspect import emulate, gpu_build, isolate, picture, report, watched_tests, workers
+from peakgate.inspect import emulate, gpu_build, isolate, picture, report, workers
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
+from peakgate.inspect.watched.kernels import KernelsOfTests, begun
 from peakgate.judge import waivers
 from peakgate.judge.waivers import Defect, DefectKey
 from peakgate.measure.limits import processor_limit_s
@@ -68,11 +69,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         return leave_not_checked(verb, error, verdict_file)
 
     start = time.perf_counter()
-    with (
-        watched_tests.begun(chosen.text, chosen.orders)
-        if chosen.family is None
-        else nullcontext(watched_tests.KernelsOfTests()) as of_tests
-    ):
+    with begun(chosen.text, chosen.orders) if chosen.family is None else nullcontext(KernelsOfTests()) as of_tests:
         reports, no_nvrtc = _check_builds(chosen)
     no_family = isinstance(no_nvrtc, PeakgateError)
     if isinstance(no_nvrtc, PeakgateError):

@@ -21,8 +21,8 @@ from triton_viz.core.callbacks import ForLoopCallbacks, OpCallbacks
 from triton_viz.core.client import Client
 from triton_viz.core.data import AtomicCas, AtomicRMW, Load, Op, Store
 
-from peakgate.inspect.running import running
-from peakgate.inspect.triton_races import ProgramAccess, races
+from peakgate.inspect.watched.running import running
+from peakgate.inspect.watched.triton_races import ProgramAccess, races
 from peakgate_emulator.defects import RaceStep
 
 MOST_ACCESSES = 1 << 22  # launches with more are checked for bounds only

@@ -21,8 +21,8 @@ import numpy as np
 from peakgate.base.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable, load
 from peakgate.device.interface import KernelFault
-from peakgate.inspect.host_code import Unknown, evaluated
-from peakgate.inspect.signature import A_FLOAT, BLOCKS, Draft, Operand
+from peakgate.inspect.skeleton.host_code import Unknown, evaluated
+from peakgate.inspect.skeleton.signature import A_FLOAT, BLOCKS, Draft, Operand
 from peakgate.inspect.workers import TaskProgress
 from peakgate.measure.data import input_array
 from peakgate.spec import dtypes
@@ -31,7 +31,7 @@ from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate_emulator import KernelDefect
 from peakgate_emulator.defects import DefectKind, EmulatorDefect
 
-Size = Mapping[str, int]
+Numbers = Mapping[str, int]
 
 LIMIT_S = 20.0
 """Processor time for the launches of one kernel; what is not known by then is left to decide."""
@@ -77,7 +77,7 @@ class _TooLong(Exception):
     """The time for the launches is over."""
 
 
-def problems(names: tuple[str, ...]) -> tuple[Size, Size]:
+def problems(names: tuple[str, ...]) -> tuple[Numbers, Numbers]:
     """Two problems, multiples of 32 where the sizes are few, for which every expression has other values."""
     first, second = _BLOCKS if names == (BLOCKS,) else (given.get(len(names)) for given in (_FIRST, _SECOND))
     if first is None or second is None:
@@ -122,13 +122,13 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
     return Found(types, lengths, roles, tuple(notes), ragged, problem, shapeless)
 
 
-def _lengths(runs: _Runs, first: Size, second: Size) -> tuple[dict[str, str], list[str]]:
+def _lengths(runs: _Runs, first: Numbers, second: Numbers) -> tuple[dict[str, str], list[str]]:
     """The length of each array, and notes on those that are not certain."""
     each = {array.name: _length(runs, array, first, second) for array in runs.draft.operands if array.is_array}
     return {name: length for name, (length, _) in each.items()}, [note for _, note in each.values() if note]
 
 
-def _length(runs: _Runs, array: Operand, first: Size, second: Size) -> tuple[str, str]:
+def _length(runs: _Runs, array: Operand, first: Numbers, second: Numbers) -> tuple[str, str]:
     """The length of an array as an expression, and a note if it is not certain."""
     known = _expressions(runs.draft, first, second)
     one = runs.reached(array, first, sorted({value for value, _ in known.values()}))
@@ -153,7 +153,7 @@ def _length(runs: _Runs, array: Operand, first: Size, second: Size) -> tuple[str
     return next(enough, f"{times} * {usual}"), f"{note} reaches {one} elements with {at}"
 
 
-def _expressions(draft: Draft, first: Size, second: Size) -> dict[str, tuple[int, int]]:
+def _expressions(draft: Draft, first: Numbers, second: Numbers) -> dict[str, tuple[int, int]]:
     """Expressions that a length may have, with their values at both problems: the smallest and simplest first."""
     products = [
         " * ".join(names) for count in range(1, len(draft.sizes) + 1) for names in combinations(draft.sizes, count)
@@ -198,7 +198,7 @@ class _Runs:
                 break
         self._ends = time.process_time() + LIMIT_S  # from here on: the first launch waits for its compiler
 
-    def reached(self, array: Operand, size: Size, guesses: list[int]) -> int | None:
+    def reached(self, array: Operand, size: Numbers, guesses: list[int]) -> int | None:
         """The elements of an array up to the last that a launch accesses; None if it accesses some before the first.
 
         Raises _Shapeless if no length is enough.
@@ -226,7 +226,7 @@ class _Runs:
             least, most = (least, middle) if fits(middle) else (middle, most)
         return most if least or not fits(0) else 0
 
-    def roles(self, lengths: Mapping[str, str], size: Size) -> dict[str, Role]:
+    def roles(self, lengths: Mapping[str, str], size: Numbers) -> dict[str, Role]:
         """In for an array that a launch leaves as it is, Out for one that it writes in full and does not read.
 
         InOut for any other, and for what no type says to be read only if a launch changes nothing at all.
@@ -252,7 +252,7 @@ class _Runs:
                 known[name] = Role.OUT
         return known
 
-    def ragged(self, lengths: Mapping[str, str], roles: Mapping[str, Role], size: Size) -> str:
+    def ragged(self, lengths: Mapping[str, str], roles: Mapping[str, Role], size: Numbers) -> str:
         """A defect that a launch has at odd sizes and not at ``size``; empty without one."""
         kinds = {each.kind for each in self._defects(self._launchable(_at(lengths, size), roles, size))}
         odd = {name: number + 1 for name, number in size.items()}
@@ -262,7 +262,7 @@ class _Runs:
         at = ", ".join(f"{name} = {number}" for name, number in odd.items())
         return f"{new[0].kind.words}{f' at {new[0].location}' if new[0].location else ''} with {at}" if new else ""
 
-    def _beyond(self, array: Operand, lengths: Mapping[str, int], size: Size) -> EmulatorDefect | None:
+    def _beyond(self, array: Operand, lengths: Mapping[str, int], size: Numbers) -> EmulatorDefect | None:
         """The access of a launch that is out of the bounds of an array, or far from all of them; None without one."""
         found = self._defects(self._launchable(lengths, {}, size))
         outside = (each for each in found if each.kind in (DefectKind.OUT_OF_BOUNDS, DefectKind.FAULT))
@@ -273,7 +273,7 @@ class _Runs:
         place = re.search(r"argument (\d+)", defect.message)
         return self.draft.operands[int(place[1]) - 1].name if place else None
 
-    def _launchable(self, lengths: Mapping[str, int], roles: Mapping[str, Role], size: Size) -> CpuLaunchable:
+    def _launchable(self, lengths: Mapping[str, int], roles: Mapping[str, Role], size: Numbers) -> CpuLaunchable:
         draft = self.draft
         if time.process_time() > self._ends:
             raise _TooLong
@@ -292,7 +292,7 @@ class _Runs:
         self._given = [each.copy() for each in made.outputs]
         return made
 
-    def _numbers(self, operand: Operand, size: Size) -> np.ndarray[Any, Any]:
+    def _numbers(self, operand: Operand, size: Numbers) -> np.ndarray[Any, Any]:
         """Random numbers for an array of any length, made once for a problem."""
         least = min(size.values())
         if (operand.name, least) not in self._pools:
@@ -320,12 +320,12 @@ def is_index(operand: Operand) -> bool:
     return operand.is_array and re.fullmatch(r"u?int(16|32|64)", operand.dtype) is not None
 
 
-def scalar(operand: Operand, size: Size) -> float:
+def scalar(operand: Operand, size: Numbers) -> float:
     """The number of an argument that is no array, at a size."""
     return float(operand.value) if operand.value == A_FLOAT else evaluated(operand.value, size)
 
 
-def _at(lengths: Mapping[str, str], size: Size) -> dict[str, int]:
+def _at(lengths: Mapping[str, str], size: Numbers) -> dict[str, int]:
     return {name: evaluated(text, size) for name, text in lengths.items()}
 
 

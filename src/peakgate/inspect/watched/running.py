@@ -8,7 +8,7 @@ from pathlib import Path
 
 from peakgate.callables.naming import case_of
 from peakgate.inspect.emulate import LaunchFinding
-from peakgate.inspect.watched_tests import KernelFinding, WatchedTest
+from peakgate.inspect.watched.kernels import KernelFinding, WatchedTest
 from peakgate_emulator.defects import RaceStep
 
 

@@ -1,4 +1,4 @@
-"""``python -m peakgate.inspect.watched_process FOLDER TEXT ORDER...``: run benchmark tests and check their kernels.
+"""``python -m peakgate.inspect.watched.process FOLDER TEXT ORDER...``: run benchmark tests and check their kernels.
 
 Launches of ``triton.jit`` functions are checked by ``triton_kernels``. CuPy is ``cupy_stand_in``, whose kernels run in
 the emulator: the first launch of each kernel in a test in every order of threads, further ones in the first. Tests run
@@ -21,10 +21,10 @@ from peakgate.base.errors import PeakgateError, raised_at
 from peakgate.base.verdict import ExitCode
 from peakgate.callables.loaded import EmulatedRawKernel
 from peakgate.callables.naming import case_of
-from peakgate.inspect import cupy_stand_in
 from peakgate.inspect.emulate import WRONG_RESULT
-from peakgate.inspect.running import running
-from peakgate.inspect.watched_tests import STRINGS, TRITON, WatchedTest, files_with
+from peakgate.inspect.watched import cupy_stand_in
+from peakgate.inspect.watched.kernels import STRINGS, TRITON, WatchedTest, files_with
+from peakgate.inspect.watched.running import running
 from peakgate.run.collection import prepend, pytest_arguments
 from peakgate.spec.selection import selector
 from peakgate_emulator import KernelDefect
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.modules.update(cupy_stand_in.modules())
         EmulatedRawKernel.watch = Launches(list(map(int, orders)))
     if importlib.util.find_spec("triton_viz") and (triton := files_with(TRITON, project)):
-        from peakgate.inspect import triton_kernels  # noqa: PLC0415  (needs the extra)
+        from peakgate.inspect.watched import triton_kernels  # noqa: PLC0415  (needs the extra)
 
         files |= triton
         triton_kernels.watch()

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from peakgate.base.emulated import read_sources
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.inspect import extents, workers
-from peakgate.inspect.extents import Found
-from peakgate.inspect.signature import BLOCKS, Draft, LeftOut, Operand, drafts
+from peakgate.inspect import workers
+from peakgate.inspect.skeleton import extents
+from peakgate.inspect.skeleton.extents import Found
+from peakgate.inspect.skeleton.signature import BLOCKS, Draft, LeftOut, Operand, drafts
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
 from peakgate_emulator.headers import emulator_headers

@@ -1,6 +1,6 @@
 """Checks the kernels that benchmark tests launch, without a GPU: those of Triton, and CUDA C++ in strings for CuPy.
 
-``watched_process`` runs the tests, this module reports. Each kernel that a test launches is reported. Notes list what
+``process`` runs the tests, this module reports. Each kernel that a test launches is reported. Notes list what
 was not checked: skipped tests, Triton launches with atomics or too many accesses, configurations of a tuned kernel.
 """
 
@@ -98,7 +98,7 @@ def begun(text: str, orders: Sequence[int]) -> Iterator[KernelsOfTests]:
         return
     with scratch_folder("tests") as scratch:
         out = scratch / "found.json"
-        command = own_module("peakgate.inspect.watched_process", str(scratch), text, *map(str, orders))
+        command = own_module("peakgate.inspect.watched.process", str(scratch), text, *map(str, orders))
         without_gpu = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
         with Asked(command, TESTS_LIMIT_S, env=os.environ | without_gpu) as asked:
             yield found

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from peakgate.inspect.host_code import (
-    ELEMENTS,
+from peakgate.inspect.skeleton.host_code import (
+    ELEMENT_TYPES,
     MOST_THREADS,
     USUAL_BLOCK,
     HostCode,
@@ -144,7 +144,7 @@ def _draft(signature: Signature, launch: WrittenLaunch | None, text: str) -> Dra
     )
 
 
-_FLOATS = tuple(name for name in ELEMENTS if name.startswith(("float", "bfloat", "complex")))
+_FLOATS = tuple(name for name in ELEMENT_TYPES if name.startswith(("float", "bfloat", "complex")))
 _DISPATCHED = ("scalar_t", "real", "T")
 """Names of types that only the framework's dispatch defines."""
 _OF_ALL = "of all sizes"

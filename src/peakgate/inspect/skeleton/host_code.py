@@ -15,7 +15,7 @@ USUAL_BLOCK = 256
 """Threads of a block whose launch is not known."""
 MOST_THREADS, MOST_SHARED_BYTES = 1024, 48 << 10
 
-ELEMENTS = {
+ELEMENT_TYPES = {
     "float32": r"float|scalar_t|real",
     "float64": r"double",
     "float16": r"(?:at::|c10::)?Half|__half|half|nv_half|__half_raw",
@@ -58,7 +58,7 @@ class Unknown(Exception):
 def element(written: str | None) -> str | None:
     """The type of elements of a C++ type; None for another type."""
     bare = " ".join((written or "").split()).removeprefix("std::").removeprefix("::")
-    return next((dtype for dtype, names in ELEMENTS.items() if re.fullmatch(names, bare)), None)
+    return next((dtype for dtype, names in ELEMENT_TYPES.items() if re.fullmatch(names, bare)), None)
 
 
 def python_name(name: str) -> str:

@@ -1,0 +1,1 @@
+"""``init --from``: a short family for a foreign .cu file."""

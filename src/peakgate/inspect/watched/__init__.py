@@ -1,0 +1,1 @@
+"""``check`` of kernels that benchmark tests launch."""
