@@ -35,7 +35,7 @@ ROUNDED_UP = "void run(float* o, float* x, int n) { scale<<<(n + 255) / 256, 256
 def test_a_launch_is_read_as_functions_of_the_size(host, grid, block):
     (draft,) = drafts(SCALE % GUARDED + f"void run(float* o, float* x, int n, int rows) {{ {host} }}\n")
     assert (draft.grid, draft.block) == (grid, block)
-    assert draft.sizes == (("n", "rows") if grid == ("rows",) else ("n",))
+    assert draft.sizes == (("rows", "n") if grid == ("rows",) else ("n",))  # a block for each row
 
 
 def test_launch_bounds_and_template_arguments_are_taken():

@@ -129,13 +129,14 @@ def _draft(signature: Signature, launch: WrittenLaunch | None, text: str) -> Dra
     else:  # the grid alone says how much there is to do
         host.sizes.append(BLOCKS)
         grid = (BLOCKS,)
-    product = " * ".join(host.sizes)
+    sizes = sorted(host.sizes, key=lambda size: size not in grid)  # rows, each of a block, are the outer dimension
+    product = " * ".join(sizes)
     operands = [replace(each, value=product) if each.value == _OF_ALL else each for each in operands]
     entry = signature.name + (f"<{', '.join(template.values())}>" if template else "")
     return Draft(
         entry,
         tuple(operands),
-        tuple(host.sizes),
+        tuple(sizes),
         grid,
         block,
         host.shared_bytes(signature),
