@@ -194,7 +194,8 @@ def unnamed(family_file: Path | None) -> list[str]:
             with suppress(PeakgateError):  # a missing file is reported when it is checked
                 if stage.source is not None:
                     sources |= {file.path.resolve() for file in read_sources(stage.source, stage.include)}
-    left = sorted(path for path in kernels.rglob("*.cu") if path.resolve() not in sources)
+    found = (path for path in kernels.rglob("*.cu") if "/." not in f"/{path.relative_to(kernels).as_posix()}")
+    left = sorted(path for path in found if path.resolve() not in sources)  # a cache may lie in a hidden folder
     return [f"{config.near(path)}: no family names it, it is not checked" for path in left]
 
 
