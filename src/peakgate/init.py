@@ -137,6 +137,8 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     for path in (*written, str(family_file.relative_to(root))):
         say(f"written: {path}")
     code = check.main("check", [str(family_file.relative_to(root))])
+    if code == ExitCode.REGRESSION and found.guessed:
+        say("a defect may follow from a guess of this family: decide first what is to do")
     for number, step in enumerate(found.to_do, 1):
         say(f"to do {number}: {step}")
     say(f"next: edit {family_file.relative_to(root)}, then peakgate check; peakgate help existing-code")

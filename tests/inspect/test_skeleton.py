@@ -28,6 +28,8 @@ ROUNDED_UP = "void run(float* o, float* x, int n) { scale<<<(n + 255) / 256, 256
         ("scale<<<std::ceil((float)n / 32), dim3(32)>>>(o, x, n, 2);", ("-(-n // 32)",), (32,)),
         ("int g = n / 8 + (n % 8 ? 1 : 0); scale<<<g, 8>>>(o, x, n, 2);", ("-(-n // 8)",), (8,)),
         ("scale<<<rows, 64>>>(o, x, n, 2);", ("rows",), (64,)),
+        ("constexpr int N = 32; scale<<<4, static_cast<unsigned>(N)>>>(o, x, N, 2);", ("4",), (32,)),
+        ("constexpr int T = 32; scale<<<4, app::T>>>(o, x, n, 2);", ("4",), (32,)),
         ("scale<<<f(n)[0], 1 << 99>>>(o, x, n, 2);", ("-(-n // 256)",), (256,)),
         ("scale<<<n / 0, 64 / 0>>>(o, x, n, 2);", ("-(-n // 256)",), (256,)),
     ],
@@ -36,6 +38,11 @@ def test_a_launch_is_read_as_functions_of_the_size(host, grid, block):
     (draft,) = drafts(SCALE % GUARDED + f"void run(float* o, float* x, int n, int rows) {{ {host} }}\n")
     assert (draft.grid, draft.block) == (grid, block)
     assert draft.sizes == (("rows", "n") if grid == ("rows",) else ("n",))  # a block for each row
+
+
+def test_a_size_of_the_launch_that_the_kernel_takes_by_the_same_name_is_one():
+    (draft,) = drafts(SCALE % GUARDED + "void run(float* o, int n, int m) { scale<<<dim3(n), 32>>>(o, o, m, 2); }\n")
+    assert (draft.sizes, draft.grid) == (("n",), ("n",))
 
 
 def test_launch_bounds_and_template_arguments_are_taken():

@@ -40,7 +40,7 @@ _BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "
 _CEIL = re.compile(r"(?i)\w*(?:ceil|div_?up|up_?div|cdiv|get_?blocks|num_?blocks)\w*")
 _CASTS = re.compile(
     r"\(\s*(?:const\s+)?(?:unsigned(?: int)?|int|float|double|size_t|u?int\d+_t|long(?: long)?|uint)\s*\)|"
-    r"static_cast\s*<[^<>]*>|\bstd\s*::\s*"
+    r"static_cast\s*<[^<>]*>|\b\w+\s*::\s*(?=\w)"
 )
 _WITH_REMAINDER = re.compile(
     r"\(?\s*(\w+)\s*/\s*(\w+)\s*\)?\s*\+\s*\(*\s*!?\s*\(?\s*\1\s*%\s*\2[^?:]*\?[^?:]*:\s*\w+\s*\)*"
@@ -141,10 +141,14 @@ class HostCode:
 
     def block(self, signature: Signature) -> tuple[int, ...]:
         """The block of the launch; else that of its launch bounds, else the usual one."""
-        with suppress(Unknown):
+        bound, self.bound = self.bound, {}  # a constant that is an argument too is a number here
+        try:
             found = tuple(evaluated(each, {}) for each in self._extents(self._shape[1] if self._shape[1:] else ""))
-            if 0 < prod(found) <= MOST_THREADS:
-                return found
+        except Unknown:
+            found = ()
+        self.bound = bound
+        if found and 0 < prod(found) <= MOST_THREADS:
+            return found
         bounds = re.search(r"__launch_bounds__\s*\(([^,()]+)", signature.declared)
         most = self.number(bounds[1]) if bounds else None
         if most is not None:
@@ -276,7 +280,8 @@ class HostCode:
         if not self._threads or re.search(r"(?i:grid|block|^nb$|^bpg$)|^[A-Z][A-Z0-9_]{2,}$", name):
             raise Unknown
         self.bound[name] = python_name(name)
-        self.sizes.append(self.bound[name])
+        if self.bound[name] not in self.sizes:
+            self.sizes.append(self.bound[name])
         return ast.Name(self.bound[name])
 
     def _rounded_up(self, node: ast.expr) -> ast.expr:

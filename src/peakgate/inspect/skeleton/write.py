@@ -26,6 +26,7 @@ from peakgate_emulator.headers import emulator_headers
 
 MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
+ALWAYS_LEFT = "reference: what the outputs have to be", "sizes: those that you measure on a GPU"
 WIDTH = 118
 HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inl")
 _SIZES = {1: "1 << 24", 2: "(4096, 4096)", 3: "(1024, 1024, 1024)"}
@@ -36,10 +37,11 @@ _DEFAULTS = {"int32", "float32"}
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """The text of a family, and what is left to decide."""
+    """The text of a family, and what is left to decide; ``guessed`` if more than the reference and the sizes is."""
 
     text: str
     to_do: tuple[str, ...]
+    guessed: bool
 
 
 def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
@@ -74,7 +76,9 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         name for name in ("In", "InOut", "Out", "Value", "family", "kernel") if re.search(rf"\b{name}\(", body)
     )
     text = f"from peakgate.family import {', '.join(names)}\n\nFAMILY = {body}\n"
-    return Skeleton(text + "".join(f"# {line}\n" for line in left_out), (*_to_do(kept), *left_out))
+    to_do = _to_do(kept)
+    commented = "".join(f"# {line}\n" for line in left_out)
+    return Skeleton(text + commented, (*to_do, *left_out), guessed=len(to_do) > len(ALWAYS_LEFT))
 
 
 def _include(source: Path, root: Path) -> tuple[Path, ...]:
@@ -207,10 +211,7 @@ def _edges(draft: Draft) -> str:
 
 def _to_do(kept: Sequence[tuple[Draft, Found]]) -> list[str]:
     """What is left to decide, each line once with the kernels that it is about."""
-    of: dict[str, list[str]] = {
-        "reference: what the outputs have to be": [],
-        "sizes: those that you measure on a GPU": [],
-    }
+    of: dict[str, list[str]] = {line: [] for line in ALWAYS_LEFT}
     for draft, known in kept:
         for line in _open(draft, known):
             of.setdefault(line, []).append(draft.name)
