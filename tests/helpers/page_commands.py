@@ -1,8 +1,7 @@
 """The commands and files of a documentation page as one bash script, as a reader would paste them.
 
 ``peakgate help tutorial | python page_commands.py`` prints it. A line that ends otherwise than with 0 says so behind
-it, ``# exit code 1``. Blocks that begin with ``# on a GPU`` or ``# on a cluster`` are left out, and so is what installs
-Peakgate itself.
+it, ``# exit code 1``. Blocks that begin with one of ``ELSEWHERE`` are left out, and so is what installs Peakgate itself.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-ELSEWHERE = ("# on a GPU", "# on a cluster")
+ELSEWHERE = ("# on a GPU", "# on a cluster", "# in your repository")
 INSTALLS = ("pip install ", "python3 -m venv ")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(r"(?://|#) (\w\S*/\S+\.\w+)$")

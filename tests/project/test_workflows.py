@@ -345,7 +345,7 @@ HOSTED = [
     "ladder",
     "lint",
     "stranger",
-    *(f"tests -- {share}" for share in SHARES),
+    *(f"tests -- --durations 15 {share}" for share in SHARES),
     "check -- --jobs 1",
     "inspect -- mutants --jobs 1 --skip-listed -k access or transpose or occupancy or roof",
     "inspect -- resources --jobs 1 --architectures 90",

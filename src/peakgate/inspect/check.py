@@ -80,8 +80,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     notes = (*([no_nvrtc] if no_nvrtc else []), *of_tests.notes, *unnamed)
 
     def source_at(kernel: str, place: str | None) -> SourceLine:
-        known = of_tests.lines.get((kernel, place))
-        return known or emulate.source_line(chosen.text, chosen.family, kernel, place)
+        if known := of_tests.lines.get((kernel, place)):
+            return known
+        if no_family:
+            return SourceLine(project.file or project.root)
+        return emulate.source_line(chosen.text, chosen.family, kernel, place)
 
     family_file = "" if chosen.family is None else str(chosen.family)
     kernels = report.by_kernel([*reports, *of_tests.reports], source_at, family_file)

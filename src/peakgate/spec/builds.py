@@ -184,7 +184,9 @@ class KernelBuild:
         given = self.given
         if given.launches:
             return cast("LaunchOf", given.launches[0])
-        entry = given.compile.entry or (_only_kernel(given.folder / given.source) if given.source else "")
+        entry = given.compile.entry
+        if given.source and not entry:
+            entry = _only_kernel(given.folder / given.source, given.name or Path(given.source).stem)
         shape = (given.grid or 1, given.block or 1) if given.operation else (given.grid, given.block)
         return LaunchOf(entry, grid=shape[0], block=shape[1], shared_bytes=given.shared_bytes)
 
@@ -363,11 +365,11 @@ class KernelBuild:
         )
 
 
-def _only_kernel(source: Path) -> str:
-    """The name of the one kernel that a file defines; empty for none, several, or a template."""
+def _only_kernel(source: Path, stage: str) -> str:
+    """The name of the one kernel that a file defines; empty for none, several, a template, or the stage's own name."""
     with suppress(PeakgateError):  # a missing file is reported when it is built
         names = kernels(source_text(source))
-        return names[0] if len(names) == 1 and "<" not in names[0] else ""
+        return names[0] if len(names) == 1 and "<" not in names[0] and names[0] != stage else ""
     return ""
 
 

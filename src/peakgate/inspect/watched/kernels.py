@@ -132,6 +132,7 @@ def filled(found: KernelsOfTests, tests: Mapping[str, WatchedTest]) -> None:
         if test.outcome.startswith("skipped"):
             skipped.append(f"{case.id} ({test.outcome})")
         elif test.outcome and not test.findings:
+            found.lines[case.id, None] = SourceLine(test_file)
             found.reports.append(BuildReport(case.id, 1, broken=test.outcome))
         found.notes += [f"not covered, {case.id}: {limit}" for limit in test.limits]
     if len(found.notes) > MOST_NOTES:

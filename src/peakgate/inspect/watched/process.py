@@ -8,6 +8,7 @@ without timing. After each test everything that was found is written to ``found.
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -28,6 +29,10 @@ from peakgate.inspect.watched.running import running
 from peakgate.run.collection import prepend, pytest_arguments
 from peakgate.spec.selection import selector
 from peakgate_emulator import KernelDefect
+
+
+_JUDGED_WRONG = re.compile(r"WRONG \S+ on \S+: ")
+"""The beginning of what ``gpu_benchmark`` says of a wrong result, before its reason."""
 
 
 class Launches:
@@ -79,7 +84,7 @@ class Plugin:  # its methods are pytest's hooks
             return report
         test, error = running.test, call.excinfo.value if call.excinfo else None
         said = str(error or report.longreprtext)
-        wrong = _short(said.partition("WRONG, ")[2])
+        wrong = _short(_JUDGED_WRONG.sub("", said)) if _JUDGED_WRONG.match(said) else ""
         if not wrong and isinstance(error, AssertionError):
             wrong = f"{Path(raised_at(error, item.path.parent) or item.path).name}: {_short(said)}"
         if report.outcome == "skipped" or _needs_gpu(error):
