@@ -118,7 +118,12 @@ def test_folders_of_no_repository_have_no_commit(tmp_path: Path) -> None:
 def test_sides_in_environments_are_named_by_the_commit_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = repository(tmp_path / "tree", HEADS["one process samples both"], tmp_path / "runs.log")
     together: list[Any] = []
-    monkeypatch.setattr(experiment, "other_builds", lambda *codes: together.append(codes) or {})
+
+    def other_builds(*codes: Any) -> dict[str, Any]:
+        together.append(codes)
+        return {}
+
+    monkeypatch.setattr(experiment, "other_builds", other_builds)
     here = SideEnvironment("here", sys.executable, {})
     monkeypatch.setattr("peakgate.compare.ab.command.made", lambda *_: here)
     monkeypatch.setattr("peakgate.compare.ab.command.usual", lambda: here)

@@ -1,7 +1,7 @@
 """The commands and files of a documentation page as one bash script, as a reader would paste them.
 
 ``peakgate help tutorial | python page_commands.py`` prints it. A line that ends otherwise than with 0 says so behind
-it, ``# exit code 1``. Blocks that begin with one of ``ELSEWHERE`` are left out, and so is what installs Peakgate itself.
+it, ``# exit code 1``. Blocks that begin with one of ``ELSEWHERE`` are left out, and what installs Peakgate is too.
 """
 
 from __future__ import annotations

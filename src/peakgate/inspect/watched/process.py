@@ -30,7 +30,6 @@ from peakgate.run.collection import prepend, pytest_arguments
 from peakgate.spec.selection import selector
 from peakgate_emulator import KernelDefect
 
-
 _JUDGED_WRONG = re.compile(r"WRONG \S+ on \S+: ")
 """The beginning of what ``gpu_benchmark`` says of a wrong result, before its reason."""
 
