@@ -7,13 +7,13 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 
 from peakgate.base import config, git, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, write_whole
 from peakgate.base.options import VerbParser
+from peakgate.base.packages import recorded_origin
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 
@@ -236,8 +236,8 @@ def _pinned(address: str | None) -> str:
 
 
 def _origin() -> str | None:
-    """Where the installed package came from, as pip recorded it (PEP 610): a commit, a hashed file, or None."""
-    recorded = json.loads(metadata.distribution("peakgate").read_text("direct_url.json") or "{}")
+    """Where the installed package came from: a commit, a hashed file, or None."""
+    recorded = recorded_origin()
     address = str(recorded.get("url", ""))
     if commit := recorded.get("vcs_info", {}).get("commit_id"):
         return f"git+{address}@{commit}"

@@ -8,6 +8,7 @@ import shlex
 import site
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -16,15 +17,20 @@ PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
 """The folders of this package and of the emulator."""
 
 
-def install_command(extra: str) -> str:
-    """The command that adds an extra to this installation: from its clone or address, which pip recorded (PEP 610)."""
-    from importlib import metadata  # noqa: PLC0415  # slow, and only an error asks
+def recorded_origin() -> dict[str, Any]:
+    """Where this installation came from, as pip recorded it (PEP 610); empty if it came from an index, or is none."""
+    from importlib import metadata  # noqa: PLC0415  # slow, and only an error or `init` asks
 
-    name = f"peakgate[{extra}]"
     try:
-        origin = json.loads(metadata.distribution("peakgate").read_text("direct_url.json") or "{}")
+        found: dict[str, Any] = json.loads(metadata.distribution("peakgate").read_text("direct_url.json") or "{}")
     except metadata.PackageNotFoundError:  # imported from PYTHONPATH
-        origin = {}
+        return {}
+    return found
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation: from the clone or the address that it came from."""
+    name, origin = f"peakgate[{extra}]", recorded_origin()
     if "dir_info" in origin:
         clone = url2pathname(urlsplit(origin["url"]).path)
         editable = "-e " if origin["dir_info"].get("editable") else ""
