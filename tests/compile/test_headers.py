@@ -1,4 +1,4 @@
-"""The headers that the reference page lists exist in both builds and bring what it says."""
+"""Each header that the reference page lists compiles in both builds, and declares what the page says."""
 
 from __future__ import annotations
 

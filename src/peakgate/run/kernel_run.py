@@ -322,8 +322,10 @@ class BenchHooks(RunHooks):
     def _places(self) -> dict[str, tuple[str, int]]:
         """By case the file, from the top of the repository, and the line that define its kernel or benchmark test."""
         found = {self.run.tests[item.nodeid]: (item.path, (item.location[1] or 0) + 1) for item in self._tests}
-        for case in self._selected:
-            if isinstance(case, Case) and (line := case.stage.source_line):
+        cases = [case for case in self._selected if isinstance(case, Case)]
+        lines = {stage: stage.source_line for stage in {case.stage for case in cases}}  # each reads its file
+        for case in cases:
+            if line := lines[case.stage]:
                 found[case.id] = line[:2]
         top = git.tree_of(config.current().root)
         whole = {case: (path.resolve(), line) for case, (path, line) in found.items()}

@@ -14,10 +14,10 @@ from peakgate.base.files import file_digest, make_folder, remove_output, unwrita
 from peakgate.base.git import UNVERSIONED
 from peakgate.base.report import Report, write_json
 from peakgate.base.verdict import ExitCode
-from peakgate.runfile.openmetrics import GAUGES, CaseMetrics, openmetrics
+from peakgate.runfile.openmetrics import PROM, CaseMetrics, openmetrics
 
 VERDICT_FILE = "bench.json"
-METRICS_FILE = f"bench{GAUGES}"
+METRICS_FILE = f"bench{PROM}"
 OTHER_BUILDS_FILE = "other_builds.json"
 """In the verdict's folder: the run file of the builds that an A/B samples interleaved with the cases."""
 

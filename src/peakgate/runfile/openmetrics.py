@@ -12,7 +12,7 @@ from typing import NamedTuple
 from peakgate.base.safe_text import encodable, one_line
 from peakgate.spec.recorded import EMULATOR_SLUG
 
-GAUGES = ".prom"
+PROM = ".prom"
 """Suffix of the file beside a command's JSON document, which the collector of text files looks for."""
 
 

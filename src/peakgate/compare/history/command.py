@@ -24,7 +24,7 @@ from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.render import files, terminal
 from peakgate.runfile.find import READING, Archive
 from peakgate.runfile.frame import tidy, to_frame
-from peakgate.runfile.openmetrics import GAUGES, CaseMetrics, openmetrics
+from peakgate.runfile.openmetrics import PROM, CaseMetrics, openmetrics
 from peakgate.runfile.options import GATE_EXIT_CODES, add_out, add_runs, commit_url, verb_parser
 from peakgate.runfile.schema import NUMBER, TEXT
 
@@ -106,7 +106,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     terminal.show(record, everything=options.all)
     table = options.out / "history.csv"
     write_whole(table, series_csv(found))
-    metrics = options.out / f"history{GAUGES}"
+    metrics = options.out / f"history{PROM}"
     write_whole(metrics, openmetrics(_newest(archive, judged)))
     terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table, metrics])
     return record.exit_code

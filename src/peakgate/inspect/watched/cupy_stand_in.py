@@ -34,7 +34,7 @@ class NeedsCuPy(AttributeError):
 class ndarray(np.ndarray[Any, Any]):  # noqa: N801  (CuPy's name)
     """A NumPy array with CuPy's methods; elements and sums are arrays without axes."""
 
-    __module__ = "numpy"  # a plain array to whoever looks, not a subclass that may compute its values lazily
+    __module__ = "numpy"  # as a plain array: another subclass may be one that computes its values lazily
 
     def __new__(cls, shape: Any, dtype: Any = float, memptr: Any = None, **more: Any) -> ndarray:
         """A new array; with the address of a variable, by ``RawModule.get_global``, that variable's value."""
