@@ -25,7 +25,7 @@ from peakgate.callables.tuners import choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
 from peakgate.judge.correctness import Deviation
-from peakgate.judge.gate import UNCHECKED
+from peakgate.judge.gate import NO_REFERENCE, UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples
 from peakgate.session.entry import extra_info
@@ -204,7 +204,7 @@ class GpuBenchmark:
                 raise error.__cause__ from None  # a reference that needs a GPU: the test is skipped
             self._fail(case, _wrong(error))
         session = self._session
-        right = "right" if proof is not None else "not checked, no reference is given"
+        right = "right" if proof is not None else NO_REFERENCE
         if session.timed:
             samples, _ = session.sampler.sample(launchable, None, 0.0, None)
             if output_check:

@@ -16,6 +16,7 @@ from peakgate.base.verdict import RAN, ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.picture import KINDS
 from peakgate.judge.correctness import WrongElement
+from peakgate.judge.gate import NO_REFERENCE
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 from peakgate.spec.stage import SourceLine
 
@@ -71,7 +72,7 @@ def report(
     rows = ruling.rows()
     rows += _not_checked(kernels)
     rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
-    rows += [Row(each.kernel, RAN, f"{NOT_COMPARED}, no reference is given") for each in kernels if each.unchecked]
+    rows += [Row(each.kernel, RAN, f"result {NO_REFERENCE}") for each in kernels if each.unchecked]
     rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
     rows += [
         Row(

@@ -10,7 +10,8 @@ if TYPE_CHECKING:  # a supervisor does not import NumPy
     from peakgate.judge.metrics import Metrics
     from peakgate.measure.sampling import Samples
 
-UNCHECKED = "; result not checked, no reference is given"
+NO_REFERENCE = "not checked, no reference is given"
+UNCHECKED = f"; result {NO_REFERENCE}"
 """The end of the reason for a callable or a kernel without a reference."""
 
 

@@ -13,7 +13,7 @@ from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.interface import Device, DeviceLost, KernelLaunchable, Launchable, Preflight, concerns
 from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
 from peakgate.judge.floors import Floors
-from peakgate.judge.gate import judge, unchecked
+from peakgate.judge.gate import NO_REFERENCE, judge, unchecked
 from peakgate.judge.metrics import metrics
 from peakgate.measure.limits import HOST_LIMIT_S, build_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -127,7 +127,7 @@ class Session:
             launchable = self.prepare(case)
             proof = self.prover.prove(launchable) if self.checks else None
             if not self.timed:
-                return self.untimed(case, proof, "not checked, no reference is given" if case.unchecked else "right")
+                return self.untimed(case, proof, NO_REFERENCE if case.unchecked else "right")
             compare = self.prover.compare_timed if compared_when_timed(case) else None
             samples, proof = self.sampler.sample(launchable, proof, self.prover.launch_s, compare)
             energy = self.energy_of(launchable, samples)
