@@ -118,3 +118,60 @@ def test_complex_elements_are_counted_once_and_the_part_that_is_wrong_is_named()
     grid = np.tile(z, (2, 1))
     with pytest.raises(WrongResult, match="4 of 8 elements are wrong, all of row 1"):
         proven(lambda x: x * np.array([[1], [2]]), lambda x: 1 * x, grid)
+
+
+ROWS = np.random.default_rng(1).uniform(0, 1, (64, 200)).astype("float32")
+COUNTS = np.random.default_rng(2).integers(0, 2**30, (50, 400)).astype("int32")
+
+
+def softmax_without_maximum(x):
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+
+
+def softmax(x):
+    exponentials = np.exp(x - x.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+WRONG_BEYOND_ITS_INPUTS = [
+    pytest.param(softmax_without_maximum, lambda x: softmax(x.astype("float64")), ROWS, id="overflow"),
+    pytest.param(lambda x: x.shape[1] - 1 - x[:, ::-1].argmax(axis=1), lambda x: x.argmax(axis=1), ROWS, id="ties"),
+    pytest.param(lambda x: np.sort(x.view("uint32")).view("int32"), np.sort, COUNTS, id="signs"),
+    pytest.param(lambda x: np.minimum(x, 1e4), lambda x: x.astype("float64"), ROWS, id="limit"),
+]
+
+
+@pytest.mark.parametrize(("function", "reference", "array"), WRONG_BEYOND_ITS_INPUTS)
+def test_numbers_that_no_input_has_show_what_fails_on_them(function, reference, array):
+    given = {"fresh": "any", "tolerance": 1e-3 if array is ROWS else None}
+    with pytest.raises(WrongResult, match="pattern"):
+        proven(function, reference, array.copy(), **given)
+    proven(function, reference, array.copy(), tolerance=given["tolerance"])
+
+
+@pytest.mark.parametrize("between", ["any", (-5, 5), (0.25, 300)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "bool", "int8", "int64", "uint16"])
+def test_a_right_callable_is_right_on_every_pattern(dtype, between):
+    array = np.random.default_rng(3).integers(0, 2, (40, 60)).astype(dtype)
+    before = array.copy()
+    _, said = proven(lambda x: x.copy(), lambda x: x, array, fresh=between)
+    assert "patterns" in said
+    assert (array == before).all()
+
+
+def test_patterns_of_a_range_stay_within_it():
+    seen = []
+    kept = np.zeros(3, "uint8")
+    kept.flags.writeable = False
+    proven(lambda *x: seen.append(x[0].copy()) or x[0] + 0, lambda *x: x[0], ROWS.copy(), kept, fresh=(-2, 3.5))
+    found = np.concatenate([each.ravel() for each in seen])
+    assert found.min() < -1.5
+    assert 3 < found.max() < 3.5
+    assert found.min() >= -2
+
+
+@pytest.mark.parametrize("fresh", ["all", (1, 1), (0, float("inf")), (1,), ("a", "b"), None, 3])
+def test_other_inputs_that_cannot_be_drawn_are_refused(fresh):
+    with refuses(Code.BENCHMARK_TEST):
+        Given(fresh=fresh).refuse_invalid()

@@ -20,7 +20,7 @@ import numpy as np
 
 from peakgate.judge.magnitudes import shares
 from peakgate.measure.data import random_bits
-from peakgate.spec.case import Array
+from peakgate.spec.case import Array, Data
 from peakgate.spec.dtypes import BITS
 
 P = ParamSpec("P")
@@ -248,7 +248,7 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     value = plain(value) if framework(value) == "viewed" else value
     name = dtype_name(value)
     scaled = name in _REAL
-    if _read_only(value) or (not scaled and not name.startswith(("int", "uint", "bool"))):
+    if not _writable_numbers(value):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
     count = int(np.prod(value.shape, dtype=np.int64))
@@ -269,6 +269,29 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     drawn = flat[order]
     value[...] = (drawn * factor.astype(flat.real.dtype) if scaled else drawn).reshape(value.shape)
     return True
+
+
+@at_home
+def fill(value: Any, data: Data) -> bool:
+    """Give an array the values that a data function of a family makes; False if the array is left unchanged.
+
+    It is left if there is no function, for types other than numbers and for read-only arrays.
+    """
+    value = plain(value) if framework(value) == "viewed" else value
+    if not callable(data) or not _writable_numbers(value):
+        return False
+    values = data(np, tuple(value.shape))
+    if framework(value) == "torch":
+        value.detach().copy_(sys.modules["torch"].from_numpy(values))
+    else:
+        value[...] = _module(value).asarray(values).astype(value.dtype)
+    return True
+
+
+def _writable_numbers(value: Any) -> bool:
+    """Whether an array holds real or complex numbers, integers or booleans, and can be written."""
+    name = dtype_name(value)
+    return not _read_only(value) and (name in _REAL or name.startswith(("int", "uint", "bool")))
 
 
 def real(value: Any) -> bool:

@@ -23,6 +23,7 @@ from peakgate.callables.arrays import (
     copy_of,
     differs,
     dtype_name,
+    fill,
     framework,
     gpu_of,
     here,
@@ -39,6 +40,7 @@ from peakgate.callables.arrays import (
     visible_arrays,
 )
 from peakgate.callables.unchanged import unchanged
+from peakgate.measure.patterns import of_type
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array
 from peakgate.spec.dtypes import BITS
@@ -253,8 +255,30 @@ class Call:
 
     def renewed(self, seed: int, *, redraw: bool = False) -> bool:
         """Replace the elements of arrays that the function only reads, except ``left``; False if none changed."""
-        read = [(at, array) for at, array in enumerate(self.arrays) if at not in self.changed and at not in self.left]
-        return any([renew(array, seed + index, redraw=redraw) for index, array in read])  # noqa: C419  (every one of them)
+        return any([renew(array, seed + at, redraw=redraw) for at, array in self._read()])  # noqa: C419  (each of them)
+
+    def patterned(self, pattern: str, between: tuple[float, float] | None) -> bool:
+        """Give the arrays that the function only reads, except ``left``, a pattern of data; False if none changed.
+
+        ``between`` is the range of real numbers and integers, None for any of the types (``measure.patterns.of_type``).
+        """
+        changed = False
+        for at, array in self._read():
+            dtype = dtype_name(array)
+            if dtype not in dtypes.KNOWN:
+                continue
+            held = dtypes.limits(dtype)
+            if between is None or held.kind in ("complex", "bool"):
+                changed |= fill(array, of_type(pattern, dtype, None, at))
+                continue
+            low, high = max(between[0], held.lowest), min(between[1], held.largest)
+            if low < high:
+                changed |= fill(array, of_type(pattern, dtype, (low, high), at))
+        return changed
+
+    def _read(self) -> list[tuple[int, Any]]:
+        """The arrays that the function only reads, except ``left``, each with its position."""
+        return [(at, array) for at, array in enumerate(self.arrays) if at not in self.changed and at not in self.left]
 
 
 @dataclass(frozen=True, slots=True)

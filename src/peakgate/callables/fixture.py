@@ -113,7 +113,7 @@ class GpuBenchmark:
         atol: float = 0.0,
         rtol: float | None = None,
         outputs: object = None,
-        fresh: bool = True,
+        fresh: object = True,
         **unknown: object,
     ) -> GpuBenchmark:
         """Declare the expected result; see ``Given``. Another name fails the test."""
@@ -196,7 +196,7 @@ class GpuBenchmark:
             launchable = CpuCall(case, call)
             launchable.run()
             proof = output_check.first() if output_check else None
-            if output_check and is_kernel(function) and self._given.fresh:
+            if output_check and (is_kernel(function) or not isinstance(self._given.fresh, bool)):
                 output_check.on_fresh_inputs(launchable.run)  # an output may have held the right result before the run
             tuned = self._given.choices(call)
         except (WrongResult, KernelFault, NotAnArray, PeakgateError, MemoryError) as error:
@@ -235,16 +235,16 @@ class GpuBenchmark:
                 proof = output_check.first() if output_check else None
                 behaviour = find_out(stream, call, session.plan)
                 case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
-                outputs = output_check.outputs if output_check else None
-                launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=self._given.fresh)
+                outputs, fresh = output_check.outputs if output_check else None, bool(self._given.fresh)
+                launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
                 start = time.perf_counter()
                 launchable.run()
                 launch_s, compare = time.perf_counter() - start, output_check.timed if output_check else None
                 samples, proof = self._sampled(session, launchable, proof, launch_s, compare)
                 session.steps.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if output_check:
-                    fresh = output_check.on_fresh_inputs(launchable.run)
-                    samples = replace(samples, method=f"{samples.method}, {fresh}")
+                    checked = output_check.on_fresh_inputs(launchable.run)
+                    samples = replace(samples, method=f"{samples.method}, {checked}")
                 launchable.run()
                 if output_check:
                     output_check.check("after it was timed: ")
@@ -297,7 +297,7 @@ class GpuBenchmark:
             ) from None
 
     def _case(self, call: Call) -> Case:
-        self._given.refuse_allowances()
+        self._given.refuse_invalid()
         work = self._given.work(call)
         arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
         roof = "nvlink" if self._listed.gpus > 1 else default_roof(work.math)

@@ -17,6 +17,7 @@ from peakgate.callables.settings import Given
 from peakgate.device.interface import TimedLaunch
 from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, bound_of, compare, on_host
 from peakgate.judge.magnitudes import Rounded, by_evaluations
+from peakgate.measure.patterns import PATTERNS
 from peakgate.session.outcome import Proof, WrongResult
 from peakgate.spec.case import Array
 from peakgate.spec.dtypes import unit_of_sums
@@ -76,7 +77,7 @@ class OutputCheck:
         return Deviation(proof.error, proof.ratio or 0.0, None)
 
     def on_fresh_inputs(self, run: Callable[[], None]) -> str:
-        """Check a run with other elements in its inputs, then restore these; a phrase for the run file."""
+        """Check runs with other elements in its inputs, then restore these; a phrase for the run file."""
         call = self._call
         if not self._given.fresh:
             return "not checked on fresh inputs"
@@ -92,10 +93,19 @@ class OutputCheck:
             call.remember()
             run()
             self._compare(expected, "on fresh inputs: ")
+            given = self._given.fresh
+            for pattern in () if given is True else PATTERNS:
+                call.saved = original
+                call.rewind_all()
+                if call.patterned(pattern, given if isinstance(given, tuple) else None):
+                    expected = self._now()
+                    call.remember()
+                    run()
+                    self._compare(expected, f"on inputs of the pattern {pattern!r}: ")
         finally:
             call.saved = original
             call.rewind_all()
-        return "checked on fresh inputs"
+        return f"checked on fresh inputs{'' if given is True else ' and on patterns of input data'}"
 
     def _compare(self, expected: Sequence[Typed], when: str, given: Sequence[Any] | None = None) -> Proof:
         outputs = typed(self.outputs() if given is None else given, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,6 +20,9 @@ from peakgate.spec.work import MATH
 
 MARKER = "peakgate"
 
+ANY = "any"
+"""The value of ``fresh`` for any numbers of the arrays' types."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -30,7 +34,9 @@ class Given:
       besides the type's rounding (``peakgate.judge.correctness``; None: by type); or instead NumPy's ``atol`` and
       ``rtol``.
     - ``outputs``: the arrays that the callable writes; ``stream``: the stream it works on.
-    - ``fresh``: False keeps the inputs' elements; the callable is then not checked on other inputs.
+    - ``fresh``: the other inputs on which the callable is checked. True: elements of its own arrays. ``(low, high)``:
+      also the patterns of input data (``measure.patterns``) within this range; "any": the patterns, with any numbers of
+      the types. False keeps the inputs' elements, and no other inputs are checked.
     - ``state``: the state of a timed call, one of ``peakgate.spec.case.STATES``. Several states make several tests.
     - ``tuned``: the choice of a tuner that is not supported here, ``{"kernel": configuration}``.
     - ``gpus``: the number of GPUs that it needs, 0 by default. Several numbers make several tests.
@@ -46,7 +52,7 @@ class Given:
     rtol: float | None = None
     outputs: object = None
     stream: object = None
-    fresh: bool = True
+    fresh: object = True
     state: str = "cold"
     tuned: object = None
     gpus: int = 0
@@ -70,8 +76,13 @@ class Given:
             raise PeakgateError(f"peak_tflops is {shown(peak)}; expected a finite number above 0", Code.BENCHMARK_TEST)
         return Work(self._count("bytes", call), self._count("flops", call), self.peak_tflops, self.math)
 
-    def refuse_allowances(self) -> None:
-        """Raise PeakgateError for an invalid tolerance."""
+    def refuse_invalid(self) -> None:
+        """Raise PeakgateError for an invalid tolerance or other inputs that cannot be drawn."""
+        if not isinstance(self.fresh, bool) and self.fresh != ANY and not _is_range(self.fresh):
+            raise PeakgateError(
+                f"fresh is {shown(self.fresh)}; expected True, False, {ANY!r} or (low, high), two finite numbers",
+                Code.BENCHMARK_TEST,
+            )
         for name in ("tolerance", "atol", "rtol"):
             value = getattr(self, name)
             if not is_allowance(value) and (value is not None or name == "atol"):
@@ -138,6 +149,14 @@ def variants_of(marker: pytest.Mark | None) -> tuple[tuple[Any, Any], ...]:
     """State and number of GPUs of each test that a marker makes."""
     given = {"state": "cold", "gpus": 0, **({} if marker is None else marker.kwargs)}
     return tuple((state, count) for count in _several(given["gpus"]) for state in _several(given["state"]))
+
+
+def _is_range(given: object) -> bool:
+    """Whether ``given`` is two finite numbers, the first below the second."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        return False
+    numbers = all(isinstance(each, int | float) and math.isfinite(each) for each in given)
+    return numbers and bool(given[0] < given[1])
 
 
 def _several(given: Any) -> tuple[Any, ...]:

@@ -110,7 +110,7 @@ def _filled(case: Case, pattern: str) -> Case:
             continue
         if whole and each.data is None and dtypes.limits(each.dtype).unit_roundoff:
             continue
-        data = _data(pattern, each.dtype, each.data, at, low_end=filled % 2 > 0)
+        data = of_type(pattern, each.dtype, each.data, at, low_end=filled % 2 > 0)
         if data:
             arguments[at] = replace(each, data=data)
             filled += 1
@@ -123,8 +123,11 @@ def _filled(case: Case, pattern: str) -> Case:
 
 
 @cache
-def _data(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool) -> Data:
-    """A data function with a pattern for one argument, None if its range has none; cached, for equal arguments."""
+def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool = False) -> Data:
+    """A data function with a pattern for one argument, None if its range has none; cached, for equal arguments.
+
+    ``given`` is the argument's range ``(low, high)``; anything else stands for all numbers of the type.
+    """
     real = dtypes.limits(dtype).kind in ("float", "complex")
     make: Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
     if not isinstance(given, tuple):
