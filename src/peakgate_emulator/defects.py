@@ -50,7 +50,7 @@ class DefectKind(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-_RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
+RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
 _READ_LAST, _WRITE_LAST = "read after write", "write after read"
 """Beginnings of the messages of such races."""
 
@@ -121,7 +121,7 @@ class EmulatorDefect:
     @property
     def missing(self) -> str | None:
         """Synchronization that would order the two accesses of a race within a block; None for any other defect."""
-        if self.kind not in _RACES or self.other_thread is None or not self.location or not self.other_location:
+        if self.kind not in RACES or self.other_thread is None or not self.location or not self.other_location:
             return None
         if self.location == self.other_location:
             return f"a barrier is missing between two passes of {self.location}"

@@ -61,10 +61,19 @@ def test_a_race_is_told_with_file_line_thread_and_block():
     assert "at reversed.cu:3" in finding.what
 
 
-def test_nothing_more_is_launched_after_a_defect():
-    found = checked(RACY, orders=(0, 2, 3))
+def test_nothing_more_is_launched_after_a_wrong_result():
+    found = checked(problem("numbered", mirror, "uint32"), orders=(0, 2, 3))
     assert {finding.schedule for finding in found.findings} == {0}
     assert found.launches == 1
+
+
+def test_a_race_of_every_order_hides_none_of_another_order():
+    found = checked(problem("counted", dtype="uint32"), orders=(0, 2, 3))
+    assert found.launches == 3
+    assert [(each.kind, each.where, each.schedule) for each in found.findings] == [
+        ("same value race", "counted.cu:5", 0),
+        ("global race", "counted.cu:6", 2),
+    ]
 
 
 def test_a_result_that_depends_on_the_order_of_threads_is_found_by_a_shuffle():

@@ -35,13 +35,15 @@ from peakgate.spec.importer import FAMILY_FILE
 from peakgate.spec.selection import selector
 from peakgate.spec.stage import SourceLine
 from peakgate_emulator import KernelDefect
-from peakgate_emulator.defects import RaceStep
+from peakgate_emulator.defects import RACES, RaceStep
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
 NOT_ENDED = "not ended"
 
 CHOSEN_LIMIT_S = 10.0  # processor time for the chosen sizes of one build; skipped ones are reported
+
+_RACES = tuple(kind.words for kind in RACES)
 
 _ASCENDING, _FIRST_SEED = 0, 2  # the emulator's orders: 0 ascending, 1 descending, from 2 seeds of a shuffle
 
@@ -304,7 +306,7 @@ def check_cases(
     for case in cases:
         report(case.id)
         try:
-            launched = check_case(case, orders, nonfinite=nonfinite, load=remembered)
+            launched = check_case(case, orders, nonfinite=nonfinite, load=remembered, beyond_races=True)
         except BuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
         except MemoryError as error:
@@ -345,8 +347,12 @@ def check_case(
     access_budget: int | None = None,
     nonfinite: bool = False,
     load: Callable[..., emulator.EmulatedKernel] = load,
+    beyond_races: bool = False,
 ) -> list[list[LaunchFinding]]:
     """The findings of each launch, up to the first launch with any, which may leave data that make later ones fail.
+
+    With ``beyond_races`` other orders are run after a launch that had races alone; of these, races at other lines are
+    findings: a race that every order has would hide, also where it is waived, one that only another order has.
 
     Raises BuildError if the kernel does not compile, PeakgateError if the case's description is unusable,
     LaunchNotEnded if a launch reaches its time limit.
@@ -361,12 +367,24 @@ def check_case(
         return [_findings(case, orders[0], fault.__cause__, "its reference kernel: ")]
     except PeakgateError as error:
         undecided = error  # a defect can be found without a reference
+    raced: set[frozenset[str | None]] = set()  # the lines of each race
     for order in orders:
         try:
             launchable.run(order)
         except KernelFault as fault:
-            launched.append(_findings(case, order, fault))
-            break
+            found = _findings(case, order, fault)
+            lines = {frozenset([each.where, *(step.location for step in each.order)]): each for each in found}
+            only_races = all(each.kind in _RACES for each in found)
+            if raced:
+                found = [each for at, each in lines.items() if each.kind in _RACES and at not in raced]
+            launched.append(found)
+            if not (beyond_races and only_races):
+                break
+            raced |= lines.keys()
+            continue
+        if raced:  # a wrong result may follow from the race
+            launched.append([])
+            continue
         result = None if wanted is None else check(np, case, computed(np, launchable), wanted)
         if result is not None and result.mismatch is not None:
             said = f"{WRONG_RESULT}: {result.mismatch}"
