@@ -64,9 +64,10 @@ _FORMS = (
     ("div approx|full ftz? f32", "a / b"),
     ("div RND ftz? f32", "a / b"),
     ("div RND f64", "a / b"),
-    ("fma|mad RND? ftz? sat? f32", "peakgate_ptx::fused(a, b, c)"),
+    ("fma|mad RND ftz? sat? f32", "peakgate_ptx::fused(a, b, c)"),
     ("fma|mad RND f64", "peakgate_ptx::fused(a, b, c)"),
-    ("fma rn ftz? sat? relu? f16|f16x2", "peakgate_ptx::fused(a, b, c)"),
+    ("fma rn ftz? sat? f16|f16x2", "peakgate_ptx::fused(a, b, c)"),
+    ("fma rn ftz? relu f16|f16x2", "peakgate_ptx::fused(a, b, c)"),
     ("fma rn relu? bf16|bf16x2", "peakgate_ptx::fused(a, b, c)"),
     ("abs SIGNED", "a < 0 ? -a : a"),
     ("neg SIGNED", "-a"),
@@ -138,10 +139,11 @@ _FORMS = (
     ("dp2a lo|hi s32 u32", "peakgate_ptx::dot2(a, b, c, {is_high})", "a:s32 c:s32", "s32"),
     ("dp2a lo|hi u32 s32", "peakgate_ptx::dot2(a, b, c, {is_high})", "a:u32 c:s32", "s32"),
     ("mov ANY", "a"),
-    ("mov f16|f16x2|bf16|bf16x2|pred", "a"),
+    ("mov pred", "a"),
     ("selp ANY", "c ? a : b", "c:pred"),
     ("slct ANY s32", "c >= 0 ? a : b", "a:FIRST b:FIRST c:s32", "FIRST"),
-    ("slct ftz? ANY f32", "c >= 0 ? a : b", "a:FIRST b:FIRST c:f32", "FIRST"),
+    ("slct ANY f32", "c >= 0 ? a : b", "a:FIRST b:FIRST c:f32", "FIRST"),
+    ("slct ftz ANY f32", "peakgate_ptx::flushed(c) >= 0 ? a : b", "a:FIRST b:FIRST c:f32", "FIRST"),
     *(
         pattern
         for compared, numbers in (
@@ -215,4 +217,5 @@ def _value(written: tuple[str, ...], expression: str, takes: str, result: str) -
         first=written[1],
         is_high=str("hi" in written).lower(),
     )
-    return Value(filled, types, TYPES[special.get(result, result) or kind], frozenset(written[1:]))
+    own = {"ftz"} if "flushed" in expression else set()  # the expression does it, to one of its operands
+    return Value(filled, types, TYPES[special.get(result, result) or kind], frozenset(written[1:]) - own)

@@ -99,8 +99,8 @@ DROPPED = """__global__ void k(float2* out, const unsigned* a, const unsigned* b
     const int t = threadIdx.x;
     float x, y;
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, _, %1, _}, {%2, %3, %4, %5}, {%6, %7}, {0.5, 0., 1.0, 0.};" : "=f"(x), "=f"(y)
-                 : "r"(a[t]), "r"(a[t]), "r"(a[t]), "r"(a[t]), "r"(b[t]), "r"(b[t]));
+                 "{%0, _, %1, _}, {%2, %3, %4, %5}, {%6, %7}, {%8, 0., %9, 0.};" : "=f"(x), "=f"(y)
+                 : "r"(a[t]), "r"(a[t]), "r"(a[t]), "r"(a[t]), "r"(b[t]), "r"(b[t]), "f"(0.5f), "f"(1.0f));
     out[t] = make_float2(x, y);
 }
 """

@@ -139,6 +139,8 @@ def problems(chosen: list[str]) -> np.ndarray:
             operands[at, :, :2] = np.maximum(operands[at, :, :2] & np.uint64(2**15 - 1), np.uint64(1))
         if opcode == "lop3.b32":
             operands[at, :, 3] = LOOKUP
+        if opcode.split(".")[0] in ("bfe", "bfi"):  # in 64 bits an H200 takes more of a position than its lowest byte
+            operands[at, :, len(shape(opcode)[0]) - 2 :] &= np.uint64(255)
     return operands
 
 

@@ -86,6 +86,8 @@ _FORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 def arithmetic(name: str, values: Sequence[float], mode: str = "rn") -> Any:
     """A sum, product or quotient, exact where it is finite; a float where it is a zero, an infinity or a NaN."""
     a, b, c = (*values, 0.0, 0.0)[:3]
+    if name == "fma" and math.isfinite(a) and math.isfinite(b) and not math.isfinite(c):
+        return c  # the product is not rounded, so it does not overflow
     if not all(map(math.isfinite, values)) or (name in ("div", "rcp") and not values[-1]):
         with np.errstate(all="ignore"):
             return float(_FORMS[name](a, b, c)) if values[-1] or name not in ("div", "rcp") else _quotient(a, b, name)
@@ -157,6 +159,9 @@ _APPROXIMATE: dict[str, Callable[[float], float]] = {
     "lg2": lambda a: math.log2(a) if a > 0 else (-math.inf if a == 0 else math.nan),
     "rsqrt": lambda a: 1 / math.sqrt(a) if a > 0 else (math.copysign(math.inf, a) if a == 0 else math.nan),
 }
+_MOST_RADIANS = math.pi
+"""The PTX ISA states an error of sin.approx and cos.approx up to this angle alone; an H200 gives 0 for 2**31."""
+
 _LOGIC: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _ORDERED: dict[str, Callable[[Any, Any], bool]] = {
@@ -222,7 +227,8 @@ def exact(opcode: str, given: Sequence[int]) -> int | Near:
         return halves[0] | halves[1] << 16 if not any(isinstance(h, Near) for h in halves) else Near(math.nan)
     mode = next((word for word in modifiers if word in ("rn", "rz", "rm", "rp")), "rn")
     values = [decoded(bits, kind) for bits, kind in zip(given, takes, strict=True)]
-    if "ftz" in modifiers:
+    flushes = "ftz" in modifiers and name != "slct"  # whose result does not depend on it
+    if flushes:
         values = [flushed(v, k) if k in FLOATS else v for v, k in zip(values, takes, strict=True)]
     result = _result(name, modifiers, values, given, takes, gives)
     if isinstance(result, Near):
@@ -231,7 +237,7 @@ def exact(opcode: str, given: Sequence[int]) -> int | Near:
         return encoded(decoded(encoded(result, gives), gives), "s32") if gives == "s8" else encoded(result, gives)
     bits = encoded(result, gives, mode)
     number = decoded(bits, gives)
-    if "ftz" in modifiers:
+    if flushes:
         number = flushed(number, gives)
     if "sat" in modifiers:
         number = 0.0 if math.isnan(number) or number <= 0 else min(number, 1.0)
@@ -251,6 +257,8 @@ def _result(
             return Near(float(value) if abs(value) < 2**127 else math.copysign(math.inf, value))
         mode = next((word for word in modifiers if word in ("rn", "rz", "rm", "rp")), "rn")
         return arithmetic("fma" if name == "mad" else name, values, mode)
+    if name in ("sin", "cos") and abs(a) > _MOST_RADIANS:
+        return Near(math.nan)
     if name in _APPROXIMATE:
         result = _APPROXIMATE[name](a) if math.isfinite(a) else math.nan
         return Near(result if abs(result) < 2.0 ** _MOST[gives] else math.nan)
@@ -272,7 +280,7 @@ def _result(
             "infinite": math.isinf(a),
             "number": not math.isnan(a),
             "notanumber": math.isnan(a),
-            "normal": math.isfinite(a) and abs(a) >= least,
+            "normal": math.isfinite(a) and (a == 0 or abs(a) >= least),
             "subnormal": 0 < abs(a) < least,
         }[modifiers[0]]
     if name in ("set", "setp"):
@@ -284,6 +292,8 @@ def _result(
     if name == "cvt":
         return _converted(a, modifiers, kind, gives)
     if name in ("mov", "selp", "slct"):
+        if name == "slct" and "ftz" in modifiers:
+            c = flushed(c, "f32")
         chosen = given[0] if name == "mov" or (c if name == "selp" else c >= 0) else given[1]
         return decoded(chosen, gives) if gives not in FLOATS else _Raw(chosen)
     return _of_integers(name, modifiers, values, given, kind)
