@@ -21,8 +21,8 @@ VALUES = (
     "results_may_be_dropped"
 )
 OF_MAGNITUDES = 2.0**-22
-"""The largest difference of a product on tensor cores, relative to the sum of its terms' magnitudes. They cut what lies
-below the last bit of the largest term; the emulator adds the exact products in order, in float32."""
+"""The largest difference of a product on tensor cores, relative to the sum of its terms' magnitudes: they cut what lies
+far below the largest term, where the emulator's sum is exact until it is rounded."""
 
 
 @pytest.mark.gpu(here=True)
