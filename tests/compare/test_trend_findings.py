@@ -13,6 +13,7 @@ from test_history_trend import history, quiet
 
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history import trend
+from peakgate.compare.history.report import report
 from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, Unconfirmed
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
 from peakgate.judge.acknowledged import Accepted
@@ -210,3 +211,30 @@ def test_a_slower_case_stays_slower_whatever_its_newest_sessions_show_and_untime
     assert trend.find_trend(history(log_time)).untimed == {}
     log_time[7, -12:] -= 0.04
     assert trend.find_trend(history(log_time)).findings[0].verdict is Verdict.UNCONFIRMED
+
+
+def with_samples(sd: np.ndarray) -> trend.History:
+    """Forty cases in thirty sessions, whose samples have these relative SDs, by case and session."""
+    steady = history(quiet(cases=40, sessions=30))
+    cases = steady.rows.index.get_level_values("case").map({case: at for at, case in enumerate(steady.cases)})
+    own = sd[cases, steady.rows.index.get_level_values("session")]
+    drawn = np.random.default_rng(5).lognormal(0.0, 0.1, len(own))
+    samples = 60
+    return replace(steady, rows=steady.rows.assign(samples=samples, sampling_error=own * drawn / math.sqrt(samples)))
+
+
+def test_samples_that_vary_more_than_before_are_reported_whatever_the_mean() -> None:
+    sd = np.full((40, 30), 0.003)
+    sd[7, -5:] *= 7
+    found = trend.find_trend(with_samples(sd))
+    (grown,) = found.spread
+    assert grown.case == found.history.cases[7]
+    assert 4 < grown.growth < 10
+    assert found.exit_code == ExitCode.OK
+    assert [each["case"] for each in report(found).fields["spread"]] == [grown.case]
+
+
+def test_samples_that_always_vary_are_not_reported() -> None:
+    sd = np.full((40, 30), 0.003)
+    sd[7] *= 7
+    assert trend.find_trend(with_samples(sd)).spread == ()

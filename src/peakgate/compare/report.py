@@ -9,7 +9,7 @@ from typing import Any
 from peakgate.base.formatting import counted, percent
 from peakgate.base.report import Picture, Report, Row, Section, Table, tone
 from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
-from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability
+from peakgate.compare.result import ROW_COLUMNS, Comparison, SpreadFinding, SuiteShift, change_text, probability
 from peakgate.render import cases
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.saved import UNUSABLE, Run
@@ -26,10 +26,7 @@ def report(
     run = max(found.new.runs, key=lambda run: (len(run.cases), run.taken))
     past = cases.past((*history, *found.base.runs), found.new.runs) if page else {}
     overall = [Row("suite-wide", suite.verdict, suite.reason)] if (suite := found.suite) else []
-    sentences = []
-    if found.spread:
-        first, grown = found.spread[0], counted(len({each.case for each in found.spread}), "case")
-        sentences.append(f"spread grew in {grown}, whatever the mean did: {first.case} {first.text}")
+    sentences = [spread_sentence(found.spread)] if found.spread else []
     if found.detectable_percent is not None:
         typical, worst = map(percent, found.detectable_percent)
         sentences.append(f"smallest detectable change {typical} in the median case, {worst} in the worst")
@@ -60,7 +57,7 @@ def report(
         columns=cases.COMPARED_COLUMNS,
         sentences=sentences,
         tables=[
-            *([_spread_table(found)] if found.spread else []),
+            *([spread_table(found.spread)] if found.spread else []),
             *([Table("What else differs", ("fact", "base", "new"), differences)] if differences else []),
             cases.machine(run),
         ],
@@ -106,14 +103,25 @@ def _drawn(found: Comparison, run: Run) -> tuple[Sequence[Picture], Sequence[Sec
     return [each for each in (changes, pictures.families(reached)) if each], [*sections, *rooflines]
 
 
-def _spread_table(found: Comparison) -> Table:
+def spread_sentence(found: Sequence[SpreadFinding]) -> str:
+    """How many cases have a wider spread, and the surest of them."""
+    grown = counted(len({each.case for each in found}), "case")
+    return f"spread grew in {grown}, whatever the mean did: {found[0].case} {found[0].text}"
+
+
+def spread_table(found: Sequence[SpreadFinding]) -> Table:
     """The cases whose spread grew, the surest first."""
     headings = ("case", "spread", "before (%)", "now (%)", "times as wide", "p")
     rows = []
-    for each in found.spread:
+    for each in found:
         before, now, growth = (float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth))
         rows.append((each.case, each.kind, before, now, growth, probability(each.p_value)))
     return Table("Spread that grew", headings, rows)
+
+
+def spread_fields(found: Sequence[SpreadFinding]) -> list[dict[str, Any]]:
+    """The findings as fields of the JSON."""
+    return [asdict(each) | {"growth": each.growth} for each in found]
 
 
 def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:
@@ -127,7 +135,7 @@ def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:
         "suite_wide": None if found.suite is None else _suite(found.suite),
         "base": _side(found.base),
         "new": _side(found.new),
-        "spread": [asdict(each) | {"growth": each.growth} for each in found.spread],
+        "spread": spread_fields(found.spread),
         "differences": [asdict(difference) for difference in found.differences],
         "notes": list(found.notes),
         "rows": [_row_fields(row) for row in found.records],

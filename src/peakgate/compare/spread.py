@@ -16,7 +16,7 @@ the old SD and at least SMALLEST_SPREAD. It does not affect the verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,19 +64,31 @@ def of_rows(rows: pd.DataFrame, cases: pd.Index[str]) -> SideSpread:
     place, session = places(rows, cases), pd.factorize(rows["run"])[0]
     timed = (place >= 0) & is_usable(rows)
     samples = rows["samples"].to_numpy(np.float64)
-    sample_sd = rows["sampling_error"].to_numpy(np.float64) * np.sqrt(samples) / MEDIAN_ERROR_IN_SDS
+    sample_sd = sd_of_samples(rows["sampling_error"].to_numpy(np.float64), samples)
     found = np.full((3, len(cases), session.max() + 1), np.nan)
     figures = np.log(rows["time_us"].to_numpy(np.float64, na_value=np.nan)), sample_sd, samples
     found[:, place[timed], session[timed]] = [each[timed] for each in figures]
     return SideSpread(*found)
 
 
+def sd_of_samples(sampling_error: Floats, samples: Floats) -> Floats:
+    """The relative SD of a session's samples, from the standard error of their median."""
+    return sampling_error * np.sqrt(samples) / MEDIAN_ERROR_IN_SDS
+
+
 def grown(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[SpreadFinding]:
     """The cases (rows of both sides) whose spread grew, the smallest p-value first."""
-    kinds = {
-        BETWEEN_SESSIONS: between_sessions(before.log_time, after.log_time),
-        WITHIN_SESSIONS: within_sessions(before, after),
-    }
+    between = between_sessions(before.log_time, after.log_time)
+    return _significant(cases, {BETWEEN_SESSIONS: between, WITHIN_SESSIONS: within_sessions(before, after)})
+
+
+def grown_within(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[SpreadFinding]:
+    """The cases whose samples within sessions spread wider, the smallest p-value first."""
+    return _significant(cases, {WITHIN_SESSIONS: within_sessions(before, after)})
+
+
+def _significant(cases: Sequence[str], kinds: Mapping[str, Floats]) -> list[SpreadFinding]:
+    """The findings of tests by kind: the SDs of both sides and the p-value of each case."""
     sds = np.concatenate([found[:2] for found in kinds.values()], axis=1)
     p_values = np.concatenate([found[2] for found in kinds.values()])
     tested = np.flatnonzero(~np.isnan(p_values))

@@ -23,6 +23,7 @@ from peakgate.compare.history.chart import chart, mark_line, size, step_line, su
 from peakgate.compare.history.series import History, SessionFacts, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
+from peakgate.compare.report import spread_fields, spread_sentence, spread_table
 from peakgate.compare.result import change_text
 from peakgate.runfile.frame import GPU_NAMES, gpu_label
 from peakgate.runfile.schema import ENVIRONMENT
@@ -81,7 +82,7 @@ def report(
             )
         )
 
-    tables = []
+    tables = [spread_table(trend.spread)] if trend.spread else []
     if found:
         lines = [(each.line(history.retired), each.regressions[0].change.case) for each in found]
         regressions = [(CellLink(line, links[case]) if case in links else line,) for line, case in lines]
@@ -102,7 +103,10 @@ def report(
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
         rows=rows,
         columns=FINDING_COLUMNS,
-        sentences=[f"to settle it: `{command}`" for command in trend.commands[1:]],
+        sentences=[
+            *([spread_sentence(trend.spread)] if trend.spread else []),
+            *(f"to settle it: `{command}`" for command in trend.commands[1:]),
+        ],
         tables=tables,
         pictures=pictures,
         fields=_fields(trend, found),
@@ -143,6 +147,7 @@ def _fields(trend: Trend, events: Sequence[Event]) -> dict[str, Any]:
     return {
         "gpu": trend.history.slug,
         "counts": trend.counts,
+        "spread": spread_fields(trend.spread),
         "suite_wide": plain(trend.together) if trend.together else None,
         "commands": trend.commands,
         "sessions": sessions,

@@ -33,7 +33,7 @@ FULL_HASH = 40
 # A case that so many successive complete sessions of its tier did not measure is retired.
 WHOLE_SESSIONS_TO_RETIRE = 5
 LEFT = " until it left its tier"  # suffix of case names in ``History.dropped``; ids contain no space
-VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
+VALUES = ("time_us", "samples", "sampling_error", "fingerprint", "sm_clock_mhz")
 
 
 class SessionFacts(NamedTuple):
@@ -77,9 +77,10 @@ class History:
     """The sessions of one GPU model, oldest first (``arranged``); a session's number is its position in that order.
 
     ``facts`` has one row per session with the fields of ``SessionFacts`` and ``ENVIRONMENT``, None if unknown. ``rows``
-    is indexed by case and session number and holds the median time in microseconds, the fingerprint of the machine code
-    and the SM clock in MHz. ``retired`` are cases that are no longer measured; they have no row. ``dropped`` holds
-    their rows, and rows of other cases from before a change of tier, with LEFT appended to the case.
+    is indexed by case and session number and holds the median time in microseconds, the number of samples and their
+    ``sampling_error``, the fingerprint of the machine code and the SM clock in MHz. ``retired`` are cases that are no
+    longer measured; they have no row. ``dropped`` holds their rows, and rows of other cases from before a change of
+    tier, with LEFT appended to the case.
     """
 
     slug: str
@@ -100,7 +101,11 @@ class History:
     @cached_property
     def times(self) -> pd.DataFrame:
         """The medians in microseconds, one row per case, one column per session, NaN if not timed."""
-        return self.rows["time_us"].unstack("session").reindex(columns=self.facts.index)
+        return self.table("time_us")
+
+    def table(self, value: str) -> pd.DataFrame:
+        """A column of ``rows``, one row per case, one column per session, NaN if not timed."""
+        return self.rows[value].unstack("session").reindex(columns=self.facts.index)
 
     @cached_property
     def cases(self) -> tuple[str, ...]:
@@ -179,7 +184,7 @@ def history(
         raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part", Code.SELECTION)
     rows = rows[rows["case"].isin(wanted)].set_index(["case", "session"])[list(VALUES)].sort_index()
     rows["fingerprint"] = rows["fingerprint"].astype(object).where(rows["fingerprint"].notna(), None)
-    rows["sm_clock_mhz"] = rows["sm_clock_mhz"].astype(float)
+    rows = rows.astype(dict.fromkeys(("samples", "sampling_error", "sm_clock_mhz"), float))
     return _without_retired(History(chosen, facts, rows))
 
 

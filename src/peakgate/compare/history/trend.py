@@ -21,13 +21,15 @@ import pandas as pd
 
 from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAILING, ExitCode, Verdict, exit_code
+from peakgate.compare import spread
 from peakgate.compare.history.levels import SHORTEST
 from peakgate.compare.history.newest import RECENT
 from peakgate.compare.history.series import LEFT, History
 from peakgate.compare.history.steps import Change
 from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, find_changes
 from peakgate.compare.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
-from peakgate.compare.result import WORST_FIRST, change_text
+from peakgate.compare.result import WORST_FIRST, SpreadFinding, change_text
+from peakgate.compare.spread import SideSpread
 from peakgate.judge.acknowledged import Accepted
 from peakgate.runfile.frame import tidy
 
@@ -87,7 +89,7 @@ class Trend:
 
     ``untimed`` lists the newest session's cases without a time by verdict; ``changes`` all change points, newest first;
     ``regressions`` the open ones, accepted ones last; ``launch`` the changes of the common time per launch, in
-    microseconds.
+    microseconds; ``spread`` the cases whose samples vary more in the newest sessions.
     """
 
     history: History
@@ -98,6 +100,7 @@ class Trend:
     changes: tuple[ChangePoint, ...] = ()
     regressions: tuple[OpenRegression, ...] = ()
     launch: tuple[tuple[Change, Place], ...] = ()
+    spread: tuple[SpreadFinding, ...] = ()
     fail_on_open: bool = False
 
     @property
@@ -176,8 +179,29 @@ def find_trend(
         recent = np.exp(found.share[np.isfinite(found.share)][-RECENT:])
         together = together._replace(recent_us=tuple(recent.tolist()))
     return Trend(
-        history, tuple(findings), together, notes, untimed or {}, points, regressions, found.launch, fail_on_open
+        history,
+        tuple(findings),
+        together,
+        notes,
+        untimed or {},
+        points,
+        regressions,
+        found.launch,
+        tuple(wider_samples(history)),
+        fail_on_open,
     )
+
+
+def wider_samples(history: History) -> list[SpreadFinding]:
+    """The cases whose samples within a session vary more in the newest SHORTEST sessions than in those before.
+
+    Not between sessions: their spread grows with every step and every new GPU.
+    """
+    samples, errors = (history.table(name).to_numpy(np.float64) for name in ("samples", "sampling_error"))
+    figures = history.log_time, spread.sd_of_samples(errors, samples), samples
+    before = SideSpread(*(each[:, :-SHORTEST] for each in figures))
+    after = SideSpread(*(each[:, -SHORTEST:] for each in figures))
+    return spread.grown_within(history.cases, before, after) if len(history.sessions) >= FEWEST_TO_JUDGE else []
 
 
 def badness(finding: CaseFinding) -> tuple[float, float, str]:
