@@ -48,11 +48,14 @@ INSTALLED = "peakgate @ "
 """What stands before the requirement in a workflow."""
 LEFT_TO_DO = {
     "github": (
-        "is {branch} not origin's default branch? git remote set-head origin --auto, delete these files, run again",
         "run `peakgate inspect resources --update`, commit baselines/resources.json and these files, push to {branch}",
         "give a GPU runner the labels that peakgate-judge.yml asks for, or set the variable PEAKGATE_GPU to none",
+        "if its driver is older than 580: requirements/peakgate-cuda13.txt has to list the packages of CUDA 12",
         "limit the runner's group to peakgate-judge.yml and peakgate-history.yml on {branch}",
+        "make /var/lib/peakgate on the runner, writable for its user: the runs of {branch} are kept there",
         "require the check `gate / judge (gpu)` on {branch}: peakgate help gate-a-pull-request",
+        "after five runs there: `peakgate floors /var/lib/peakgate/GPU --write`, and commit the floors",
+        "expect exit code 3 of the history job until ten runs are there",
     ),
     "gitlab": (
         "move peakgate.gitlab-ci.yml into a project that a change cannot edit, and commit the other files here",
@@ -61,6 +64,11 @@ LEFT_TO_DO = {
     ),
 }
 """What a person has to do after a workflow was written."""
+OTHER_BRANCH = (
+    "origin's default branch is not known here, {branch} is assumed; if it is another one: git remote set-head origin "
+    "--auto, delete these files, run again"
+)
+"""What a person has to do before that."""
 IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
 
 
@@ -101,15 +109,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
         )
     if options.source:
         return _from_source(root, above, options.source.resolve())
-    values = {"@PEAKGATE@": address, "@BRANCH@": _branch(root) if options.ci else ""}
+    branch, known = _branch(root) if options.ci else ("", True)
+    values = {"@PEAKGATE@": address, "@BRANCH@": branch}
     if options.ci == "github":
         values["@REPOSITORY@"] = _repository(root)
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
     written += _workflow(root, WORKFLOWS[options.ci], values) if options.ci else []
     for path in written:
         say(f"written: {path}")
-    for number, step in enumerate(LEFT_TO_DO[options.ci] if options.ci else (), 1):
-        say(f"to do {number}: {step.format(branch=values['@BRANCH@'])}")
+    steps = LEFT_TO_DO[options.ci] if options.ci else ()
+    for number, step in enumerate(steps if known else (OTHER_BRANCH, *steps), 1):
+        say(f"to do {number}: {step.format(branch=branch)}")
     done = "" if written else "nothing to write: this is a project already; "
     say(f"{done}next: {'peakgate help gate' if options.ci else 'peakgate bench, or peakgate help tutorial'}")
     return ExitCode.OK
@@ -199,12 +209,12 @@ def _workflow(root: Path, files: Mapping[str, str], values: Mapping[str, str]) -
     return written
 
 
-def _branch(root: Path) -> str:
-    """The default branch: the remote's where it is known, else the one at hand; `main` without git."""
-    for asked in (["rev-parse", "--abbrev-ref", "origin/HEAD"], ["symbolic-ref", "--short", "HEAD"]):
+def _branch(root: Path) -> tuple[str, bool]:
+    """The default branch, and whether it is the remote's: else the one at hand, or `main` without git."""
+    for asked, known in (("rev-parse --abbrev-ref origin/HEAD", True), ("symbolic-ref --short HEAD", False)):
         with suppress(PeakgateError):
-            return git.ask(root, *asked).decode().strip().removeprefix("origin/")
-    return "main"
+            return git.ask(root, *asked.split()).decode().strip().removeprefix("origin/"), known
+    return "main", False
 
 
 def _repository(root: Path) -> str:

@@ -50,6 +50,7 @@ class DefectKind(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
+_OTHERS = ("another thread", "another block", "an asynchronous operation")
 RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
 _READ_LAST, _WRITE_LAST = "read after write", "write after read"
 """Beginnings of the messages of such races."""
@@ -86,18 +87,19 @@ class EmulatorDefect:
     def __str__(self) -> str:
         """One line: location, kind, message, thread, conflicting thread, count."""
         where = f"{self.location}: " if self.location else ""
-        against = "".join(
-            (
-                f" thread {self.other_thread}" if self.other_thread else "",
-                f" at {self.other_location}" if self.other_location else "",
-            )
-        )
-        against = f", against{against}" if against else ""
+        other = f"thread {self.other_thread}" if self.other_thread else self._unknown_other
+        against = " at ".join(filter(None, (other, self.other_location)))
+        against = f", against {against}" if against else ""
         often = f", {self.count} times" if self.count > 1 else ""
         if self.kind is DefectKind.UNWRITTEN_OUTPUT:
             return f"{self.kind.words}: {self.message}"
         line = f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
         return f"{line}; {self.missing}" if self.missing else line
+
+    @property
+    def _unknown_other(self) -> str:
+        """Whose the conflicting access is, where no thread is known: of several readers the last one alone is."""
+        return next((who for who in _OTHERS if self.other_location and f" by {who}" in self.message), "")
 
     @property
     def written_and_read(self) -> tuple[str | None, str | None]:
@@ -121,7 +123,8 @@ class EmulatorDefect:
     @property
     def missing(self) -> str | None:
         """Synchronization that would order the two accesses of a race within a block; None for any other defect."""
-        if self.kind not in RACES or self.other_thread is None or not self.location or not self.other_location:
+        in_block = self.other_thread is not None or self._unknown_other == _OTHERS[0]
+        if self.kind not in RACES or not in_block or not self.location or not self.other_location:
             return None
         if self.location == self.other_location:
             return f"a barrier is missing between two passes of {self.location}"

@@ -92,7 +92,7 @@ void look_at(const Write& write) {
     if (write.clash == VOLATILE_WRITES && write.size && after == write.before) return;
     char values[80] = "";
     const int digits = write.size < 8 ? static_cast<int>(2 * write.size) : 16;
-    if (write.size)
+    if (write.size && (overwrites || after != write.before))
         snprintf(values, sizeof values, ": the bits 0x%0*llx replace 0x%0*llx%s", digits,
                  static_cast<unsigned long long>(after), digits, static_cast<unsigned long long>(write.before),
                  overwrites ? "" : ", which was read");

@@ -106,7 +106,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "compiled_for_gpu": not no_nvrtc,
         "notes": notes,
     }
-    found = replace(found, notes=notes, fields=fields, annotations=report.placed(kernels, ruling, waivers_file))
+    found = replace(
+        found,
+        notes=notes,
+        fields=fields,
+        annotations=report.placed(kernels, ruling, waivers_file),
+        next="" if chosen.html else found.next,  # which asks for that page
+    )
     terminal.show(found)
     if chosen.html:
         when = datetime.now(UTC).isoformat(" ", "minutes")

@@ -53,7 +53,8 @@ def show(report: Report, console: Console | None = None, *, everything: bool = F
     listed = [row for row in report.rows if everything or row.tone is not Tone.SAME or not row.verdict]
     if listed and report.about:
         console.print()
-    show_rows(console, listed[:most], [column for column in report.columns if column.brief])
+    columns = [column for column in report.columns if column.brief]
+    show_rows(console, listed[:most], columns, everything=everything)
     if most is not None and (more := len(listed) - most) > 0:
         line(console, f"and {more} more; the files have them")
     if report.about and (listed or report.overall or report.sentences):
@@ -84,10 +85,13 @@ def last_line(report: Report, console: Console | None = None, written: Sequence[
         line(console, f"next: {report.next}")
 
 
-def show_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column] = ()) -> None:
+def show_rows(
+    console: Console, rows: Sequence[Row], columns: Sequence[Column] = (), *, everything: bool = True
+) -> None:
     """Print rows: verdict, change and name, below them cells, details and reason; one without a verdict in one line.
 
-    More than MOST_ALIKE rows that are new or undecided for one reason are counted instead.
+    More than MOST_ALIKE rows that are new or undecided for one reason are counted instead; of those for reasons of
+    their own, unless ``everything``, MOST_LISTED are printed.
     """
     width = CHANGE_WIDTH if any(row.change for row in rows) else 0
     alike: dict[tuple[str, ...], list[Row]] = {}
@@ -95,6 +99,8 @@ def show_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column] =
         alike.setdefault(
             (row.verdict, row.reason) if row.verdict in COUNTED_WHERE_ALIKE else (row.name, row.reason), []
         ).append(row)
+    room = len(rows) if everything else MOST_LISTED
+    left: list[Row] = []
     for same in alike.values():
         if len(same) > MOST_ALIKE:
             head = verdict_text(same[0].verdict, VERDICT_WIDTH)
@@ -102,7 +108,15 @@ def show_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column] =
             line(console, f"    {same[0].reason}", "dim")
             continue
         for row in same:
+            if row.verdict in COUNTED_WHERE_ALIKE:
+                room -= 1
+                if room < 0:
+                    left.append(row)
+                    continue
             _row(console, row, columns, width)
+    if left:
+        verdicts = ", ".join(dict.fromkeys(row.verdict for row in left))
+        line(console, f"and {counted(len(left), 'more case')}, {verdicts}; the files have them")
 
 
 def line(console: Console, text: str, style: str = "") -> None:

@@ -302,6 +302,8 @@ def report(
         sentences.append(f"undo {count} against {base}, or {first}with a reason in {' and '.join(files)}")
     else:
         sentences.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
+    if strict and ruling.review:
+        sentences.append(f"--strict: {counted(len(ruling.review), 'change')} for review, listed above")
     listed = {
         "failing": list(ruling.failing),
         "acknowledged": [change for change, _ in ruling.acknowledged],

@@ -309,7 +309,7 @@ def _why_none(text: str, listed: Sequence[Family]) -> str:
     """Why ``-k`` selects nothing; names a matching kernel file that no family lists."""
     family, _, name = text.lower().rpartition(".")
     used = {stage.source.resolve() for each in listed for stage in each.stages if stage.source is not None}
-    why = "no small case with a kernel has such an id; try a family's name"
+    why = "no small case with a kernel has such an id; try a family's name, or `peakgate bench -k` for a callable"
     for file in sorted(config.current().kernels.glob("*/*.cu")) if name else ():
         alike = file.stem.lower().endswith(name) and family in ("", file.parent.name.lower())
         if alike and file.resolve() not in used:

@@ -54,7 +54,7 @@ class Proposals:
     ``every`` has one row per case, also if the floor is unchanged: ``case``, ``floor``; ``present``, the current floor,
     missing if there is none; ``origin``, the comment of its evidence; ``room``, relative; ``duration``, the case's
     class; ``power`` of the proposed floor and ``present_power`` of the current one. ``skipped``: cases that are wrong
-    in any session, or have a fraction of peak in fewer than two. ``transfers`` between host and device get no floor;
+    in any session, or have a fraction of peak in too few. ``transfers`` between host and device get no floor;
     ``dropped`` are those that have one now. ``gpus`` is the number of GPUs.
     """
 
@@ -86,10 +86,10 @@ def rounded_down(exact: float) -> float:
     return round(math.floor(exact * scale) / scale, decimals)
 
 
-def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
-    """Propose a floor for every case that at least two sessions timed; ``runs`` is a frame of one GPU model."""
+def propose(runs: pd.DataFrame, present: Floors, fewest: int = FEWEST_FOR_FLOORS) -> Proposals:
+    """Propose a floor for every case that ``fewest`` sessions timed; ``runs`` is a frame of one GPU model."""
     gpu = _check(runs, present)
-    found = margins.bounds(evidence_of(runs))
+    found = margins.bounds(evidence_of(runs, fewest))
     found["floor"] = np.array([rounded_down(exact) for exact in found["floor"]], dtype=np.float64)
     found = found[found["floor"] > 0]
     today = np.array([present.by_case.get(str(case), np.nan) for case in found.index], dtype=np.float64)
@@ -116,8 +116,8 @@ def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
     )
 
 
-def evidence_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """The sessions of each case that can have a floor, as input of ``margins.bounds``.
+def evidence_of(runs: pd.DataFrame, fewest: int = FEWEST_FOR_FLOORS) -> pd.DataFrame:
+    """The sessions of each case that can have a floor, ``fewest`` or more, as input of ``margins.bounds``.
 
     Runs without a GPU's uuid count as one more GPU. A case that is faulty in any session is left out.
     """
@@ -125,7 +125,7 @@ def evidence_of(runs: pd.DataFrame) -> pd.DataFrame:
     rows = rows[~rows["case"].isin(runs.loc[runs["verdict"].isin(FAULTY), "case"])]
     rows = rows[(rows["peak_fraction"] > 0) & ~rows["bound"].isin([NOT_GATED])]
     rows = rows.assign(gpu=rows["gpu_uuid"].map(lambda uuid: uuid or "unknown"), library=is_library(rows))
-    rows = rows[rows.groupby("case")["case"].transform("size") >= FEWEST_FOR_FLOORS]
+    rows = rows[rows.groupby("case")["case"].transform("size") >= fewest]
     return rows[["case", "gpu", "time_us", "library", "peak_fraction"]]
 
 
@@ -258,13 +258,18 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     path = baselines / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)
     text = read_text(path) if present.present else ""
-    proposals = propose(to_frame(runs), present)
+    trusted = options.write and len(runs) >= SESSIONS_TO_TRUST  # fewer are refused below
+    proposals = propose(to_frame(runs), present, SESSIONS_TO_TRUST if trusted else FEWEST_FOR_FLOORS)
     proposed = revised(text, proposals, lower=options.lower)
     say(diff(text, proposed, path))
     say(summary(proposals, len(runs), lower=options.lower, everything=options.all))
     if options.write:
         check_enough(len(runs))
-    if options.write and proposed != text:
+    if proposed == text:
+        say(f"{path}: nothing to change")
+    elif options.write:
         write_whole(path, proposed)
         say(f"written: {path}")
+    else:
+        say(f"{path}: not changed; --write takes the floors of cases with {SESSIONS_TO_TRUST} or more sessions")
     return ExitCode.OK
