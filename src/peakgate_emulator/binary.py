@@ -129,7 +129,7 @@ class LaunchStructure(ctypes.Structure):
     _fields_ = fields_of("Launch")
 
 
-_KINDS = {1: "STT_OBJECT", 6: "STT_TLS"}
+_KINDS = {1: "STT_OBJECT", 2: "STT_FUNC", 6: "STT_TLS"}
 
 
 class Symbol(NamedTuple):
