@@ -23,10 +23,18 @@ from peakgate.runfile.saved import Run
 from peakgate.spec.catalogue import families, module_at
 
 
-def block(shown: tables.Shown, folder: Path, name: str, *, output: Run | None = None) -> str:
+def block(
+    shown: tables.Shown,
+    drawn: Mapping[Path, tables.LadderPicture],
+    folder: Path,
+    name: str,
+    *,
+    output: Run | None = None,
+) -> str:
     """Content of the block of that name in a document of that folder: the run, a table, the family's pictures.
 
-    ``output`` is the run whose terminal output is shown where that is asked for; None takes the shown one.
+    ``drawn`` are the ``pictures`` of all blocks. ``output`` is the run whose terminal output is shown where that is
+    asked for; None takes the shown one.
     """
     if name == tables.BENCH_BLOCK:
         run = output or shown.run
@@ -34,7 +42,7 @@ def block(shown: tables.Shown, folder: Path, name: str, *, output: Run | None = 
     lines = [tables.naming(shown.run, folder), ""]
     images = {
         picture.title: f"![{picture.title}]({link(path, folder)})\n"
-        for path, picture in pictures(shown).items()
+        for path, picture in drawn.items()
         if picture.block == name
     }
     if name.endswith(tables.FURTHER):
@@ -89,15 +97,16 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     listed = [family for family in families() if tables.on_the_page(family.name, run, documents)]
     tables.require_blocks(documents, [family.name for family in listed])
     shown = tables.show(run, listed)
+    drawn = pictures(shown)
     output = tables.find_run(bench, archive) if bench is not None else tables.bench_run(documents) or shown.run
     texts: dict[Path, str] = {}
     found = []
     known = (*shown.entries, *(each + tables.FURTHER for each in shown.entries), *own_tables(), tables.BENCH_BLOCK)
     for path, old in documents.items():
-        texts[path] = fill(old, path, partial(block, shown, path.parent, output=output), known)
+        texts[path] = fill(old, path, partial(block, shown, drawn, path.parent, output=output), known)
         if texts[path] != old:
             found.append(LadderChange(path, difference(old, texts[path], path)))
-    for path, picture in pictures(shown).items():
+    for path, picture in drawn.items():
         old = read_text(path) if path.is_file() else ""
         texts[path] = picture.svg() if write else old
         if texts[path] != old or picture.digest not in old:

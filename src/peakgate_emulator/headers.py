@@ -82,7 +82,9 @@ def texts_of(folder: Path) -> dict[str, str]:
     return found
 
 
-_OF_HOSTS = {r"(?:ATen|c10|torch)/.+": "#include <peakgate_torch.h>\n", r"pybind11/.+|Python\.h": "\n"}
+_OF_TORCH, _OF_PYTHON = re.compile(r"(?:ATen|c10|torch)/.+"), re.compile(r"pybind11/.+|Python\.h")
+_TORCHS_OF_STD = "#include <limits>\n#include <type_traits>\n"
+"""What PyTorch's headers bring of ``std`` to device code; NVRTC takes two seconds for it."""
 
 
 def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:
@@ -90,8 +92,11 @@ def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:
 
     PyTorch's bring its number types and macros to device code, those of Python and pybind11 nothing.
     """
+    files = list(files)
+    std = _TORCHS_OF_STD if any("std::" in file.text for file in files) else ""
+    texts = {_OF_TORCH: f"{std}#include <peakgate_torch.h>\n", _OF_PYTHON: "\n"}
     names = sorted({name for file in files for _, name in file.foreign})
-    return {name: text for name in names for pattern, text in _OF_HOSTS.items() if re.fullmatch(pattern, name)}
+    return {name: text for name in names for pattern, text in texts.items() if pattern.fullmatch(name)}
 
 
 def _files(folder: Path) -> dict[str, str]:

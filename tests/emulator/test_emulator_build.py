@@ -124,6 +124,16 @@ def test_a_runtime_that_another_process_builds_is_waited_for(
     assert build_module.build_runtime(compiler).exists()
 
 
+@pytest.mark.parametrize("compiler", [each for each in COMPILERS if each.is_gcc], ids=lambda compiler: compiler.name)
+def test_what_all_kernels_include_is_precompiled_once(compiler: Compiler, source: Path, cache: Path) -> None:
+    made = []
+    for value, options in (("1", ()), ("2", ("-Iothers",)), ("3", ("-std=c++20",))):
+        build_module.build_kernel(source, "store", (("VALUE", value),), options=options, compiler=compiler)
+        made.append({path: path.stat().st_ino for path in cache.glob("*/kernel.h.gch")})
+    assert made[0] == made[1]
+    assert [len(each) for each in made] == [1, 1, 2]
+
+
 def test_prebuild_leaves_nothing_to_compile(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     emulator.prebuild([(source, "store", (("VALUE", str(value)),)) for value in (1, 2, 2)])
     assert len(kernels_in(cache)) == 2

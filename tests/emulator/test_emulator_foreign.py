@@ -265,6 +265,13 @@ def test_pytorchs_numbers_round_after_each_operation(scalar: str, dtype: Any, so
     np.testing.assert_array_equal(sums, x.astype(np.float32) * np.float32(1.5) + y.astype(np.float32))
 
 
+def test_pytorchs_headers_bring_what_a_source_uses_of_std(source: Path) -> None:
+    text = "#include <ATen/ATen.h>\n__global__ void kernel(std::conditional_t<true, int, float>* out) {\n"
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text + "*out = std::numeric_limits<int>::max(); }\n").launch(ONE, ONE, (out,))
+    assert out[0] == np.iinfo(np.int32).max
+
+
 @every_compiler
 def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None:
     pairs, out = np.arange(64, dtype=np.float16).reshape(32, 2), np.zeros((32, 2), np.float16)

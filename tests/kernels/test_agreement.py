@@ -25,7 +25,7 @@ MOST_WAITING = 4
 """Kernels of a recorded family with problems that are new or changed since; each skips its comparison and is named.
 With more of them the agreement is no longer shown: record again, which takes a GPU a minute."""
 
-EACH = 3
+EACH = 6
 """Of the problems of a build, which differ in size alone, every so many are compared: all are proven by a run, and two
 results within a tolerance of one reference agree within twice that."""
 

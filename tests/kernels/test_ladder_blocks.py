@@ -10,7 +10,7 @@ import pytest
 from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
 from synthetic_runs import document, save
 
-from kernels.ladder.__main__ import block
+from kernels.ladder import __main__ as ladder
 from kernels.ladder.tables import OVERVIEW, Shown, terminal
 from peakgate.runfile.saved import load_run
 from peakgate.spec.case import Tier
@@ -20,6 +20,10 @@ from peakgate.spec.catalogue import families, module_at
 @pytest.fixture(autouse=True)
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return lay_out(tmp_path, monkeypatch)
+
+
+def block(run: Shown, folder: Path, name: str) -> str:
+    return ladder.block(run, ladder.pictures(run), folder, name)
 
 
 def drawn(run: Shown) -> Any:

@@ -9,8 +9,7 @@ import site
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
@@ -32,7 +31,7 @@ def install_command(extra: str) -> str:
     """The command that adds an extra to this installation: from the clone or the address that it came from."""
     name, origin = f"peakgate[{extra}]", recorded_origin()
     if "dir_info" in origin:
-        clone = url2pathname(urlsplit(origin["url"]).path)
+        clone = unquote(urlsplit(origin["url"]).path)
         editable = "-e " if origin["dir_info"].get("editable") else ""
         return f"pip install {editable}{shlex.quote(f'{clone}[{extra}]')}"
     if "vcs_info" in origin:

@@ -5,11 +5,27 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#include <limits>
-#include <type_traits>
 
 namespace c10 {
 namespace peakgate_detail {
+// In place of <type_traits>, which takes NVRTC two seconds.
+template <bool, class T> struct EnableIf {};
+template <class T> struct EnableIf<true, T> { using type = T; };
+template <bool, class T, class F> struct Conditional { using type = T; };
+template <class T, class F> struct Conditional<false, T, F> { using type = F; };
+template <class T> constexpr bool is_integral = false;
+#define PEAKGATE_INTEGRAL(type)                                                                                        \
+    template <> constexpr bool is_integral<type> = true;                                                               \
+    template <> constexpr bool is_integral<unsigned type> = true;
+PEAKGATE_INTEGRAL(char)
+PEAKGATE_INTEGRAL(short)
+PEAKGATE_INTEGRAL(int)
+PEAKGATE_INTEGRAL(long)
+PEAKGATE_INTEGRAL(long long)
+#undef PEAKGATE_INTEGRAL
+template <> constexpr bool is_integral<bool> = true;
+template <> constexpr bool is_integral<signed char> = true;
+
 // A number of 16 bits that is computed in float and rounded to nearest even.
 template <class Native> struct Narrow {
     Native native;
@@ -24,11 +40,11 @@ template <class Native> struct Narrow {
     template <class N> __device__ Narrow<N> operator op(Narrow<N> a, Narrow<N> b) {                                    \
         return static_cast<float>(a) op static_cast<float>(b);                                                         \
     }                                                                                                                  \
-    template <class N, class I, std::enable_if_t<std::is_integral<I>::value, int> = 0>                                 \
+    template <class N, class I, typename EnableIf<is_integral<I>, int>::type = 0>                                      \
     __device__ Narrow<N> operator op(Narrow<N> a, I b) {                                                               \
         return a op Narrow<N>(static_cast<float>(b));                                                                  \
     }                                                                                                                  \
-    template <class N, class I, std::enable_if_t<std::is_integral<I>::value, int> = 0>                                 \
+    template <class N, class I, typename EnableIf<is_integral<I>, int>::type = 0>                                      \
     __device__ Narrow<N> operator op(I a, Narrow<N> b) {                                                               \
         return Narrow<N>(static_cast<float>(a)) op b;                                                                  \
     }                                                                                                                  \
@@ -52,7 +68,7 @@ PEAKGATE_NARROW(>)
 PEAKGATE_NARROW(>=)
 #undef PEAKGATE_NARROW
 
-template <class T, bool on_gpu> struct Sum { using type = std::conditional_t<std::is_integral<T>::value, int64_t, T>; };
+template <class T, bool on_gpu> struct Sum { using type = typename Conditional<is_integral<T>, int64_t, T>::type; };
 template <bool on_gpu> struct Sum<bool, on_gpu> { using type = bool; };
 template <> struct Sum<float, false> { using type = double; };
 template <class N, bool on_gpu> struct Sum<Narrow<N>, on_gpu> { using type = float; };
