@@ -46,7 +46,7 @@ _HOST_WORDS = (
     r"cu(?:TensorMap|Ctx|Device|Module|Launch|Func|Mem|Stream|Event|Init|Get|Driver|Occupancy)[A-Z]\w*|"
     r"curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
-    r"std\s*::\s*(?:vector|string|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
+    r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
     r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|acc_type|opmath_type)\b)\w+|"
@@ -194,13 +194,21 @@ def listed(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class WrittenLaunch:
-    """A launch ``kernel<template><<<shape>>>(arguments)`` as texts, and the code of the file before it."""
+    """A launch ``kernel<template><<<shape>>>(arguments)`` as texts, and the code of the file before it.
+
+    ``if_so``: it stands in the branch of an ``if``.
+    """
 
     kernel: str
     template: tuple[str, ...]
     shape: tuple[str, ...]
     arguments: tuple[str, ...]
     before: str
+    if_so: bool = False
+
+    @property
+    def line(self) -> int:
+        return self.before.count("\n") + 1
 
 
 _LAUNCH = re.compile(r"(?P<kernel>\w+)\s*(?:<(?P<template>[^;{}]*?)>)?\s*<<<(?P<shape>[^;{}]*?)>>>\s*\(")
@@ -213,8 +221,22 @@ def launches(text: str) -> list[WrittenLaunch]:
     for match in _LAUNCH.finditer(code):
         given = listed(code[match.end() : closing(code, match.end() - 1)])
         template, shape = listed(match["template"] or ""), listed(match["shape"])
-        found.append(WrittenLaunch(match["kernel"], template, shape, given, code[: match.start()]))
+        before = code[: match.start()]
+        found.append(WrittenLaunch(match["kernel"], template, shape, given, before, _in_branch(before)))
     return found
+
+
+def _in_branch(before: str) -> bool:
+    """Whether the statement behind ``before`` is a branch of an ``if``, alone or in its braces."""
+    opened, depth = len(before), 0
+    for match in re.finditer(r"[{}]", before[::-1]):
+        depth += 1 if match[0] == "}" else -1
+        if depth < 0:
+            opened = len(before) - match.end()
+            break
+    direct = before[max(before.rfind(end) for end in ";{}") + 1 :]
+    around = before[max(before.rfind(end, 0, opened) for end in ";{}") + 1 : opened]
+    return any(re.match(r"\s*(?:else\s+)?if\b", text) for text in (direct, around))
 
 
 def parameter_names(files: Iterable[SourceFile], kernel: str) -> list[str]:
@@ -317,8 +339,9 @@ def missing_header(message: str) -> str | None:
 def remedy(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
     """Advice for an error at a line of a file, as "; do this": an include folder, or to exclude host code."""
     if missing_header(message):
-        guarded = f"put it under `#ifndef {PEAKGATE_MACRO}`"
-        return f"; add its folder to the stage's `include`; if only host code needs it, {guarded}"
+        guarded = f"put the line under `#ifndef {PEAKGATE_MACRO}`"
+        empty = "write an empty file of that name in a folder of `include`"
+        return f"; add its folder to the stage's `include`; if only host code needs it, {empty}, or {guarded}"
     file = next((file for file in files if file.path.name == name), None)
     host = host_code(file.text, line) if file else None
     if file is None or host is None:
@@ -481,7 +504,34 @@ def _fates(
                 gone |= {named["name"]} if named else set()
             else:
                 (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
+    while of_gone := [
+        (part, each)
+        for part, each in keep
+        if part.is_divided and _defined_name(part, each) and _uses(part, each, gone, annotations)
+    ]:  # what needs a type that is left out is kept if a kernel mentions it
+        gone |= {_defined_name(part, each) for part, each in of_gone}
+        keep = [item for item in keep if item not in of_gone]
+        optional += of_gone
     return keep, optional, drop
+
+
+def _defined_name(part: _Parsed, declaration: _Declaration) -> str:
+    """The name of the type, function or variable that a declaration defines; empty if it defines none."""
+    if declaration.is_function:
+        return _name(declaration.head)
+    text = _behind_templates(part.code[declaration.start : declaration.end])
+    found = re.match(r"\s*using\s+(\w+)\s*=|\s*typedef\b[^{}]*?(\w+)\s*;", text)
+    if found is None and _TYPE.match(text):
+        found = _HOST_TYPE.match(text.lstrip()) if "{" in text else None
+    elif found is None:
+        found = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*[={;]", text)
+    return next(filter(None, found.groups()), "") if found else ""
+
+
+def _uses(part: _Parsed, declaration: _Declaration, names: Collection[str], annotations: Collection[str]) -> bool:
+    """Whether a declaration mentions one of the names, and nothing that is for the device alone."""
+    words = {*_WORD.findall(part.code, declaration.start, declaration.end)}
+    return not words.isdisjoint(names) and words.isdisjoint({*annotations} - {"constexpr", "consteval"})
 
 
 def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
@@ -504,7 +554,7 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
     by_name: dict[str, list[_Item]] = {}
     for part, declaration in optional:
         if names.isdisjoint(_qualifiers(declaration.head)):
-            name = "operator" if "operator" in declaration.head else _name(declaration.head)
+            name = "operator" if "operator" in declaration.head else _defined_name(part, declaration)
             by_name.setdefault(name, []).append((part, declaration))
         else:
             drop[id(part)].append(declaration)
