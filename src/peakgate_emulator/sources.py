@@ -33,7 +33,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTA
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 _ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)"
-_KERNEL = re.compile(
+KERNEL_HEAD = re.compile(
     r"__global__\s+(?:(?:__launch_bounds__|\w*LAUNCH_BOUNDS\w*|__maxnreg__|__cluster_dims__|__attribute__)\s*"
     rf"{_ARGUMENTS}\s*|"
     r"(?!__global__\b)[\w:]+\s+)*"
@@ -122,134 +122,15 @@ def _is_file(path: Path) -> bool:
 
 def kernels(text: str) -> list[str]:
     """Names of the kernels that a text defines, ``softmax<...>`` for a template; without duplicates."""
-    code = _code(text)
+    code = code_of(text)
     names, start, is_template = [], 0, False
-    for match in _KERNEL.finditer(code):
+    for match in KERNEL_HEAD.finditer(code):
         before = max(code.rfind(end, start, match.start()) for end in ";}{")
         declared = code[max(start, before + 1) : match.start()]
         is_template = (is_template and before < 0) or bool(re.search(r"\btemplate\b", declared))
         start = match.start()
         names.append(match["name"] + ("<...>" if is_template else ""))
     return list(dict.fromkeys(names))
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A kernel as a text defines it: its template's parameters, all that is before its name, its parameters.
-
-    ``body`` is its code without comments and literals.
-    """
-
-    name: str
-    template: tuple[str, ...]
-    declared: str
-    parameters: tuple[str, ...]
-    body: str
-
-
-@lru_cache(maxsize=256)
-def signatures(text: str) -> tuple[Signature, ...]:
-    """The kernels that a text defines in so many words, one for each name and parameters."""
-    code, found, behind = _code(text), dict[tuple[str, tuple[str, ...]], Signature](), 0
-    for match in _KERNEL.finditer(code):
-        end = closing(code, match.end() - 1)
-        opening = code.find("{", end)
-        if code[end + 1 : opening].strip():  # a prototype
-            continue
-        declared = code[
-            max(behind, *(code.rfind(each, behind, match.start()) + 1 for each in ";}{")) : match.start("name")
-        ]
-        template = re.search(r"\btemplate\s*<(.*)>", declared, re.DOTALL)
-        body = code[opening : _closing_brace(code, opening)]
-        parameters = listed(code[match.end() : end])
-        made = Signature(match["name"], listed(template[1]) if template else (), declared, parameters, body)
-        found.setdefault((made.name, parameters), made)
-        behind = end
-    return tuple(found.values())
-
-
-def _closing_brace(code: str, opening: int) -> int:
-    depth = 0
-    for match in re.compile("[{}]").finditer(code, max(opening, 0)):
-        depth += 1 if match[0] == "{" else -1
-        if depth == 0:
-            return match.end()
-    return len(code)
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """The parts between the commas of a list of C++ arguments or parameters; none of an empty text."""
-    parts, depth, begin = list[str](), 0, 0
-    for match in re.finditer(r"<<|[(\[{<]|[)\]}>]|,", text):
-        if match[0] == "<<":
-            continue
-        if match[0] != ",":
-            depth = max(0, depth + (1 if match[0] in "([{<" else -1))
-        elif depth == 0:
-            parts.append(" ".join(text[begin : match.start()].split()))
-            begin = match.end()
-    last = " ".join(text[begin:].split())
-    return (*parts, last) if last else tuple(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenLaunch:
-    """A launch ``kernel<template><<<shape>>>(arguments)`` as texts, and the code of the file before it.
-
-    ``if_so``: it stands in the branch of an ``if``.
-    """
-
-    kernel: str
-    template: tuple[str, ...]
-    shape: tuple[str, ...]
-    arguments: tuple[str, ...]
-    before: str
-    if_so: bool = False
-
-    @property
-    def line(self) -> int:
-        return self.before.count("\n") + 1
-
-
-_LAUNCH = re.compile(r"(?P<kernel>\w+)\s*(?:<(?P<template>[^;{}]*?)>)?\s*<<<(?P<shape>[^;{}]*?)>>>\s*\(")
-
-
-def launches(text: str) -> list[WrittenLaunch]:
-    """The launches in a text's host code, in order."""
-    code = _code(text)
-    found = []
-    for match in _LAUNCH.finditer(code):
-        given = listed(code[match.end() : closing(code, match.end() - 1)])
-        template, shape = listed(match["template"] or ""), listed(match["shape"])
-        before = code[: match.start()]
-        found.append(WrittenLaunch(match["kernel"], template, shape, given, before, _in_branch(before)))
-    return found
-
-
-def _in_branch(before: str) -> bool:
-    """Whether the statement behind ``before`` is a branch of an ``if``, alone or in its braces."""
-    opened, depth = len(before), 0
-    for match in re.finditer(r"[{}]", before[::-1]):
-        depth += 1 if match[0] == "}" else -1
-        if depth < 0:
-            opened = len(before) - match.end()
-            break
-    direct = before[max(before.rfind(end) for end in ";{}") + 1 :]
-    around = before[max(before.rfind(end, 0, opened) for end in ";{}") + 1 : opened]
-    return any(re.match(r"\s*(?:else\s+)?if\b", text) for text in (direct, around))
-
-
-def parameter_names(files: Iterable[SourceFile], kernel: str) -> list[str]:
-    """The names of a kernel's parameters, in order; empty where no file defines the kernel in so many words."""
-    found = (each for file in files for each in signatures(file.text) if each.name == kernel)
-    return [parameter_name(each) for each in next((each.parameters for each in found), ())]
-
-
-def parameter_name(declared: str) -> str:
-    """The name of a declared parameter, such as ``x`` of ``const float (&x)[4]``; empty without one."""
-    bare = re.sub(r"<[^<>()]*>|\[[^\[\]]*\]|=.*", "", declared)
-    named = re.search(r"(\w+)\s*\)?\s*$", bare)
-    return named[1] if named else ""
 
 
 _ENTRY = re.compile(
@@ -294,9 +175,9 @@ def entry_of(written: str, files: Sequence[SourceFile]) -> KernelEntry:
 
 def _scopes(text: str, kernel: str) -> Iterator[str]:
     """The namespaces around each definition of a kernel, as ``outer::inner::``."""
-    code = _code(text)
+    code = code_of(text)
     names = {each.end() - 1: "".join(each["name"].split()) + "::" for each in _NAMESPACE.finditer(code) if each["name"]}
-    wanted = {each.start() for each in _KERNEL.finditer(code) if each["name"] == kernel}
+    wanted = {each.start() for each in KERNEL_HEAD.finditer(code) if each["name"] == kernel}
     around: list[str] = []
     for match in re.finditer("[{}]|__global__", code):
         if match[0] == "{":
@@ -320,7 +201,7 @@ def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") ->
 
 def host_code(text: str, line: int) -> str | None:
     """A description of the host code on a line; None if there is none."""
-    lines = _code(text).splitlines()
+    lines = code_of(text).splitlines()
     match = _HOST.search(lines[line - 1]) if 0 < line <= len(lines) else None
     if match is None:
         return None
@@ -417,7 +298,7 @@ class _Parsed:
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
-        code = _code(file.text)
+        code = code_of(file.text)
         self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
         candidates = ((tried, _closings(tried)) for tried in (code, _first_branches(file.text, code)))
         self.code, found = next((pair for pair in candidates if pair[1] is not None), (code, None))
@@ -874,7 +755,7 @@ def _name(head: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _code(text: str) -> str:
+def code_of(text: str) -> str:
     """The text with comments, literals and directives replaced by blanks of the same length."""
     return _DIRECTIVE.sub(_blanks, masked(text, literals=True))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from peakgate.inspect.skeleton.types import Types, element
-from peakgate_emulator.sources import Signature, WrittenLaunch, listed
+from peakgate_emulator.signatures import Signature, WrittenLaunch, listed
 
 USUAL_BLOCK = 256
 """Threads of a block whose launch is not known."""

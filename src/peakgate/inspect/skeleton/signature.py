@@ -23,7 +23,7 @@ from peakgate.inspect.skeleton.host_code import (
     without_casts,
 )
 from peakgate.inspect.skeleton.types import ELEMENT_TYPES, HasPointers, Undescribed, element, vector
-from peakgate_emulator.sources import Signature, WrittenLaunch, launches, parameter_name, signatures
+from peakgate_emulator.signatures import Signature, WrittenLaunch, launches, parameter_name, signatures
 
 A_FLOAT = "0.5"
 """The value of a floating-point argument."""

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from peakgate.spec import dtypes
-from peakgate_emulator.sources import listed, without_comments
+from peakgate_emulator.signatures import listed
+from peakgate_emulator.sources import without_comments
 
 ELEMENT_TYPES = {
     "float32": r"float|scalar_t|real",
