@@ -446,6 +446,11 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
             bodies[id(part)] += _host_bodies(part, declaration, host) or ()
     by_directives = {word for part in parsed for word in _WORD.findall(part.directives)}
     mentioned = _mentioned(keep, by_name, by_directives | {"operator"}) if keep else set()
+    called = [*mentioned & macros.keys()]
+    while called:  # a macro mentions what is in its body
+        more = {*_WORD.findall(macros[called.pop()])} - mentioned
+        mentioned |= more
+        called += more & macros.keys()
     for part in parsed:  # keep types that a kernel uses, without the bodies of their host functions
         gone = []
         for declaration in drop[id(part)]:
@@ -546,7 +551,10 @@ def _qualifiers(head: str) -> set[str]:
 
 
 def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
-    """Spans of the bodies of a type's host functions; None if other parts of the type are host code too."""
+    """Spans of the bodies of a type's host functions, or of those whole that take or return a type of the host.
+
+    None if other parts of the type are host code too.
+    """
     code = part.code
     opening = code.find("{", type_.start, type_.end)
     if opening < 0:
@@ -556,10 +564,16 @@ def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> l
         body = code[member.start : member.end]
         if member.is_function and body.endswith("}") and host.search(body) and "__device__" not in member.head:
             parameters = part.closings[member.start + len(member.head) - 1]
-            spans.append((parameters + 1, member.end))
-            body = code[member.start : parameters]
+            begin = _ACCESS.match(code, member.start, parameters)
+            declared = code[member.start : parameters]
+            whole = begin is not None and host.search(declared)  # a function that no kernel can call
+            spans.append((begin.end() if begin and whole else parameters + 1, member.end))
+            body = "" if whole else declared
         rest += body
     return None if host.search(_HANDLE.sub("", rest)) else spans
+
+
+_ACCESS = re.compile(r"\s*+(?:(?:public|private|protected)\s*+:\s*+)*+")
 
 
 class _Fate(Enum):
@@ -694,7 +708,7 @@ _CALL = re.compile(r"^[ \t]*(\w++)[ \t]*\(", re.MULTILINE)
 
 _LAST_CALL = re.compile(r"\b(\w++)\s*+\([^()]*+\)\s*+\Z")
 
-_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(([^#]*+)")
+_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(((?:[^#]|##)*+)")
 
 _PROTOTYPE = re.compile(
     r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^;]*\)\s*(?:const|noexcept)?\s*"

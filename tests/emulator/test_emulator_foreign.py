@@ -371,10 +371,16 @@ struct Named { std::string_view name; Floats values; };
 constexpr Named NAMES[2] = {{"a"}, {"b"}};
 constexpr int length(const Named& named) { return named.name.size(); }
 void resize(Floats& values) { values.size(3); }
-#define PRINTED(T) inline std::ostream& operator<<(std::ostream& os, const T& t) { os << t.v << " "; return os; }
-struct Value { int v; };
-PRINTED(Value)
-__global__ void kernel(int* out) { Value value{5}; out[0] = value.v; }
+template <typename T> struct Shown {
+    const T& v;
+    Shown(const T& of) : v(of) {}
+    friend std::ostream& operator<<(std::ostream& os, const Shown<T>& t) { return os << t.v; }
+};
+#define PRINTED(T) inline std::ostream& operator<<(std::ostream& os, const T& t) { os << Shown<int>(t.v); return os; }
+#define VALUES(n) struct Value##n { int v; }; PRINTED(Value##n)
+VALUES(2)
+VALUES(4)
+__global__ void kernel(int* out) { Value4 value{5}; out[0] = value.v; }
 """
 
 
