@@ -61,7 +61,7 @@ def test_launch_bounds_and_template_arguments_are_taken():
     ["List p, float* out", "float** out", "const float* x, int n", "cudaTextureObject_t t, float* out", "List* p"],
 )
 def test_what_no_family_describes_is_left_out_with_its_reason(parameters):
-    (found,) = drafts(f"struct List {{ int n; List* next; }};\n__global__ void k({parameters}) {{ }}\n")
+    (found,) = drafts(f"struct List final {{ int n{{}}; List* next{{}}; }};\n__global__ void k({parameters}) {{ }}\n")
     assert isinstance(found, LeftOut)
 
 

@@ -246,6 +246,14 @@ def test_a_foreign_kernel_gets_a_family_and_its_first_verdict(tmp_path, capsys, 
         init.main("init", ["--from", "src/vector_add.cu"])
 
 
+def test_a_defect_that_may_follow_from_a_guess_is_not_the_kernels(tmp_path, capsys):
+    (tmp_path / "own.cu").write_text((ADD % "i - 1").replace("int n)", "int n, int mode)", 1))
+    assert main(["init", "--from", "own.cu"]) == 3
+    said = capsys.readouterr().out
+    assert re.search(r"not checked: .*out of bounds.*decide first: .*the value of mode: 0 \(family\.py:\d+\)", said)
+    assert "waivers" not in said
+
+
 @pytest.mark.parametrize(
     ("file", "text", "code"),
     [

@@ -145,7 +145,7 @@ class Types:
         """The parameters of a struct's template, and the text between its braces."""
         if re.fullmatch(r"\w+", name):
             words = r"[^;{}<>=()]*(?:\([^()]*\))?[^;{}<>=()]*?"  # such as alignas(16)
-            head = rf"(?:template\s*<(?P<of>[^<>{{}};]*)>\s*)?\b(?:struct|class)\b{words}\b{name}\s*\{{"
+            head = rf"(?:template\s*<(?P<of>[^<>{{}};]*)>\s*)?\b(?:struct|class)\b{words}\b{name}\s*(?:final\s*)?\{{"
             if found := re.search(head, self._text):
                 parameters = [each.split()[-1] for each in listed(found["of"] or "") if each.split()]
                 return parameters, self._text[found.end() : _close(self._text, found.end())]
