@@ -126,7 +126,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
 
 
 def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
-    """Write a family for a foreign .cu file and check it; the check's exit code."""
+    """Write a family for a foreign .cu file, and check it unless no kernel ran; the check's exit code."""
     from peakgate.inspect import check  # noqa: PLC0415  (the other ways of `init` need no NumPy)
     from peakgate.inspect.skeleton.write import skeleton  # noqa: PLC0415  (as above)
 
@@ -146,9 +146,11 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     write_whole(family_file, found.text)
     for path in (*written, str(family_file.relative_to(root))):
         say(f"written: {path}")
-    code = check.main("check", [str(family_file.relative_to(root))])
-    if code == ExitCode.REGRESSION and found.guessed:
-        say("a defect may follow from a guess of this family: decide first what is to do")
+    if found.problem:
+        say(f"not checked: {found.problem}")
+        code = int(ExitCode.UNDECIDED)
+    else:
+        code = check.main("check", [str(family_file.relative_to(root))], found.guesses)
     for number, step in enumerate(found.to_do, 1):
         say(f"to do {number}: {step}")
     say(f"next: edit {family_file.relative_to(root)}, then peakgate check; peakgate help existing-code")

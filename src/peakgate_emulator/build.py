@@ -29,7 +29,15 @@ from peakgate_emulator.compiler import (
 from peakgate_emulator.errors import EmulatorError, KernelBuildError
 from peakgate_emulator.files import alone, cache_folder, scratch_folder, writing
 from peakgate_emulator.ptx import collides, preprocessed, put_together, translated
-from peakgate_emulator.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
+from peakgate_emulator.sources import (
+    KernelEntry,
+    SourceFile,
+    device_only,
+    entry_of,
+    kernels,
+    missing_header,
+    read_sources,
+)
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
@@ -167,11 +175,24 @@ def build_kernel(
             if not done.returncode:
                 break
         else:
-            raise failed(done, files, kernel, wrapper, limit_s)
+            further = _missing_headers(own, wrapper, files, scratch) if missing_header(done.stderr) else []
+            raise failed(done, files, kernel, wrapper, limit_s=limit_s, missing=further)
         names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
         described = _description(names, compiler, has_variables=spread(kernel_object))
         link((kernel_object, described, runtime), library, scratch, compiler)
     return library
+
+
+def _missing_headers(command: Sequence[str], wrapper: Path, files: Sequence[SourceFile], scratch: Path) -> list[str]:
+    """The headers that files include and that are not found, under the conditions of this build, in order."""
+    empty = scratch / "missing"
+    names = dict.fromkeys(name for file in files for _, name in file.foreign if ".." not in name and name[0] != "/")
+    for name in names:
+        (empty / name).parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # the name of a folder
+            (empty / name).touch()
+    listed = run([*command, f"-idirafter{empty}", "-M", str(wrapper)]).stdout
+    return [name for name in names if re.search(rf"{re.escape(str(empty / name))}(?=\s|$)", listed)]
 
 
 def _written(texts: Mapping[str, str]) -> Path:

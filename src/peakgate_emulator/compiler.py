@@ -19,7 +19,7 @@ from peakgate_emulator import bounded
 from peakgate_emulator.errors import KernelBuildError, NoCompiler
 from peakgate_emulator.files import cache_folder
 from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, NVIDIA_HEADER
-from peakgate_emulator.sources import SourceFile, no_such_kernel, remedy
+from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel, remedy
 
 MIN_GCC = 12
 MIN_CLANG = 16
@@ -82,9 +82,7 @@ _NOT_EMULATED = {
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
-_CUDA_HEADER = re.compile(
-    r"((?:cuda|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*)(?:: No such file|' file not found)"
-)
+_CUDA_HEADER = re.compile(r"(?:cuda/|cuda_|cuda\w*\.|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*")
 """A missing header of CUDA that has no stand-in; installing CUDA's would not help."""
 
 NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
@@ -238,16 +236,27 @@ def must_run(command: Iterable[str | Path]) -> None:
 
 
 def failed(
-    done: subprocess.CompletedProcess[str], files: Sequence[SourceFile], kernel: str, wrapper: Path, limit_s: float
+    done: subprocess.CompletedProcess[str],
+    files: Sequence[SourceFile],
+    kernel: str,
+    wrapper: Path,
+    *,
+    limit_s: float,
+    missing: Sequence[str] = (),
 ) -> KernelBuildError:
-    """The error for a kernel that did not compile: an exceeded limit, or else the compiler's first error."""
+    """The error for a kernel that did not compile: an exceeded limit, or else the compiler's first error.
+
+    ``missing`` are all headers that are not found.
+    """
     if bounded.exceeded(done):
         return KernelBuildError(f"{files[0].path.name}: {bounded.why(limit_s)}")
-    return first_error(done.stderr, files, kernel, wrapper)
+    return first_error(done.stderr, files, kernel, wrapper, missing)
 
 
-def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path) -> KernelBuildError:
-    """The compiler's first error, in one line."""
+def first_error(
+    output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path, missing: Sequence[str] = ()
+) -> KernelBuildError:
+    """The compiler's first error, in one line, with the further headers of those that are ``missing``."""
     source = files[0].path
     found = re.search(
         r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<message>.*)$", output, re.MULTILINE
@@ -266,7 +275,9 @@ def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: 
         if included is not None:
             message = f"{message} (in {name}:{line})"
             name, line = included
-    return KernelBuildError(f"{name}:{line}: {message}{_advice(files, name, line, message)}")
+    others = ", ".join(header for header in missing if header not in message)
+    further = f"; also missing: {others}" if others else ""
+    return KernelBuildError(f"{name}:{line}: {message}{further}{_advice(files, name, line, message)}")
 
 
 def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
@@ -276,10 +287,10 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
     for pattern, feature in _NOT_EMULATED.items():
         if re.search(pattern, f"{written} {message}"):
             return f"; {feature}{NEEDS_TWIN}"
-    missing = _CUDA_HEADER.search(message)
-    if missing and NVIDIA_HEADER.fullmatch(missing[1]):
-        wheel = FURTHER_WHEELS["curand"] if missing[1].startswith("curand") else ""
-        return f"; {missing[1]} is NVIDIA's own: {f'pip install {wheel}' if wheel else INSTALL}"
-    if missing:
-        return f"; {missing[1]}{NEEDS_TWIN}"
+    header = missing_header(message) or ""
+    if NVIDIA_HEADER.fullmatch(header):
+        wheel = FURTHER_WHEELS["curand"] if header.startswith("curand") else ""
+        return f"; {header} is NVIDIA's own: {f'pip install {wheel}' if wheel else INSTALL}"
+    if _CUDA_HEADER.fullmatch(header):
+        return f"; {header}{NEEDS_TWIN}"
     return remedy(files, name, line, message)

@@ -248,6 +248,15 @@ using ::peakgate_free;
 using ::peakgate_memcpy;
 using ::peakgate_memset;
 } // namespace std
+// `new` takes from the same heap; weak, since a file may define these itself.
+#define PEAKGATE_NEW __attribute__((weak, visibility("hidden"))) void
+PEAKGATE_NEW* operator new(size_t bytes) { return peakgate_malloc(bytes); }
+PEAKGATE_NEW* operator new[](size_t bytes) { return peakgate_malloc(bytes); }
+PEAKGATE_NEW operator delete(void* address) noexcept { peakgate_free(address); }
+PEAKGATE_NEW operator delete[](void* address) noexcept { peakgate_free(address); }
+PEAKGATE_NEW operator delete(void* address, size_t) noexcept { peakgate_free(address); }
+PEAKGATE_NEW operator delete[](void* address, size_t) noexcept { peakgate_free(address); }
+#undef PEAKGATE_NEW
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))

@@ -33,8 +33,7 @@ _BACKWARD = (
 _OF_SYNC = ("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
 _OWN = {
     "cuda_groups.h": [f"cooperative_groups{part}.h" for part in ("", "/reduce", "/scan", "/memcpy_async")],
-    "cuda_half.h": [f"cuda_{kind}.{end}" for kind in ("fp16", "bf16") for end in ("h", "hpp")]
-    + ["cublas_v2.h", "cublas.h", "cublasLt.h"],
+    "cuda_half.h": [f"cuda_{kind}.{end}" for kind in ("fp16", "bf16") for end in ("h", "hpp")],
     "cuda_narrow.h": ["cuda_fp8.h", "cuda_fp4.h"],
     "cuda_wmma.h": ["mma.h"],
     "cuda_complex.h": ["cuComplex.h"],

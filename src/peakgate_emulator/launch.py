@@ -29,7 +29,8 @@ from peakgate_emulator.build import BuildOptions, build_kernel
 from peakgate_emulator.compiler import NEEDS_TWIN
 from peakgate_emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Trace, Triple, in_reading_order
 from peakgate_emulator.errors import ArgumentsError, CannotEmulate, KernelBuildError, LaunchError, LaunchNotEnded
-from peakgate_emulator.sources import entry_of, parameter_names, read_sources
+from peakgate_emulator.signatures import parameter_names
+from peakgate_emulator.sources import entry_of, read_sources
 
 MAX_SHARED_BYTES = 227 * 1024
 BLOCK_MAX, GRID_MAX, THREADS_PER_BLOCK_MAX = (1024, 1024, 64), (2**31 - 1, 65535, 65535), 1024

@@ -33,7 +33,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTA
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 _ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)"
-_KERNEL = re.compile(
+KERNEL_HEAD = re.compile(
     r"__global__\s+(?:(?:__launch_bounds__|\w*LAUNCH_BOUNDS\w*|__maxnreg__|__cluster_dims__|__attribute__)\s*"
     rf"{_ARGUMENTS}\s*|"
     r"(?!__global__\b)[\w:]+\s+)*"
@@ -46,7 +46,7 @@ _HOST_WORDS = (
     r"cu(?:TensorMap|Ctx|Device|Module|Launch|Func|Mem|Stream|Event|Init|Get|Driver|Occupancy)[A-Z]\w*|"
     r"curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
-    r"std\s*::\s*(?:vector|string|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
+    r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
     r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|acc_type|opmath_type)\b)\w+|"
@@ -122,112 +122,15 @@ def _is_file(path: Path) -> bool:
 
 def kernels(text: str) -> list[str]:
     """Names of the kernels that a text defines, ``softmax<...>`` for a template; without duplicates."""
-    code = _code(text)
+    code = code_of(text)
     names, start, is_template = [], 0, False
-    for match in _KERNEL.finditer(code):
+    for match in KERNEL_HEAD.finditer(code):
         before = max(code.rfind(end, start, match.start()) for end in ";}{")
         declared = code[max(start, before + 1) : match.start()]
         is_template = (is_template and before < 0) or bool(re.search(r"\btemplate\b", declared))
         start = match.start()
         names.append(match["name"] + ("<...>" if is_template else ""))
     return list(dict.fromkeys(names))
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A kernel as a text defines it: its template's parameters, all that is before its name, its parameters.
-
-    ``body`` is its code without comments and literals.
-    """
-
-    name: str
-    template: tuple[str, ...]
-    declared: str
-    parameters: tuple[str, ...]
-    body: str
-
-
-@lru_cache(maxsize=256)
-def signatures(text: str) -> tuple[Signature, ...]:
-    """The kernels that a text defines in so many words, one for each name and parameters."""
-    code, found, behind = _code(text), dict[tuple[str, tuple[str, ...]], Signature](), 0
-    for match in _KERNEL.finditer(code):
-        end = closing(code, match.end() - 1)
-        opening = code.find("{", end)
-        if code[end + 1 : opening].strip():  # a prototype
-            continue
-        declared = code[
-            max(behind, *(code.rfind(each, behind, match.start()) + 1 for each in ";}{")) : match.start("name")
-        ]
-        template = re.search(r"\btemplate\s*<(.*)>", declared, re.DOTALL)
-        body = code[opening : _closing_brace(code, opening)]
-        parameters = listed(code[match.end() : end])
-        made = Signature(match["name"], listed(template[1]) if template else (), declared, parameters, body)
-        found.setdefault((made.name, parameters), made)
-        behind = end
-    return tuple(found.values())
-
-
-def _closing_brace(code: str, opening: int) -> int:
-    depth = 0
-    for match in re.compile("[{}]").finditer(code, max(opening, 0)):
-        depth += 1 if match[0] == "{" else -1
-        if depth == 0:
-            return match.end()
-    return len(code)
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """The parts between the commas of a list of C++ arguments or parameters; none of an empty text."""
-    parts, depth, begin = list[str](), 0, 0
-    for match in re.finditer(r"<<|[(\[{<]|[)\]}>]|,", text):
-        if match[0] == "<<":
-            continue
-        if match[0] != ",":
-            depth = max(0, depth + (1 if match[0] in "([{<" else -1))
-        elif depth == 0:
-            parts.append(" ".join(text[begin : match.start()].split()))
-            begin = match.end()
-    last = " ".join(text[begin:].split())
-    return (*parts, last) if last else tuple(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenLaunch:
-    """A launch ``kernel<template><<<shape>>>(arguments)`` as texts, and the code of the file before it."""
-
-    kernel: str
-    template: tuple[str, ...]
-    shape: tuple[str, ...]
-    arguments: tuple[str, ...]
-    before: str
-
-
-_LAUNCH = re.compile(r"(?P<kernel>\w+)\s*(?:<(?P<template>[^;{}]*?)>)?\s*<<<(?P<shape>[^;{}]*?)>>>\s*\(")
-
-
-def launches(text: str) -> list[WrittenLaunch]:
-    """The launches in a text's host code, in order."""
-    code = _code(text)
-    found = []
-    for match in _LAUNCH.finditer(code):
-        given = listed(code[match.end() : closing(code, match.end() - 1)])
-        template, shape = listed(match["template"] or ""), listed(match["shape"])
-        found.append(WrittenLaunch(match["kernel"], template, shape, given, code[: match.start()]))
-    return found
-
-
-def parameter_names(files: Iterable[SourceFile], kernel: str) -> list[str]:
-    """The names of a kernel's parameters, in order; empty where no file defines the kernel in so many words."""
-    found = (each for file in files for each in signatures(file.text) if each.name == kernel)
-    return [parameter_name(each) for each in next((each.parameters for each in found), ())]
-
-
-def parameter_name(declared: str) -> str:
-    """The name of a declared parameter, such as ``x`` of ``const float (&x)[4]``; empty without one."""
-    bare = re.sub(r"<[^<>()]*>|\[[^\[\]]*\]|=.*", "", declared)
-    named = re.search(r"(\w+)\s*\)?\s*$", bare)
-    return named[1] if named else ""
 
 
 _ENTRY = re.compile(
@@ -272,9 +175,9 @@ def entry_of(written: str, files: Sequence[SourceFile]) -> KernelEntry:
 
 def _scopes(text: str, kernel: str) -> Iterator[str]:
     """The namespaces around each definition of a kernel, as ``outer::inner::``."""
-    code = _code(text)
+    code = code_of(text)
     names = {each.end() - 1: "".join(each["name"].split()) + "::" for each in _NAMESPACE.finditer(code) if each["name"]}
-    wanted = {each.start() for each in _KERNEL.finditer(code) if each["name"] == kernel}
+    wanted = {each.start() for each in KERNEL_HEAD.finditer(code) if each["name"] == kernel}
     around: list[str] = []
     for match in re.finditer("[{}]|__global__", code):
         if match[0] == "{":
@@ -298,7 +201,7 @@ def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") ->
 
 def host_code(text: str, line: int) -> str | None:
     """A description of the host code on a line; None if there is none."""
-    lines = _code(text).splitlines()
+    lines = code_of(text).splitlines()
     match = _HOST.search(lines[line - 1]) if 0 < line <= len(lines) else None
     if match is None:
         return None
@@ -317,8 +220,9 @@ def missing_header(message: str) -> str | None:
 def remedy(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
     """Advice for an error at a line of a file, as "; do this": an include folder, or to exclude host code."""
     if missing_header(message):
-        guarded = f"put it under `#ifndef {PEAKGATE_MACRO}`"
-        return f"; add its folder to the stage's `include`; if only host code needs it, {guarded}"
+        guarded = f"put the line under `#ifndef {PEAKGATE_MACRO}`"
+        empty = "write an empty file of that name in a folder of `include`"
+        return f"; add its folder to the stage's `include`; if only host code needs it, {empty}, or {guarded}"
     file = next((file for file in files if file.path.name == name), None)
     host = host_code(file.text, line) if file else None
     if file is None or host is None:
@@ -394,7 +298,7 @@ class _Parsed:
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
-        code = _code(file.text)
+        code = code_of(file.text)
         self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
         candidates = ((tried, _closings(tried)) for tried in (code, _first_branches(file.text, code)))
         self.code, found = next((pair for pair in candidates if pair[1] is not None), (code, None))
@@ -481,7 +385,34 @@ def _fates(
                 gone |= {named["name"]} if named else set()
             else:
                 (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
+    while of_gone := [
+        (part, each)
+        for part, each in keep
+        if part.is_divided and _defined_name(part, each) and _uses(part, each, gone, annotations)
+    ]:  # what needs a type that is left out is kept if a kernel mentions it
+        gone |= {_defined_name(part, each) for part, each in of_gone}
+        keep = [item for item in keep if item not in of_gone]
+        optional += of_gone
     return keep, optional, drop
+
+
+def _defined_name(part: _Parsed, declaration: _Declaration) -> str:
+    """The name of the type, function or variable that a declaration defines; empty if it defines none."""
+    if declaration.is_function:
+        return _name(declaration.head)
+    text = _behind_templates(part.code[declaration.start : declaration.end])
+    found = re.match(r"\s*using\s+(\w+)\s*=|\s*typedef\b[^{}]*?(\w+)\s*;", text)
+    if found is None and _TYPE.match(text):
+        found = _HOST_TYPE.match(text.lstrip()) if "{" in text else None
+    elif found is None:
+        found = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*[={;]", text)
+    return next(filter(None, found.groups()), "") if found else ""
+
+
+def _uses(part: _Parsed, declaration: _Declaration, names: Collection[str], annotations: Collection[str]) -> bool:
+    """Whether a declaration mentions one of the names, and nothing that is for the device alone."""
+    words = {*_WORD.findall(part.code, declaration.start, declaration.end)}
+    return not words.isdisjoint(names) and words.isdisjoint({*annotations} - {"constexpr", "consteval"})
 
 
 def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
@@ -504,7 +435,7 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
     by_name: dict[str, list[_Item]] = {}
     for part, declaration in optional:
         if names.isdisjoint(_qualifiers(declaration.head)):
-            name = "operator" if "operator" in declaration.head else _name(declaration.head)
+            name = "operator" if "operator" in declaration.head else _defined_name(part, declaration)
             by_name.setdefault(name, []).append((part, declaration))
         else:
             drop[id(part)].append(declaration)
@@ -515,6 +446,11 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
             bodies[id(part)] += _host_bodies(part, declaration, host) or ()
     by_directives = {word for part in parsed for word in _WORD.findall(part.directives)}
     mentioned = _mentioned(keep, by_name, by_directives | {"operator"}) if keep else set()
+    called = [*mentioned & macros.keys()]
+    while called:  # a macro mentions what is in its body
+        more = {*_WORD.findall(macros[called.pop()])} - mentioned
+        mentioned |= more
+        called += more & macros.keys()
     for part in parsed:  # keep types that a kernel uses, without the bodies of their host functions
         gone = []
         for declaration in drop[id(part)]:
@@ -615,7 +551,10 @@ def _qualifiers(head: str) -> set[str]:
 
 
 def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
-    """Spans of the bodies of a type's host functions; None if other parts of the type are host code too."""
+    """Spans of the bodies of a type's host functions, or of those whole that take or return a type of the host.
+
+    None if other parts of the type are host code too.
+    """
     code = part.code
     opening = code.find("{", type_.start, type_.end)
     if opening < 0:
@@ -625,10 +564,16 @@ def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> l
         body = code[member.start : member.end]
         if member.is_function and body.endswith("}") and host.search(body) and "__device__" not in member.head:
             parameters = part.closings[member.start + len(member.head) - 1]
-            spans.append((parameters + 1, member.end))
-            body = code[member.start : parameters]
+            begin = _ACCESS.match(code, member.start, parameters)
+            declared = code[member.start : parameters]
+            whole = begin is not None and host.search(declared)  # a function that no kernel can call
+            spans.append((begin.end() if begin and whole else parameters + 1, member.end))
+            body = "" if whole else declared
         rest += body
     return None if host.search(_HANDLE.sub("", rest)) else spans
+
+
+_ACCESS = re.compile(r"\s*+(?:(?:public|private|protected)\s*+:\s*+)*+")
 
 
 class _Fate(Enum):
@@ -763,7 +708,7 @@ _CALL = re.compile(r"^[ \t]*(\w++)[ \t]*\(", re.MULTILINE)
 
 _LAST_CALL = re.compile(r"\b(\w++)\s*+\([^()]*+\)\s*+\Z")
 
-_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(([^#]*+)")
+_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(((?:[^#]|##)*+)")
 
 _PROTOTYPE = re.compile(
     r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^;]*\)\s*(?:const|noexcept)?\s*"
@@ -824,7 +769,7 @@ def _name(head: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _code(text: str) -> str:
+def code_of(text: str) -> str:
     """The text with comments, literals and directives replaced by blanks of the same length."""
     return _DIRECTIVE.sub(_blanks, masked(text, literals=True))
 

@@ -362,6 +362,51 @@ def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complain
     assert "\n" not in str(caught.value)
 
 
+def test_all_missing_headers_are_named_at_once(source: Path) -> None:
+    text = '#include "a.h"\n#ifdef _WIN32\n#include <windows.h>\n#endif\n#include <company/b.h>\n#include <cudaq/c.h>\n'
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:1: .*; also missing: company/b\.h, cudaq/c\.h; add its"):
+        kernel_of(source, text + "__global__ void kernel(int* out) { out[0] = 1; }\n")
+
+
+HOST_CLASSES = """
+#include <iostream>
+#include <string_view>
+template <typename T, int D> class Array { T* p; public: void size(size_t n) { cudaMalloc(&p, n); } std::string s; };
+template <typename T> using Vector = Array<T, 1>;
+typedef Vector<float> Floats;
+struct Named { std::string_view name; Floats values; };
+constexpr Named NAMES[2] = {{"a"}, {"b"}};
+constexpr int length(const Named& named) { return named.name.size(); }
+void resize(Floats& values) { values.size(3); }
+template <typename T> struct Shown {
+    const T& v;
+    Shown(const T& of) : v(of) {}
+    friend std::ostream& operator<<(std::ostream& os, const Shown<T>& t) { return os << t.v; }
+};
+#define PRINTED(T) inline std::ostream& operator<<(std::ostream& os, const T& t) { os << Shown<int>(t.v); return os; }
+#define VALUES(n) struct Value##n { int v; }; PRINTED(Value##n)
+VALUES(2)
+VALUES(4)
+__global__ void kernel(int* out) { Value4 value{5}; out[0] = value.v; }
+"""
+
+
+def test_what_uses_a_class_of_host_code_is_left_out_with_it(source: Path) -> None:
+    out = np.zeros(1, np.int32)
+    kernel_of(source, HOST_CLASSES).launch(ONE, ONE, (out,))
+    assert out[0] == 5
+
+
+@every_compiler
+def test_new_takes_from_the_heap_of_malloc(source: Path, compiler: Compiler) -> None:
+    text = "__global__ void kernel(int* out) { int* p = new int[2]; p[1] = 7; out[0] = p[%d]; delete[] p; }\n"
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text % 1, compiler=compiler).launch(ONE, ONE, (out,))
+    assert out[0] == 7
+    with pytest.raises(KernelDefect):
+        kernel_of(source, text % 40, compiler=compiler).launch(ONE, ONE, (out,))
+
+
 def test_a_grid_wide_barrier_needs_a_cooperative_launch(source: Path) -> None:
     text = (
         "#include <cooperative_groups.h>\n__global__ void kernel() {\n    cooperative_groups::this_grid().sync();\n}\n"

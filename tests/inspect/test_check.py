@@ -71,6 +71,15 @@ def test_without_a_reference_a_kernel_is_never_called_right(check, mine, express
     assert "1 RAN" in said.splitlines()[-2]
 
 
+def test_a_kernel_that_accesses_nothing_is_not_checked(check, mine, tmp_path):
+    family = mine("in[i]", WITHOUT_REFERENCE.replace("Role.OUT", "Role.INOUT"))
+    (tmp_path / "mine.cu").write_text((KERNEL % "in[i]").replace("i < n", "blockDim.y > 1"))
+    code, said, verdict = check(family)
+    assert code == 3, said
+    assert "accesses no memory" in verdict["kernels"][0]["not_checked"]
+    assert not verdict["kernels"][0]["unchecked"]
+
+
 @pytest.mark.parametrize(("expression", "kind"), [("in[i + 1]", "out of bounds"), ("in[0]; out[0] = i", "global race")])
 def test_without_a_reference_its_defects_are_found(check, mine, expression, kind):
     code, said, verdict = check(mine(expression, WITHOUT_REFERENCE))

@@ -75,6 +75,18 @@ def test_what_a_task_prints_is_shown_up_to_a_limit_without_what_a_log_or_a_termi
     assert len(printed) < 2 * workers.MOST_PRINTED_BYTES
 
 
+def prints_lines(count, report):
+    os.write(1, b"a line\n" * count)
+    return count
+
+
+def test_lines_that_are_too_many_are_counted(capsys):
+    dict(run([partial(prints_lines, workers.MOST_PRINTED_LINES + 3)], jobs=1))
+    printed = capsys.readouterr()
+    assert printed.out.count("a line") == workers.MOST_PRINTED_LINES
+    assert "3 more lines" in printed.err
+
+
 FORKED = """
 import json, sys, threading
 from peakgate.inspect.workers import run

@@ -17,6 +17,7 @@ from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge import correctness
 from peakgate.judge.correctness import ExpectedOutputs, Largest, NothingCompared, bound_of, check, compare
 from peakgate.spec.case import Buffer, Role
+from peakgate.spec.dtypes import decoded, encoded
 
 EXACT = make_case(tolerance=0.0)
 NEAR = make_case(tolerance=1e-6)
@@ -43,6 +44,17 @@ def test_an_error_within_its_bound_is_right():
     assert 0.1 < result.ratio < 0.6
     equal = judged(EXACT, (output, output.copy()))
     assert (equal.right, equal.error, equal.ratio) == (True, 0, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_an_8_bit_float_is_right_by_its_rounding_alone(dtype):
+    random = np.random.default_rng(0)
+    exact = random.uniform(-1, 1, (512, 32)) * 2.0 ** random.integers(-8, 8, (512, 32))
+    case = replace(make_case(tolerance=TOLERANCES[dtype]), arguments=(Buffer(Role.OUT, exact.shape, dtype),))
+    for factor, right in ((1.0, True), (1.07, False)):
+        of_bfloat16 = decoded(np, encoded(np, factor * exact, "bfloat16"), "bfloat16")
+        output = decoded(np, encoded(np, of_bfloat16, dtype), dtype)
+        assert judged(case, (output, exact)).right == right
 
 
 def test_a_reference_of_another_shape_is_a_programming_error():

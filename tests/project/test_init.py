@@ -239,11 +239,19 @@ def test_a_foreign_kernel_gets_a_family_and_its_first_verdict(tmp_path, capsys, 
     assert len(family.splitlines()) <= 15
     said = capsys.readouterr().out
     assert "RAN" in said
-    assert "to do 1: reference" in said
+    assert re.search(r"^to do 1: family\.py:\d+: reference: ", said, re.MULTILINE)
     assert not (tmp_path / "kernels" / "scale").exists()
     assert config.current().file == tmp_path / "pyproject.toml"
     with refuses(Code.TAKEN):
         init.main("init", ["--from", "src/vector_add.cu"])
+
+
+def test_a_defect_that_may_follow_from_a_guess_is_not_the_kernels(tmp_path, capsys):
+    (tmp_path / "own.cu").write_text((ADD % "i - 1").replace("int n)", "int n, int mode)", 1))
+    assert main(["init", "--from", "own.cu"]) == 3
+    said = capsys.readouterr().out
+    assert re.search(r"not checked: .*out of bounds.*decide first: .*the value of mode: 0 \(family\.py:\d+\)", said)
+    assert "waivers" not in said
 
 
 @pytest.mark.parametrize(
@@ -251,7 +259,7 @@ def test_a_foreign_kernel_gets_a_family_and_its_first_verdict(tmp_path, capsys, 
     [
         ("gone.cu", None, Code.SOURCE),
         ("host.cu", "int main() { return 0; }\n", Code.SOURCE),
-        ("struct.cu", "__global__ void k(Params p) {}\n", Code.SOURCE),
+        ("pointers.cu", "__global__ void k(float** p) {}\n", Code.SOURCE),
         ("../outside.cu", ADD % "i", Code.PROJECT),
     ],
 )

@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from peakgate.base import config, progress
 from peakgate.base.emulated import find_compiler
@@ -40,8 +41,11 @@ CHECK_FILE = "check.json"
 BUILD_LIMIT_S = 300.0  # processor time for the check of a build, in addition to its launches
 
 
-def main(verb: str, arguments: Sequence[str]) -> int:
-    """Check the chosen kernels and return the exit code."""
+def main(verb: str, arguments: Sequence[str], guesses: Mapping[str, str] = MappingProxyType({})) -> int:
+    """Check the chosen kernels and return the exit code.
+
+    ``guesses`` are those of a family that ``init --from`` wrote, by stage: a defect that one may cause is none yet.
+    """
     chosen = _parsed(arguments)
     verdict_file = chosen.out / CHECK_FILE
     clear_verdict(verdict_file)
@@ -88,6 +92,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     family_file = "" if chosen.family is None else str(chosen.family)
     kernels = report.by_kernel([*reports, *of_tests.reports], source_at, family_file)
+    kernels = [report.doubted(each, guesses.get(each.kernel.partition(".")[2], "")) for each in kernels]
     checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
 
     def looked_at(key: DefectKey) -> bool:

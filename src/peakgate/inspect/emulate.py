@@ -5,13 +5,13 @@ If a family gives no edge sizes, sizes are chosen (``peakgate.spec.edges``) and 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import takewhile
-from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -238,7 +238,10 @@ def check_build(
     found = check_cases(build.given, orders, report, nonfinite=nonfinite)
     further = partial(_continued, orders=orders[:1], report=report, nonfinite=nonfinite)
     if not (found.skipped or found.broken or found.findings):
-        found = further(found, patterned(build.given), inf)
+        found = further(found, patterned(build.given), math.inf)
+    if found.unchecked and found.launches and not (found.findings or any(map(_accesses, build.given))):
+        why = "it accesses no memory at the sizes tried; correct the values, the grid or the block of its family"
+        return replace(found, broken=why, unchecked=False)
     if build.sized is None or found.skipped or found.broken:
         return found
     try:
@@ -248,12 +251,22 @@ def check_build(
         if search_s:
             known, ends = {*whole.sizes.values(), *whole.refused}, time.monotonic() + search_s
             others = (case for case in searched(build.sized, seed=0) if case.size not in known)
-            whole = further(whole, takewhile(lambda _: time.monotonic() < ends, others), inf)
+            whole = further(whole, takewhile(lambda _: time.monotonic() < ends, others), math.inf)
     except NOT_OF_A_PROJECT:
         raise
     except BaseException as error:  # as in _builds
         return replace(found, broken=f"no sizes can be chosen: {_of_family(build.given[0], error)}")
     return whole
+
+
+def _accesses(case: Case) -> bool:
+    """Whether a launch of the case accesses any memory: it spends more than the end of each thread."""
+    threads = max(math.prod(each.launch.grid) * each.launch.threads_per_block for each in case.launches)
+    try:
+        CpuLaunchable(case, access_budget=threads).run()
+    except KernelFault:
+        return True
+    return False
 
 
 def _continued(

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,16 @@ def by_kernel(reports: Iterable[BuildReport], source_at: SourceAt, family_file: 
     for report in reports:
         builds.setdefault(report.kernel, []).append(report)
     return [_together(kernel, builds[kernel], source_at, family_file) for kernel in sorted(builds)]
+
+
+def doubted(kernel: KernelReport, guesses: str) -> KernelReport:
+    """The kernel as not checked if it has a defect that may follow from one of its family's ``guesses``."""
+    if not (guesses and kernel.defects):
+        return kernel
+    first = kernel.defects[0]
+    more = f" (and {len(kernel.defects) - 1} more)" if kernel.defects[1:] else ""
+    why = f"{first.where}: {first.what}{more}; may be a guess, so decide first: {guesses}"
+    return replace(kernel, defects=(), broken=why, unchecked=False)
 
 
 def report(

@@ -22,6 +22,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
+from peakgate.base.formatting import counted
 from peakgate.base.processes import (
     FROM_OUTSIDE,
     SAFE_PATH,
@@ -35,8 +36,8 @@ from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 Answer = TypeVar("Answer")
 
-# Limits of what is copied from a worker's output, in total and per line.
-MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
+# Limits of what is copied from a worker's output: lines and bytes in total, bytes per line.
+MOST_PRINTED_LINES, MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 20, 1 << 20, 1 << 16
 _LAST_OUTPUT_S = 1.0  # wait for a dead worker's output; another process may keep the pipe open
 
 _CHECK_LIMITS_EVERY_S = 1.0
@@ -179,14 +180,16 @@ def _started(count: int, context: ForkContext | SpawnContext) -> list[_Worker[An
 def _copy(printed: Connection) -> None:
     """Print the output of a worker and its kernels, without control characters and up to a limit."""
     with printed, open(printed.fileno(), "rb", closefd=False) as lines:
-        left_bytes = MOST_PRINTED_BYTES
+        left_lines, left_bytes, more = MOST_PRINTED_LINES, MOST_PRINTED_BYTES, 0
         while line := lines.readline(_LONGEST_LINE_BYTES):
-            if left_bytes > 0:
-                with suppress(OSError):  # the command that prints the verdict reports it
-                    say(line.decode(errors="replace"))
-                left_bytes -= len(line)
-                if left_bytes <= 0:
-                    warn(f"more than {MOST_PRINTED_BYTES >> 10} KiB printed by kernels: the rest is left out")
+            if left_lines <= 0 or left_bytes <= 0:
+                more += line.endswith(b"\n")
+                continue
+            with suppress(OSError):  # the command that prints the verdict reports it
+                say(line.decode(errors="replace"))
+            left_lines, left_bytes = left_lines - 1, left_bytes - len(line)
+    if more:
+        warn(f"kernels printed {counted(more, 'more line')}, left out here")
 
 
 def _serve(connection: Connection, output: Connection, inherited: Sequence[Connection]) -> None:

@@ -23,16 +23,16 @@ from peakgate.spec.operands import LISTS, in_folder
 TOLERANCES = {
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
-    "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
+    "float8_e4m3fn": 2.0**-8,
+    "float8_e5m2": 2.0**-8,
     "float32": 1e-5,
     "float64": 1e-12,
     "complex64": 1e-5,
     "complex128": 1e-12,
 }
 """Default tolerance by output type, without ``tolerance`` and ``terms``: enough for sums of up to some ten thousand
-terms in float32 (float64), in any order; for short types enough for intermediate results rounded to them. Integers must
-be equal."""
+terms in float32 (float64), in any order; for short types enough for intermediate results rounded to them,
+for 8-bit floats to bfloat16. Integers must be equal."""
 
 _FIRST_SPECIFIC = (9, 0)
 """The first compute capability with architecture-specific features."""

@@ -115,7 +115,9 @@ class Operands:
         for number, (name, each) in enumerate(listed, 1):
             if not isinstance(each, Buffer | Scalar | Struct | TensorMap | TensorMapArgument):
                 which = f"argument {number} of {len(listed)}{name and f', {name},'}"
-                raise TypeError(f"{which} is {shown(each)}; expected In, Out, InOut, Temp, Scratch, Value or TensorMap")
+                what = "left to decide" if each is ... else shown(each)
+                expected = "In, Out, InOut, Temp, Scratch, Value, Struct or TensorMap"
+                raise TypeError(f"{which} is {what}; expected {expected}")
         every: list[tuple[str, Argument | TensorMap]] = []
         passed = []
         for name, each in listed:

@@ -21,13 +21,13 @@ import numpy as np
 from peakgate.base.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable, load
 from peakgate.device.interface import KernelFault
-from peakgate.inspect.skeleton.host_code import Unknown, evaluated
-from peakgate.inspect.skeleton.signature import A_FLOAT, BLOCKS, Draft, Operand
+from peakgate.inspect.skeleton.host_code import Note, Unknown, evaluated
+from peakgate.inspect.skeleton.signature import BLOCKS, Draft, Operand
 from peakgate.inspect.workers import TaskProgress
 from peakgate.measure.data import input_array
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Argument
-from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Struct, Work
 from peakgate_emulator import KernelDefect
 from peakgate_emulator.defects import DefectKind, EmulatorDefect
 
@@ -45,9 +45,14 @@ _SECOND = {1: (1536,), 2: (160, 64), 3: (64, 96, 32)}
 _MANY = (2, 16, 64, 8, 4), (3, 20, 96, 6, 5)
 _BLOCKS = (8,), (12,)
 _FACTORS = (2, 3, 4)
+_PARTS = (2, 4, 8, 32)
 _LARGER = 4
 _ENOUGH = 4
 """An array of so many times all sizes is long enough."""
+_FREE, _BELOW, _DISTINCT = "any", "below the least size", "each once"
+"""How whole numbers are drawn."""
+_RACES = {DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE}
+_OUTSIDE = {DefectKind.OUT_OF_BOUNDS, DefectKind.FAULT, DefectKind.ENDLESS_LOOP}
 _NEAR = 64
 """A length is that of an expression if it differs by at most this many elements, and by the same at both problems."""
 
@@ -56,14 +61,18 @@ _NEAR = 64
 class Found:
     """The type of elements, length and role of each array by name; ``open`` says what is to be decided.
 
-    ``ragged``: a launch has another defect at sizes off every power of two. ``problem``: why nothing was found.
+    ``indices`` are the arrays of whole numbers that have to be below an extent, ``distinct`` those of them that may not
+    repeat one. ``ragged``: a launch has another defect at sizes off every power of two. ``problem``: why nothing was
+    found.
     ``shapeless``: an array for which no length was enough, so that any access could be out of its bounds.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
     lengths: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, Role] = field(default_factory=dict)
-    open: tuple[str, ...] = ()
+    indices: frozenset[str] = frozenset()
+    distinct: frozenset[str] = frozenset()
+    open: tuple[Note, ...] = ()
     ragged: str = ""
     problem: str = ""
     shapeless: str = ""
@@ -71,6 +80,10 @@ class Found:
 
 class _Shapeless(Exception):
     """A kernel reaches beyond an array of any length."""
+
+
+class _BeforeBegin(Exception):
+    """A kernel accesses what is before an array."""
 
 
 class _TooLong(Exception):
@@ -85,25 +98,37 @@ def problems(names: tuple[str, ...]) -> tuple[Numbers, Numbers]:
     return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
 
 
+def _tried(draft: Draft) -> tuple[Numbers, Numbers]:
+    """The two problems, or twice the only one."""
+    if not draft.only:
+        return problems(draft.sizes)
+    only = dict(zip(draft.sizes, draft.only, strict=True))
+    return only, only
+
+
 def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> Found:
     """What is known of a kernel's arrays after its launches, as a task for a worker."""
+    if any(each.undecided for each in draft.operands):
+        return Found(problem="an argument is left to decide")
     runs = _Runs(draft, source, include, report)
     enough = " * ".join([str(_ENOUGH), *draft.sizes])
     lengths: dict[str, str] = {}
-    notes: list[str] = []
+    notes: list[Note] = []
     roles: Mapping[str, Role] = {}
+    size: Numbers = {}
     ragged = problem = shapeless = ""
     try:
         runs.learn_types()
-        for times in (1, _LARGER):  # a tile of 128 needs larger problems
-            first, second = ({name: times * number for name, number in size.items()} for size in problems(draft.sizes))
+        for times in (1,) if draft.only else (1, _LARGER):  # a tile of 128 needs larger problems
+            first, second = ({name: times * number for name, number in size.items()} for size in _tried(draft))
             found_now, open_now = _lengths(runs, first, second)
             if not lengths or len(open_now) < len(notes):
-                lengths, notes = found_now, open_now
+                lengths, notes, size = found_now, open_now, first
             if not notes or len(draft.sizes) > 2:
                 break
-        roles = runs.roles(lengths, first)
-        ragged = runs.ragged(lengths, roles, first)
+        runs.learn_indices(lengths, size)
+        roles = runs.roles(lengths, size)
+        ragged = "" if draft.only else runs.ragged(lengths, roles, size)
     except (PeakgateError, KernelFault) as error:
         problem = str(error)
     except Unknown:
@@ -116,27 +141,49 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
             if lengths
             else "shapes: a launch took too long"
         )
-        notes.append(left)
-    lengths = {each.name: lengths.get(each.name, enough) for each in runs.draft.operands if each.is_array}
+        notes.append(Note("arguments", left))
+    for each in runs.draft.operands:
+        if each.is_array and each.name not in lengths:
+            usual = " * ".join([*([str(each.each)] if each.each > 1 else []), *draft.sizes])
+            lengths[each.name] = usual if problem else enough
     types = {each.name: each.dtype for each in runs.draft.operands}
-    return Found(types, lengths, roles, tuple(notes), ragged, problem, shapeless)
+    numbers = runs.numbers
+    indices = {each.name for each in runs.draft.operands if is_whole(each) and numbers.get(each.name) is not _FREE}
+    distinct = frozenset(name for name, drawn in numbers.items() if drawn is _DISTINCT)
+    return Found(types, lengths, roles, frozenset(indices), distinct, tuple(notes), ragged, problem, shapeless)
 
 
-def _lengths(runs: _Runs, first: Numbers, second: Numbers) -> tuple[dict[str, str], list[str]]:
-    """The length of each array, and notes on those that are not certain."""
-    each = {array.name: _length(runs, array, first, second) for array in runs.draft.operands if array.is_array}
-    return {name: length for name, (length, _) in each.items()}, [note for _, note in each.values() if note]
+def _lengths(runs: _Runs, first: Numbers, second: Numbers) -> tuple[dict[str, str], list[Note]]:
+    """The length of each array, and notes on those that are not certain.
+
+    All are the usual one if a launch reaches before an array's begin: a defect, whatever the lengths, which ends it.
+    """
+    try:
+        each = {array.name: _length(runs, array, first, second) for array in runs.draft.operands if array.is_array}
+    except _BeforeBegin:
+        return {array.name: " * ".join(runs.draft.sizes) for array in runs.draft.operands if array.is_array}, []
+    return (
+        {name: length for name, (length, _) in each.items()},
+        [Note(name, note) for name, (_, note) in each.items() if note],
+    )
 
 
 def _length(runs: _Runs, array: Operand, first: Numbers, second: Numbers) -> tuple[str, str]:
     """The length of an array as an expression, and a note if it is not certain."""
-    known = _expressions(runs.draft, first, second)
+    known = _expressions(runs.draft, first, second, array.each)
     one = runs.reached(array, first, sorted({value for value, _ in known.values()}))
     other = runs.reached(array, second, sorted({value for _, value in known.values()}))
+    if one is not None and other is not None:  # whole elements
+        one, other = (-(-length // array.each) * array.each for length in (one, other))
     usual, note = " * ".join(runs.draft.sizes), f"the shape of {array.name}: the kernel"
     if one is None or other is None:
-        return usual, f"{note} reaches before its begin"
-    exact = next((text for text, pair in known.items() if pair == (one, other)), None)
+        raise _BeforeBegin
+    exact = next((text for text, pair in known.items() if pair == (one, other)), "")
+    per, rest = divmod(one, prod(first.values()))
+    if not exact and per and not rest and other == per * prod(second.values()):
+        exact = f"{per} * {usual}"
+    if not exact and all(size / 2 < reach <= size for reach, size in zip((one, other), known[usual], strict=True)):
+        exact = usual  # which elements are accessed depends on the data
     if exact:
         return exact, ""
     if one == other:
@@ -153,13 +200,18 @@ def _length(runs: _Runs, array: Operand, first: Numbers, second: Numbers) -> tup
     return next(enough, f"{times} * {usual}"), f"{note} reaches {one} elements with {at}"
 
 
-def _expressions(draft: Draft, first: Numbers, second: Numbers) -> dict[str, tuple[int, int]]:
-    """Expressions that a length may have, with their values at both problems: the smallest and simplest first."""
+def _expressions(draft: Draft, first: Numbers, second: Numbers, each: int = 1) -> dict[str, tuple[int, int]]:
+    """Expressions that a length may have, with their values at both problems: the smallest and simplest first.
+
+    ``each`` is the number of numbers per element.
+    """
     products = [
         " * ".join(names) for count in range(1, len(draft.sizes) + 1) for names in combinations(draft.sizes, count)
     ]
-    texts = [*products, *(f"{factor} * {product}" for factor in _FACTORS for product in products)]
-    grid = [f"({each})" if " " in each else each for each in draft.grid]
+    texts = [*products, *(f"{factor} * {product}" for factor in (*_FACTORS, each) for product in products)]
+    *outer, last = draft.sizes  # words or tiles of a row
+    texts += [" * ".join([*outer, f"-(-{last} // {part})"]) for part in _PARTS]
+    grid = [f"({extent})" if " " in extent else extent for extent in draft.grid]
     threads = prod(draft.block)
     if draft.sizes == (BLOCKS,):
         texts += [f"{factor * threads} * {BLOCKS}" for factor in (1, 2, 4, 8)]
@@ -176,7 +228,9 @@ class _Runs:
         self._stage = Stage(draft.name, "", source, entry=draft.entry, include=include)
         self._load = cache(load)
         self._ends = float("inf")
-        self._pools: dict[tuple[str, int], np.ndarray[Any, Any]] = {}
+        self._pools: dict[tuple[str, int, str], np.ndarray[Any, Any]] = {}
+        self.numbers: dict[str, str] = {}
+        self._enough = 0
 
     def learn_types(self) -> None:
         """Correct the types that the text leaves open, such as those of a condition of the preprocessor."""
@@ -203,13 +257,18 @@ class _Runs:
 
         Raises _Shapeless if no length is enough.
         """
-        enough = min(max(_ENOUGH * prod(size.values()), 2 * guesses[-1], 4096), LONGEST)
+        enough = max(self._enough, min(max(_ENOUGH * prod(size.values()), 2 * guesses[-1], 4096), LONGEST))
         lengths = {each.name: enough for each in self.draft.operands if each.is_array}
 
         def fits(length: int) -> bool:
             return not self._beyond(array, {**lengths, array.name: length}, size)
 
-        if before_or_behind := self._beyond(array, lengths, size):
+        before_or_behind = self._beyond(array, lengths, size)
+        if before_or_behind and not re.search(r"at byte -\d", before_or_behind.message):
+            self._enough = enough = LONGEST
+            lengths = dict.fromkeys(lengths, enough)
+            before_or_behind = self._beyond(array, lengths, size)
+        if before_or_behind:
             if re.search(r"at byte -\d", before_or_behind.message):
                 return None
             raise _Shapeless(f"{array.name} of {enough} elements is too short: {before_or_behind}")
@@ -225,6 +284,25 @@ class _Runs:
             middle = (least + most) // 2
             least, most = (least, middle) if fits(middle) else (middle, most)
         return most if least or not fits(0) else 0
+
+    def learn_indices(self, lengths: Mapping[str, str], size: Numbers) -> None:
+        """Find which arrays of whole numbers may have any, and which may have each number only once."""
+        arrays = [each.name for each in self.draft.operands if is_whole(each)]
+        at_size = _at(lengths, size)
+
+        def kinds(array: str, drawn: str) -> set[DefectKind]:
+            self.numbers[array] = drawn
+            try:
+                return {each.kind for each in self._defects(self._launchable(at_size, {}, size))}
+            except _TooLong:
+                return {DefectKind.ENDLESS_LOOP}
+
+        for array in arrays:
+            below, free = kinds(array, _BELOW), kinds(array, _FREE)
+            if free <= below and not free & _OUTSIDE:
+                continue
+            races = below & _RACES
+            self.numbers[array] = _DISTINCT if races and not kinds(array, _DISTINCT) & _RACES else _BELOW
 
     def roles(self, lengths: Mapping[str, str], size: Numbers) -> dict[str, Role]:
         """In for an array that a launch leaves as it is, Out for one that it writes in full and does not read.
@@ -283,8 +361,10 @@ class _Runs:
                 role = roles.get(each.name, Role.INOUT)
                 data = None if role is Role.OUT else partial(_beginning, self._numbers(each, size))
                 arguments.append(Buffer(role, (lengths[each.name],), each.dtype, data))
+            elif each.members:
+                arguments.append(Struct(tuple(number(text, size) for text in each.value.split(", ")), each.members))
             else:
-                arguments.append(Scalar(scalar(each, size), each.dtype))
+                arguments.append(Scalar(number(each.value, size), each.dtype))
         grid, block = ((*each, 1, 1)[:3] for each in ([evaluated(text, size) for text in draft.grid], draft.block))
         launch = Launch(tuple(grid), tuple(block), draft.shared_bytes)
         case = Case("measured", self._stage, launch, tuple(arguments), Work(1), reference=None)
@@ -293,14 +373,17 @@ class _Runs:
         return made
 
     def _numbers(self, operand: Operand, size: Numbers) -> np.ndarray[Any, Any]:
-        """Random numbers for an array of any length, made once for a problem."""
+        """Numbers for an array of any length, made once for a problem: random, or each once from the last down."""
         least = min(size.values())
-        if (operand.name, least) not in self._pools:
-            drawn = Buffer(Role.IN, (LONGEST,), operand.dtype, (0.0, float(least)) if is_index(operand) else None)
-            self._pools[operand.name, least] = dtypes.decoded(
-                np, input_array(np, drawn, len(self._pools)), operand.dtype
+        drawn = self.numbers.get(operand.name, _BELOW if is_whole(operand) else _FREE)
+        if drawn is _DISTINCT:
+            return np.arange(LONGEST).astype(dtypes.storage(operand.dtype))
+        if (operand.name, least, drawn) not in self._pools:
+            pool = Buffer(Role.IN, (LONGEST,), operand.dtype, (0.0, float(least)) if drawn is _BELOW else None)
+            self._pools[operand.name, least, drawn] = dtypes.decoded(
+                np, input_array(np, pool, len(self._pools)), operand.dtype
             )
-        return self._pools[operand.name, least]
+        return self._pools[operand.name, least, drawn]
 
     def _defects(self, launchable: CpuLaunchable) -> tuple[EmulatorDefect, ...]:
         self._report(self.draft.name)
@@ -315,14 +398,16 @@ class _Runs:
         return ()
 
 
-def is_index(operand: Operand) -> bool:
+def is_whole(operand: Operand) -> bool:
     """Whether the numbers of an array may be indices, which random bits would put anywhere."""
     return operand.is_array and re.fullmatch(r"u?int(16|32|64)", operand.dtype) is not None
 
 
-def scalar(operand: Operand, size: Numbers) -> float:
-    """The number of an argument that is no array, at a size."""
-    return float(operand.value) if operand.value == A_FLOAT else evaluated(operand.value, size)
+def number(text: str, size: Numbers) -> float:
+    """The number that the text of a value gives at a size."""
+    if text[0] in "-.0123456789" and set(text) & {*".e"}:
+        return float(text)
+    return evaluated(text, size)
 
 
 def _at(lengths: Mapping[str, str], size: Numbers) -> dict[str, int]:

@@ -7,34 +7,15 @@ import keyword
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from math import prod
 
-from peakgate_emulator.sources import Signature, WrittenLaunch, listed
+from peakgate.inspect.skeleton.types import Types, element
+from peakgate_emulator.signatures import Signature, WrittenLaunch, listed
 
 USUAL_BLOCK = 256
 """Threads of a block whose launch is not known."""
 MOST_THREADS, MOST_SHARED_BYTES = 1024, 48 << 10
-
-ELEMENT_TYPES = {
-    "float32": r"float|scalar_t|real",
-    "float64": r"double",
-    "float16": r"(?:at::|c10::)?Half|__half|half|nv_half|__half_raw",
-    "bfloat16": r"(?:at::|c10::)?BFloat16|__nv_bfloat16|nv_bfloat16|__bfloat16|bfloat16",
-    "float8_e4m3fn": r"__nv_fp8_e4m3",
-    "float8_e5m2": r"__nv_fp8_e5m2",
-    "int8": r"(?:signed )?char|int8_t",
-    "uint8": r"unsigned char|uchar|uint8_t|u_char|byte",
-    "int16": r"short(?: int)?|int16_t",
-    "uint16": r"unsigned short|ushort|uint16_t",
-    "int32": r"int|int32_t|signed",
-    "uint32": r"unsigned(?: int)?|uint|uint32_t|u32",
-    "int64": r"long(?: long)?(?: int)?|int64_t|ptrdiff_t|ssize_t",
-    "uint64": r"unsigned long(?: long)?(?: int)?|uint64_t|size_t|ulonglong|u64",
-    "bool": r"bool",
-    "complex64": r"cuComplex|cuFloatComplex|cufftComplex",
-    "complex128": r"cuDoubleComplex|cufftDoubleComplex",
-}
-"""By the type of elements, the C++ types that are stored so."""
 
 _BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "uint64": 8, "uint8": 1, "int8": 1}
 _CEIL = re.compile(r"(?i)\w*(?:ceil|div_?up|up_?div|cdiv|get_?blocks|num_?blocks)\w*")
@@ -55,10 +36,12 @@ class Unknown(Exception):
     """Something that the text does not say."""
 
 
-def element(written: str | None) -> str | None:
-    """The type of elements of a C++ type; None for another type."""
-    bare = " ".join((written or "").split()).removeprefix("std::").removeprefix("::")
-    return next((dtype for dtype, names in ELEMENT_TYPES.items() if re.fullmatch(names, bare)), None)
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that is left to decide: where in the family, by a parameter of ``kernel`` or an argument's name."""
+
+    at: str
+    text: str
 
 
 def python_name(name: str) -> str:
@@ -70,6 +53,12 @@ def of_block(name: str) -> bool:
     """Whether a number of this name is one of the threads of a block."""
     usual = r"(?i)block_?(?:size|dim|width|len)|threads?|^blk|^tpb$|^bs$|^block(?:_?[xyz\d]\w*)?$"
     return re.search(usual, name) is not None
+
+
+def without_casts(written: str) -> str:
+    """The text without casts, and without brackets around a single name."""
+    text = _CASTS.sub("", written).strip()
+    return re.sub(r"\(\s*(\w+)\s*\)", r"\1", text) if re.fullmatch(r"\(\s*\w+\s*\)", text) else text
 
 
 def evaluated(expression: str, sizes: Mapping[str, int]) -> int:
@@ -93,36 +82,34 @@ def names_in(expression: str) -> set[str]:
 class HostCode:
     """The host code before a launch.
 
-    ``sizes`` are the names of sizes so far, ``bound`` what the launch's own names are in them. ``rounds_up``: the
-    grid has a thread for each of a size, whatever that is. ``open`` says what the text leaves to decide,
-    ``usual_block`` the threads of a block that it does not give.
+    ``sizes`` are the names of sizes so far, ``bound`` what the launch's own names are in them, ``known`` the
+    numbers that it gives for them. ``rounds_up``: the grid has a thread for each of a size, whatever that is. ``open``
+    says what the text leaves to decide, ``usual_block`` the threads of a block that it does not give.
     """
 
     def __init__(self, text: str, launch: WrittenLaunch | None) -> None:
         self.sizes: list[str] = []
         self.bound: dict[str, str] = {}
-        self.open: list[str] = []
+        self.known: dict[str, str] = {}
+        self.open: list[Note] = []
+        self.types = Types(text, self.number)
         self.usual_block = USUAL_BLOCK
         self.rounds_up = False
         self._text, self._before = text, launch.before if launch else ""
         self._shape = launch.shape if launch else ()
         self._threads = 0  # of the block that is known once names without a definition become sizes
 
-    def alias(self, name: str) -> str | None:
-        """The type that a typedef, a using declaration or a macro names; None without one."""
-        if not re.fullmatch(r"\w+", name or ""):
-            return None
-        found = re.search(
-            rf"\btypedef\s+([\w ]+?)\s+{name}\s*;|\busing\s+{name}\s*=\s*([\w: ]+?)\s*;|"
-            rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+([\w ]+?)[ \t]*$",
-            self._text,
-            re.MULTILINE,
-        )
-        return next(filter(None, found.groups()), None) if found else None
+    def note(self, at: str, text: str) -> None:
+        """Leave something to decide: an argument by its name, or another part of the launch."""
+        self.open.append(Note(at, text))
 
-    def is_enumeration(self, name: str) -> bool:
-        """Whether the text defines an enumeration of this name."""
-        return re.search(rf"\benum\s+(?:class\s+|struct\s+)?{re.escape(name)}\b", self._text) is not None
+    def decimal(self, written: str) -> str | None:
+        """A literal number, or the one that a local variable begins with; None for anything else."""
+        literal = r"(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[fF]?"
+        local = rf"\b{written}\s*=\s*{literal}\s*[;,]" if re.fullmatch(r"[A-Za-z_]\w*", written) else "(?!)"
+        given = re.fullmatch(literal, written)
+        found = [given[1]] if given else [match[1] for match in re.finditer(local, self._before)]
+        return repr(float(found[-1])) if found else None
 
     def number(self, written: str) -> str | None:
         """A whole number that the text gives; None if it depends on something else."""
@@ -139,6 +126,12 @@ class HostCode:
         except Unknown:
             return None
 
+    def is_computed(self, written: str) -> bool:
+        """Whether a local variable is the result that an unknown function has for another argument."""
+        text = self._defined(written) if re.fullmatch(r"[A-Za-z_]\w*", written) else None
+        of_others = text is not None and "(" in text and not self.bound.keys().isdisjoint(re.findall(r"\w+", text))
+        return of_others and self.of_bound(text or "") is None
+
     def block(self, signature: Signature) -> tuple[int, ...]:
         """The block of the launch; else that of its launch bounds, else the usual one."""
         bound, self.bound = self.bound, {}  # a constant that is an argument too is a number here
@@ -153,7 +146,7 @@ class HostCode:
         most = self.number(bounds[1]) if bounds else None
         if most is not None:
             return (min(int(most), MOST_THREADS),)
-        self.open.append("the block: not known from this file")
+        self.note("block", "the block: not known from this file")
         return (16, 16) if "threadIdx.y" in signature.body else (self.usual_block,)
 
     def grid(self, signature: Signature, block: tuple[int, ...]) -> tuple[str, ...]:
@@ -164,7 +157,7 @@ class HostCode:
             each = {f"-(-{size} // {threads})" for size in self.sizes for threads in block}
             self.rounds_up = not each.isdisjoint(found)
             return found
-        self.open.append("the grid: not known from this file")
+        self.note("grid", "the grid: not known from this file")
         of_threads = re.search(r"blockDim|gridDim", signature.body) is not None
         if "blockIdx.y" in signature.body:
             # Which size is which axis is not known; threads that are too many are guarded.
@@ -175,6 +168,11 @@ class HostCode:
             return (f"-(-{product} // {block[0]})",)
         return (self.sizes[0],)
 
+    @property
+    def is_one_block(self) -> bool:
+        """Whether the launch is of one block."""
+        return bool(self._shape) and self.number(self._shape[0]) == "1"
+
     def shared_bytes(self, signature: Signature) -> int:
         """Dynamic shared memory of the launch, the most that needs no attribute where that depends on a size."""
         if not re.search(r"\bextern\s+__shared__", signature.body):
@@ -183,7 +181,7 @@ class HostCode:
         found = self.number(self._shape[2]) if len(self._shape) > 2 else None
         if found is not None:
             return int(found)
-        self.open.append("shared_bytes: not known from this file, the most is given")
+        self.note("shared_bytes", "shared_bytes: not known from this file, the most is given")
         return MOST_SHARED_BYTES
 
     def _extents(self, written: str) -> tuple[str, ...]:
@@ -198,14 +196,22 @@ class HostCode:
 
         That of a dim3 is in parentheses.
         """
+        typed = re.compile(rf"{_DECLARED}\s*\b{name}\b\s*([=({{])")
+        found = (
+            self._initial(code, match)
+            for code in (self._before, self._text)
+            for match in reversed([*typed.finditer(code)])
+            if code is self._before or match[1] == "="
+        )
+        # A constant may have the name of that of another namespace, from which it is.
+        known = next((text for text in found if _CASTS.sub("", text).strip("() ") != name), None)
         macro = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+([^\n/]+)", self._text, re.MULTILINE)
-        typed = rf"{_DECLARED}\s*\b{name}\b\s*"
-        of = [*re.finditer(rf"{typed}([=({{])", self._before)] or [*re.finditer(rf"{typed}(=)", self._text)][-1:]
-        if not of:
-            return macro[1] if macro else None
-        begin, opened = of[-1].end(), of[-1][1]
-        code = self._before if of[-1].string is self._before else self._text
-        depth, end = 0, begin
+        return known or (macro[1] if macro else None)
+
+    def _initial(self, code: str, match: re.Match[str]) -> str:
+        """The text of an initialiser that begins behind a match."""
+        begin, opened, depth = match.end(), match[1], 0
+        end = begin
         while end < len(code) and not (depth == 0 and code[end] in ";,)}"):
             depth += 1 if code[end] in "([{" else -1 if code[end] in ")]}" else 0
             end += 1
@@ -272,8 +278,8 @@ class HostCode:
                     raise
         if of_block(name):
             if not self._threads:
-                self.open.append(
-                    f"the block: {name} of the launch is not known, {self.usual_block} threads are a guess"
+                self.note(
+                    "block", f"the block: {name} of the launch is not known, {self.usual_block} threads are a guess"
                 )
             return ast.Constant(self._threads or self.usual_block)
         # A number of blocks is no extent, nor is a macro.

@@ -9,48 +9,52 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from peakgate.inspect.skeleton.host_code import (
-    ELEMENT_TYPES,
     MOST_THREADS,
     USUAL_BLOCK,
     HostCode,
+    Note,
     Unknown,
-    element,
     names_in,
     of_block,
     python_name,
+    without_casts,
 )
-from peakgate_emulator.sources import Signature, WrittenLaunch, launches, parameter_name, signatures
+from peakgate.inspect.skeleton.types import ELEMENT_TYPES, HasPointers, Undescribed, element, vector
+from peakgate_emulator.signatures import Signature, WrittenLaunch, launches, parameter_name, signatures
 
 A_FLOAT = "0.5"
 """The value of a floating-point argument."""
+ANY = "n"
+"""The size of a kernel that has none, and one block."""
 BLOCKS = "blocks"
 """The size of a kernel that takes none: its number of blocks."""
 
-_VECTOR = re.compile(
-    r"(float|double|half|__half|char|uchar|short|ushort|int|uint|long|ulong|longlong|__nv_bfloat16)([1234])"
-)
 _EXTRA = re.compile(
     r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__|register|struct|typename)\b"
 )
 
 _FIXED = {
-    "0": r"off|offset|start|begin|first|axis|pad\w*|border\w*|halo\w*|idx|index|mode|type|flag\w*|is\w*|has\w*|causal|"
-    r"seed|rank|beta",
+    "0": r"off|\w*offset|start|begin|first|axis|pad\w*|border\w*|halo\w*|idx|index|mode|type|flag\w*|is\w*|has\w*|"
+    r"causal|seed|\w*rank|beta|dest|dst|peer|pe|device_?id",
     "1": r"step\w*|dilation\w*|iter\w*|times|repeat\w*|rep|level|pass|incx?|incy|inca|group\w*",
+    "3": r"(?:n|num)?_?channels?|\w*radius|k(?:ernel)?_?size|filter_?size",
 }
 """Values of integers that are no extents, by their names."""
 _COUNTERS = ("i", "j", "t")
 """Names of a step of the host's loop around the launch, not of an extent."""
+WIDTH_NAMES = r"(?i)\w*(?:width|cols?|columns?)|w|nx"
 _STRIDE = re.compile(r"(?i)(?:\w*(?:stride|pitch)\w*|ld[a-z]{0,2})")
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An argument of a kernel: ``is_array``, or a value that the Python expression ``value`` gives.
+    """An argument of a kernel: an array, a value, a struct of ``members``, or one that is ``undecided``.
 
-    An array is ``writable`` if it is not one of const. Its numbers are of type ``dtype``: an element may have several.
+    The numbers of an array are of type ``dtype``, ``each`` of them per element, and it is ``writable`` if it is not one
+    of const. ``value`` is that of a value as a Python expression, or those of a struct's members, with commas.
     """
 
     name: str
@@ -58,13 +62,17 @@ class Operand:
     is_array: bool
     writable: bool = False
     value: str = ""
+    each: int = 1
+    members: tuple[tuple[str, str], ...] = ()
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """How a kernel could be launched: grid as Python expressions in the names of ``sizes``, block in threads.
 
-    ``any_size``: the launch rounds its grid up, so that no size is excluded. ``open`` says what is to be decided.
+    ``any_size``: the launch rounds its grid up, so that no size is excluded. ``only``: the numbers of the one size that
+    the launch is for. ``stage`` is the name in a family of several. ``open`` says what is to be decided.
     """
 
     entry: str
@@ -74,7 +82,9 @@ class Draft:
     block: tuple[int, ...]
     shared_bytes: int = 0
     any_size: bool = False
-    open: tuple[str, ...] = ()
+    only: tuple[int, ...] = ()
+    stage: str = ""
+    open: tuple[Note, ...] = ()
 
     @property
     def name(self) -> str:
@@ -91,58 +101,80 @@ class LeftOut:
 
 def drafts(text: str, included: str = "") -> list[Draft | LeftOut]:
     """A draft for each kernel that a text defines, in its order; ``included`` are the texts of its headers."""
-    found, written = signatures(text), {each.kernel: each for each in reversed(launches(text))}  # the first of each
-    of_pointers = [each for name, each in written.items() if name not in {kernel.name for kernel in found}]
-
-    def launch(kernel: Signature) -> WrittenLaunch | None:
-        alike = (each for each in of_pointers if len(each.arguments) == len(kernel.parameters))
-        return written.get(kernel.name) or next(alike, None)
-
-    drawn = [_draft(each, launch(each), text + included) for each in found]
+    found, written = signatures(text), launches(text)
     names = [each.name for each in found]
-    for at, (draft, kernel) in enumerate(zip(drawn, found, strict=True)):
-        if kernel.name in names[:at]:
-            drawn[at] = LeftOut(kernel.name, f"({', '.join(kernel.parameters)}) is the second kernel of this name")
-        elif isinstance(draft, Draft) and kernel.name in names[at + 1 :]:
+    drawn: list[Draft | LeftOut] = []
+    for at, kernel in enumerate(found):
+        of_name = [each for each in written if each.kernel == kernel.name]
+        # One that a pointer to the kernel may be called by.
+        alike = [each for each in written if each.kernel not in names and len(each.arguments) == len(kernel.parameters)]
+        draft = _draft(kernel, of_name or alike[:1], text + included)
+        if isinstance(draft, Draft) and names.count(kernel.name) > 1:
             types = (re.sub(rf"\s*\b{parameter_name(each)}\b[^\w]*$", "", each) for each in kernel.parameters)
-            drawn[at] = replace(draft, entry=f"{draft.entry}({', '.join(types)})")
+            before = names[:at].count(kernel.name)
+            stage = kernel.name + (f"_{before + 1}" if before else "")
+            draft = replace(draft, entry=f"{draft.entry}({', '.join(types)})", stage=stage)
+        drawn.append(draft)
     return drawn
 
 
-def _draft(signature: Signature, launch: WrittenLaunch | None, text: str) -> Draft | LeftOut:
+def _draft(signature: Signature, written: Sequence[WrittenLaunch], text: str) -> Draft | LeftOut:
+    fitting = [each for each in written if len(each.arguments) == len(signature.parameters)] or list(written)
+    # The branch of a condition is for special sizes.
+    launch = next((each for each in fitting if not each.if_so), fitting[0] if fitting else None)
     host = HostCode(text, launch)
     try:
         template = _template(signature, launch, host)
         operands = [
-            _operand(declared, number, template, host) for number, declared in enumerate(signature.parameters, 1)
+            _operand(declared, number, signature, template, host)
+            for number, declared in enumerate(signature.parameters, 1)
         ]
     except Unknown as unknown:
         return LeftOut(signature.name, str(unknown))
-    if not any(each.writable for each in operands):
-        return LeftOut(signature.name, "no argument is an array that it can write to")
+    if not any(each.writable or each.undecided for each in operands):
+        why = "it writes no array, so that there is no result to check; have it write one"
+        return LeftOut(signature.name, why)
+    if launch and len({(each.template, each.shape) for each in fitting}) > 1:
+        host.note("grid", f"the launch: that of line {launch.line} is taken, one of {len(fitting)}")
     of_template = (int(given) for name, given in template.items() if of_block(name) and given.isdigit())
     host.usual_block = next((number for number in of_template if 0 < number <= MOST_THREADS), USUAL_BLOCK)
     operands = _values(operands, launch, host)
     block = host.block(signature)
     if host.sizes:
         grid = host.grid(signature, block)
+    elif host.is_one_block:
+        host.sizes.append(ANY)
+        host.known[ANY], grid = "1", ("1",)
     else:  # the grid alone says how much there is to do
         host.sizes.append(BLOCKS)
         grid = (BLOCKS,)
-    sizes = sorted(host.sizes, key=lambda size: size not in grid)  # rows, each of a block, are the outer dimension
-    product = " * ".join(sizes)
-    operands = [replace(each, value=product) if each.value == _OF_ALL else each for each in operands]
+    # Rows, each of a block, are the outer dimension.
+    sizes = sorted(dict.fromkeys(host.sizes), key=lambda size: size not in grid)
+    given = [host.known.get(size, "") for size in sizes]
+    # A constant grid with a thread for each element of a constant size is for no other one.
+    is_fixed = all(given) and not any(names_in(each) for each in grid)
+    is_fixed = is_fixed and prod(map(int, given)) <= prod(map(int, grid)) * prod(block)
     entry = signature.name + (f"<{', '.join(template.values())}>" if template else "")
     return Draft(
         entry,
-        tuple(operands),
+        tuple(_with_stride(each, sizes) for each in operands),
         tuple(sizes),
         grid,
         block,
         host.shared_bytes(signature),
         any_size=host.rounds_up,
+        only=tuple(map(int, given)) if is_fixed else (),
+        stage=signature.name,
         open=tuple(dict.fromkeys(host.open)),
     )
+
+
+def _with_stride(operand: Operand, sizes: Sequence[str]) -> Operand:
+    """The operand with its value if it is a stride: the width if a size is one, else long enough for any row."""
+    if operand.value != _OF_ALL:
+        return operand
+    width = next((size for size in sizes if re.fullmatch(WIDTH_NAMES, size)), None) if len(sizes) == 2 else None
+    return replace(operand, value=width or " * ".join(sizes))
 
 
 _FLOATS = tuple(name for name in ELEMENT_TYPES if name.startswith(("float", "bfloat", "complex")))
@@ -159,10 +191,10 @@ def _template(signature: Signature, launch: WrittenLaunch | None, host: HostCode
         name, default = parameter_name(declared), declared.partition("=")[2].strip()
         given = launch.template[at] if launch and at < len(launch.template) else default
         if re.match(r"(?:typename|class)\b", declared):
-            known = host.alias(given) or (given if given not in _DISPATCHED else "")
+            known = host.types.alias(given) or (given if given not in _DISPATCHED else "")
             found[name] = known if element(known) else "float"
             if not element(known):
-                host.open.append(f"the type {name} of the template: float is one of those")
+                host.note("entry", f"the type {name} of the template: float is one of those")
             continue
         if "(" in declared:
             raise Unknown(f"its template takes the function `{declared}`, which a person has to name in entry")
@@ -171,59 +203,98 @@ def _template(signature: Signature, launch: WrittenLaunch | None, host: HostCode
             is_bool = declared.startswith("bool")
             number = ("false" if is_bool else str(USUAL_BLOCK if of_block(name) else 4)) if given != "true" else given
             if given not in ("true", "false"):
-                host.open.append(f"{name} of the template: {number} is a guess")
+                host.note("entry", f"{name} of the template: {number} is a guess")
         found[name] = number
     return found
 
 
-def _operand(declared: str, number: int, template: dict[str, str], host: HostCode) -> Operand:
+def _operand(declared: str, number: int, signature: Signature, template: dict[str, str], host: HostCode) -> Operand:
+    """An argument by its declared type; raises Unknown for one that no family describes."""
     name = parameter_name(declared)
     kind = declared.partition("=")[0]
-    pointer = re.search(r"\*|\[\s*\w*\s*\]", kind)
+    is_array = re.search(r"\*|\[\s*\w*\s*\]", kind) is not None
     kind = re.sub(r"\[[^\]]*\]", "*", kind)
     kind = re.sub(rf"\b{name}\b(?=[^\w]*$)", "", kind) if name else kind
-    pointee = kind.partition("*")[0]
+    name = python_name(name or f"argument{number}")
+    which = f"argument {number} is `{declared}`"
+    if kind.count("*") > 1 or re.search(r"\(|\bcuda(?:Texture|Surface)Object_t\b", kind):
+        raise Unknown(f"{which}, which {_NEEDS_WRAPPER}")
+    of_const = re.search(r"\bconst\b", kind.partition("*")[0]) is not None
     bare = " ".join(_EXTRA.sub(" ", re.sub(r"[&*]", " ", kind)).split())
-    bare = template.get(bare, bare)
-    dtype = element(host.alias(bare)) or element(bare)
-    vector = _VECTOR.fullmatch(bare)
-    if not pointer and host.is_enumeration(bare):
-        host.open.append(f"the value of {name}: 0 is a guess")
-        return Operand(python_name(name or f"value{number}"), "int32", is_array=False, value="0")
-    if kind.count("*") > 1 or "(" in kind or (dtype is None and not (vector and pointer)):
-        raise Unknown(f"argument {number} is `{declared}`, which a person has to describe")
-    if not pointer:
-        return Operand(python_name(name or f"value{number}"), dtype or "", is_array=False)
-    if vector:
-        return Operand(name, element(vector[1]) or "float32", True, "const" not in pointee)
-    return Operand(name, dtype or "", True, "const" not in pointee)
+    bare = re.sub(r"\w+", lambda word: template.get(word[0], word[0]), bare)
+    if is_array and bare == "void":
+        bare = _cast(name, signature.body)
+        if bare == "void":
+            host.note(name, f"the type of {name}: {which}, bytes are a guess")
+            bare = "uint8_t"
+    dtype, of_vector = host.types.element(bare), vector(host.types.alias(bare) or bare)
+    if is_array and (dtype or of_vector):
+        numbers, each = (dtype, 1) if dtype else of_vector or ("", 1)
+        return Operand(name, numbers, is_array=True, writable=not of_const, each=each)
+    if dtype:
+        return Operand(name, dtype, is_array=False)
+    if of_vector:
+        members = tuple((axis, of_vector[0]) for axis in "xyzw"[: of_vector[1]])
+        return Operand(name, "", is_array=False, members=members)
+    if not is_array and host.types.is_enumeration(bare):
+        host.note(name, f"the value of {name}: 0 is a guess")
+        return Operand(name, "int32", is_array=False, value="0")
+    return _of_struct(Operand(name, "", is_array, is_array and not of_const), bare, which, host)
+
+
+def _of_struct(operand: Operand, kind: str, which: str, host: HostCode) -> Operand:
+    """An argument that is a struct or points to some, with its members if the text says them."""
+    name = operand.name
+    try:
+        layout = host.types.layout(host.types.alias(kind) or kind)
+    except HasPointers:
+        raise Unknown(f"{which}, a struct with pointers, which {_NEEDS_WRAPPER}") from None
+    except Undescribed:
+        if not operand.is_array:
+            host.note(name, f"{which}: describe it by Value or Struct, the file does not say its members")
+            return replace(operand, undecided=True)
+        host.note(name, f"the elements of {name}: {which}, whose members the file does not say; bytes are a guess")
+        return replace(operand, dtype="uint8")
+    if not operand.is_array:
+        return replace(operand, members=layout.members)
+    numbers, each = layout.words
+    if len({dtype for _, dtype in layout.members}) > 1:
+        shown = str(layout) if len(layout.members) <= _MOST_SHOWN else f"{len(layout.members)} members"
+        host.note(name, f"the numbers of {name}: {each} words per `{kind}` ({shown})")
+    return replace(operand, dtype=numbers, each=each)
+
+
+_NEEDS_WRAPPER = "needs a wrapper kernel that takes arrays and values (peakgate help existing-code)"
+_MOST_SHOWN = 8
+"""Members of a struct that are named."""
+
+
+def _cast(name: str, body: str) -> str:
+    """The type that a body casts a ``void*`` to; void if it does not."""
+    pointer = r"\s*(?:const\s+)?([\w:]+(?:\s+\w+)*?)(?:\s+const)?\s*\*\s*(?:const|__restrict__)?\s*"
+    found = re.search(rf"_cast\s*<{pointer}>\s*\(\s*{name}\b|\({pointer}\)\s*\(?\s*{name}\b", body)
+    return " ".join((found[1] or found[2]).split()) if found else "void"
 
 
 def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: HostCode) -> list[Operand]:
     """The operands with the values of those that are no arrays; integers that are extents become sizes."""
-    given = launch.arguments if launch and len(launch.arguments) == len(operands) else ("",) * len(operands)
+    fits = launch is not None and len(launch.arguments) == len(operands)
+    given = tuple(map(without_casts, launch.arguments)) if launch and fits else ("",) * len(operands)
     found = []
     for each, written in zip(operands, given, strict=True):
-        if each.is_array or each.value:
+        if each.is_array or each.value or each.undecided:
             found.append(each)
-            continue
-        value = A_FLOAT
-        if each.dtype not in _FLOATS:
-            fixed = next((number for number, names in _FIXED.items() if re.fullmatch(f"(?i){names}", each.name)), None)
-            if re.fullmatch(r"\w*[A-Za-z_]\w*", written) and written in host.bound:
-                value = host.bound[written]
-            elif _STRIDE.fullmatch(each.name):
-                value = _OF_ALL
-                host.open.append(f"the value of {each.name}: a stride of all elements is a guess")
-            elif fixed is not None or each.dtype == "bool" or each.name in _COUNTERS:
-                value = fixed or "0"
-                host.open.append(f"the value of {each.name}: {value} is a guess")
-            else:
-                value = each.name
-                host.sizes.append(each.name)
-            if re.fullmatch(r"[A-Za-z_]\w*", written):
-                host.bound.setdefault(written, value)
-        found.append(replace(each, value=value))
+        elif each.members:
+            found.append(_struct(each, host))
+        elif each.dtype in _FLOATS:
+            found.append(replace(each, value=host.decimal(written) or A_FLOAT))
+        else:
+            found.append(_whole_number(each, written, host))
+    for at, (each, written) in enumerate(zip(found, given, strict=True)):
+        if each.value == _OF_ALL and written in host.bound:
+            found[at] = replace(each, value=host.bound[written])
+        elif each.value == _OF_ALL:
+            host.note(each.name, f"the value of {each.name}: a stride is a guess")
     # An extent that the launch computes of the others is none of its own.
     for at, (each, written) in enumerate(zip(found, given, strict=True)):
         if each.value == each.name and each.name in host.sizes and not re.fullmatch(r"\s*\w+\s*", written):
@@ -233,3 +304,43 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
                 host.sizes.remove(each.name)
                 found[at] = replace(each, value=derived)
     return found
+
+
+def _whole_number(operand: Operand, written: str, host: HostCode) -> Operand:
+    """An integer as an extent, which becomes a size, or as a number by its name."""
+    name = operand.name
+    fixed = next((number for number, names in _FIXED.items() if re.fullmatch(f"(?i){names}", name)), None)
+    if re.fullmatch(r"\w*[A-Za-z_]\w*", written) and written in host.bound:
+        value = host.bound[written]
+    elif _STRIDE.fullmatch(name):
+        return replace(operand, value=_OF_ALL)
+    elif fixed is not None or operand.dtype == "bool" or name in _COUNTERS:
+        value = fixed or "0"
+        host.note(name, f"the value of {name}: {value} is a guess")
+    else:
+        value = name
+        host.sizes.append(name)
+        host.known[name] = host.number(written) or ""
+        if host.is_computed(written):
+            host.note(name, f"the value of {name}: the launch computes it from others; a size of its own is a guess")
+    if re.fullmatch(r"[A-Za-z_]\w*", written):
+        host.bound.setdefault(written, value)
+    return replace(operand, value=value)
+
+
+def _struct(operand: Operand, host: HostCode) -> Operand:
+    """A struct with a value for each of its members; those of a vector of integers are extents."""
+    values = []
+    for member, dtype in operand.members:
+        is_extent = dtype not in _FLOATS and dtype != "bool"
+        if is_extent and len(operand.members) <= _MOST_EXTENTS:
+            values.append(f"{operand.name}_{member}")
+            host.sizes.append(values[-1])
+        else:
+            values.append("1" if is_extent else "0" if dtype == "bool" else A_FLOAT)
+    host.note(operand.name, f"the members of {operand.name}: their values are guesses")
+    return replace(operand, value=", ".join(values))
+
+
+_MOST_EXTENTS = 3
+"""Integers of a struct that may each be an extent."""

@@ -6,6 +6,7 @@ Types and launches are those of the text (``signature``), shapes those that the 
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -19,29 +20,49 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.inspect import workers
 from peakgate.inspect.skeleton import extents
 from peakgate.inspect.skeleton.extents import Found
-from peakgate.inspect.skeleton.signature import BLOCKS, Draft, LeftOut, Operand, drafts
+from peakgate.inspect.skeleton.host_code import Note, evaluated
+from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, drafts
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
+from peakgate.spec.importer import FAMILY_FILE
 from peakgate_emulator.headers import emulator_headers
 
 MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
-ALWAYS_LEFT = "reference: what the outputs have to be", "sizes: those that you measure on a GPU"
+REFERENCE, SIZES = "reference: the expected outputs", "sizes: those that are measured on a GPU"
 WIDTH = 118
 HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inl")
-_SIZES = {1: "1 << 24", 2: "(4096, 4096)", 3: "(1024, 1024, 1024)"}
+_SIZES = {1: ("1 << 24", "1 << 12", "1 << 8"), 2: ("(4096, 4096)", "(256, 256)"), 3: ("(1024, 1024, 1024)",)}
 _ROLES = {Role.IN: "In", Role.OUT: "Out", Role.INOUT: "InOut"}
 _DEFAULTS = {"int32", "float32"}
 """The types that `Value` has for a whole number and for another one."""
+MOST_BLOCKS, MOST_ELEMENTS = 65535, 1 << 31
+"""Of a grid's other axes, and of an array in the size that is measured."""
+_LEAST_ROW = 16
+"""A constant number of elements from which on it is the last dimension, not a factor of another."""
+_MOST_NAMED = 3
+"""Guesses that are named beside a defect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """The text of a family, and what is left to decide; ``guessed`` if more than the reference and the sizes is."""
+    """The text of a family, what is left to decide, and the guesses of each kernel, by its name in the family.
+
+    ``problem``: why no kernel ran.
+    """
 
     text: str
     to_do: tuple[str, ...]
-    guessed: bool
+    guesses: Mapping[str, str]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a family, and what is left to decide of it."""
+
+    text: str
+    notes: tuple[str, ...] = ()
 
 
 def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
@@ -69,16 +90,52 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         raise PeakgateError(f"{source}: no kernel that a family can describe: {why}", Code.SOURCE)
     file = os.path.relpath(source, folder)
     folders = [os.path.relpath(each, folder) for each in include]
-    several = len(given) > 1
-    parts = [_kernel(draft, of, file, folders, several=several, in_family=len(kept) > 1) for draft, of in kept]
-    body = parts[0] if len(parts) == 1 else "family(\n" + "".join(f"    {part},\n" for part in parts) + ")"
-    names = sorted(
-        name for name in ("In", "InOut", "Out", "Value", "family", "kernel") if re.search(rf"\b{name}\(", body)
-    )
-    text = f"from peakgate.family import {', '.join(names)}\n\nFAMILY = {body}\n"
-    to_do = _to_do(kept)
-    commented = "".join(f"# {line}\n" for line in left_out)
-    return Skeleton(text + commented, (*to_do, *left_out), guessed=len(to_do) > len(ALWAYS_LEFT))
+    parts = [_kernel(draft, of, file, folders, several=len(given) > 1) for draft, of in kept]
+    lines = [_Line("")]
+    for part in parts:
+        lines += [_Line(f"    {line.text}" if len(parts) > 1 else line.text, line.notes) for line in part]
+        lines[-1] = _Line(lines[-1].text + ("," if len(parts) > 1 else ""))
+    first = lines[1] if len(parts) == 1 else _Line("family(")
+    lines = [lines[0], _Line(f"FAMILY = {first.text}"), *lines[2 if len(parts) == 1 else 1 :]]
+    lines += [_Line(")")] if len(parts) > 1 else []
+    lines += [_Line(f"# {line}") for line in left_out]
+    body = "\n".join(line.text for line in lines)
+    names = ("In", "InOut", "Out", "Struct", "Value", "family", "kernel")
+    imported = ", ".join(name for name in names if re.search(rf"\b{name}\(", body))
+    written = _commented([_Line(f"from peakgate.family import {imported}"), *lines])
+    text = "".join(f"{line.text}\n" for line in written)
+    known: dict[str, list[int]] = {REFERENCE: [], SIZES: []}
+    for number, line in enumerate(written, 1):
+        for note in line.notes:
+            known.setdefault(note, []).append(number)
+    to_do = [f"{FAMILY_FILE}:{', '.join(map(str, at))}: {note}" for note, at in known.items() if at]
+    guesses = {}
+    for draft, of in kept:
+        guessed = [
+            f"{note.text.removesuffix(' is a guess')} ({FAMILY_FILE}:{known[note.text][0]})"
+            for note in _open(draft, of)
+        ]
+        if guessed:
+            guesses[draft.stage if len(given) > 1 else source.stem] = "; ".join(guessed[:_MOST_NAMED])
+    problem = kept[0][1].problem if all(of.problem for _, of in kept) else ""
+    return Skeleton(text, (*to_do, *left_out), guesses, problem)
+
+
+def _commented(lines: Sequence[_Line]) -> list[_Line]:
+    """The lines with what is left to decide of each as a comment behind it, or in a line above it."""
+    found = []
+    for line in lines:
+        # The line itself says which parameter it is.
+        said = [
+            re.sub(r"^(?:reference|sizes|edges|the block|the grid|shared_bytes): | is a guess$", "", each)
+            for each in line.notes
+        ]
+        comment = f"# to decide: {'; '.join(said)}"
+        behind = line.notes and len(f"{line.text}  {comment}") <= WIDTH
+        if line.notes and not behind:
+            found.append(_Line(" " * (len(line.text) - len(line.text.lstrip())) + comment))
+        found.append(_Line(f"{line.text}  {comment}" if behind else line.text, line.notes))
+    return found
 
 
 def _include(source: Path, root: Path) -> tuple[Path, ...]:
@@ -120,67 +177,106 @@ def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...]) 
     ]
 
 
-def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, several: bool, in_family: bool) -> str:
-    """The call of ``kernel`` for one kernel."""
-    indent = "    " if in_family else ""
+def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, several: bool) -> list[_Line]:
+    """The lines of the call of ``kernel`` for one kernel."""
     takes = ", ".join(draft.sizes)
     arrays = [each for each in draft.operands if each.is_array]
     lengths = {each.name: found.lengths.get(each.name, " * ".join(draft.sizes)) for each in arrays}
     roles = {each.name: found.roles.get(each.name, Role.INOUT if each.writable else Role.IN) for each in arrays}
-    written = [_argument(each, lengths.get(each.name, ""), roles.get(each.name), draft) for each in draft.operands]
+    open_at: dict[str, list[str]] = {}
+    for note in _open(draft, found):
+        open_at.setdefault(note.at, []).append(note.text)
+
+    def notes(at: str) -> tuple[str, ...]:
+        return tuple(open_at.pop(at, ()))
+
     inputs = ["xp", *(each.name for each in arrays if roles[each.name] is not Role.OUT)]
-    outputs = [each.name for each in arrays if roles[each.name] is not Role.IN]
-    usual = str(tuple(extents.problems(draft.sizes)[0].values()))
-    sizes = "1 << 14" if draft.sizes == (BLOCKS,) else _SIZES.get(len(draft.sizes), usual)
-    lines = [
-        f"{json.dumps(file)},",
-        *([f'name="{draft.name}",'] if several else []),
-        *([f"entry={json.dumps(draft.entry)},"] if draft.entry != draft.name else []),
-        *([f"include={json.dumps(include)},"] if include else []),
-        *_wrapped(f"arguments=lambda {takes}: [", written, WIDTH - 4 - len(indent)),
-        f"grid=lambda {takes}: {_one(draft.grid)},",
-        f"block={draft.block[0] if len(draft.block) == 1 else draft.block},",
-        *([f"shared_bytes={draft.shared_bytes},"] if draft.shared_bytes else []),
-        f"bytes=lambda {takes}: {_work(arrays, lengths, roles)},",
-        _fitting(f"# reference=lambda {', '.join(inputs)}: ...,", f"  # to decide: the expected {', '.join(outputs)}"),
-        *([f"edges={_edges(draft)},  # to decide: other sizes"] if _needs_edges(draft, found) else []),
-        f"sizes=[{sizes}],  # to decide: the sizes that are measured on a GPU",
+    written = [
+        _Line(_argument(each, lengths.get(each.name, ""), roles.get(each.name), draft, found), notes(each.name))
+        for each in draft.operands
     ]
-    return "kernel(\n" + "".join(f"{indent}    {line}\n" for line in lines) + f"{indent})"
+    only = str(draft.only if len(draft.only) > 1 else draft.only[0]) if draft.only else ""
+    edges = f"[{only}]" if only else _edges(draft) if _needs_edges(draft, found) else ""
+    lines = [
+        _Line(f"{json.dumps(file)},"),
+        *([_Line(f'name="{draft.stage}",')] if several else []),
+        *([_Line(f"entry={json.dumps(draft.entry)},", notes("entry"))] if draft.entry != draft.name else []),
+        *([_Line(f"include={json.dumps(include)},")] if include else []),
+        *_wrapped(f"arguments=lambda {takes}: [", written, notes("arguments")),
+        _Line(f"grid=lambda {takes}: {_one(draft.grid)},", notes("grid")),
+        _Line(f"block={draft.block[0] if len(draft.block) == 1 else draft.block},", notes("block")),
+        *([_Line(f"shared_bytes={draft.shared_bytes},", notes("shared_bytes"))] if draft.shared_bytes else []),
+        _Line(f"bytes=lambda {takes}: {_work(arrays, lengths, roles)},"),
+        _Line(f"# reference=lambda {', '.join(inputs)}: ...,", (REFERENCE,)),
+        *([_Line(f"edges={edges},", notes("edges"))] if edges else []),
+        _Line(f"sizes=[{only or _measured(draft, lengths)}],", (SIZES,)),
+    ]
+    return [_Line("kernel("), *(_Line(f"    {line.text}", line.notes) for line in lines), _Line(")")]
 
 
-def _fitting(line: str, comment: str) -> str:
-    """A line with its comment, if there is room for it."""
-    return line + comment if len(line + comment) < WIDTH - 8 else line
+def _measured(draft: Draft, lengths: Mapping[str, str]) -> str:
+    """A large size whose grid CUDA takes, and whose arrays are in memory."""
+    usual = tuple(extents.problems(draft.sizes)[0].values())
+    few = str(usual if len(usual) > 1 else usual[0])
+    if draft.sizes == (BLOCKS,):
+        return "1 << 14"
+    for text in _SIZES.get(len(draft.sizes), ()):
+        given = ast.literal_eval(text) if "<<" not in text else evaluated(text, {})
+        size = dict(zip(draft.sizes, given if isinstance(given, tuple) else (given,), strict=True))
+        grid = [evaluated(extent, size) for extent in draft.grid]
+        if all(extent <= MOST_BLOCKS for extent in grid[1:]) and all(
+            evaluated(length, size) <= MOST_ELEMENTS for length in lengths.values()
+        ):
+            return text
+    return few
 
 
-def _wrapped(head: str, parts: Sequence[str], width: int) -> list[str]:
-    """A list in one line, or in several with the brackets in lines of their own."""
-    whole = head + ", ".join(parts) + "],"
-    if len(whole) <= width:
-        return [whole]
-    lines, line = [head], "   "
+def _wrapped(head: str, parts: Sequence[_Line], notes: tuple[str, ...]) -> list[_Line]:
+    """A list in one line, or in several with those parts in lines of their own of which something is left to decide."""
+    whole = head + ", ".join(part.text for part in parts) + "],"
+    if len(whole) <= WIDTH - 8 and not any(part.notes for part in parts):
+        return [_Line(whole, notes)]
+    lines, line = [_Line(head, notes)], "   "
     for part in parts:
-        if len(line) + len(part) + 2 > width:
-            lines.append(line)
+        if line.strip() and (part.notes or len(line) + len(part.text) + 2 > WIDTH - 8):
+            lines.append(_Line(line))
             line = "   "
-        line += f" {part},"
-    return [*lines, line, "],"]
+        line += f" {part.text},"
+        if part.notes:
+            lines.append(_Line(line, part.notes))
+            line = "   "
+    return [*lines, *([_Line(line)] if line.strip() else []), _Line("],")]
 
 
-def _argument(operand: Operand, length: str, role: Role | None, draft: Draft) -> str:
+def _argument(operand: Operand, length: str, role: Role | None, draft: Draft, found: Found) -> str:
+    if operand.undecided:
+        return "..."
+    if operand.members:
+        members = ", ".join(f'("{name}", "{dtype}")' for name, dtype in operand.members)
+        one = "," if len(operand.members) == 1 else ""
+        return f"Struct(({operand.value}{one}), ({members}{one}))"
     if role is None:
         of_type = "" if operand.dtype in _DEFAULTS else f', "{operand.dtype}"'
         return f"Value({operand.value}{of_type})"
-    shape = length
-    if all(part.isidentifier() for part in length.split(" * ")):
-        shape = ", ".join(length.split(" * "))
     of_type = "" if operand.dtype == "float32" else f', dtype="{operand.dtype}"'
+    if operand.name in found.distinct:
+        return f"{_ROLES[role]}({length}{of_type}, data=lambda xp, shape: xp.arange(*shape))"
+    factor, _, rest = length.partition(" * ")
+    is_last = bool(rest) and factor.isdigit() and (int(factor) == operand.each or int(factor) >= _LEAST_ROW)
+    extents_of = (rest if is_last else length).split(" * ")
+    shape = length
+    if all(part.isidentifier() or part.startswith("-(-") for part in extents_of):
+        shape = ", ".join([*sorted(extents_of, key=_depth), *([factor] if is_last else [])])
     data = ""
-    if extents.is_index(operand) and role is not Role.OUT:
+    if operand.name in found.indices and role is not Role.OUT:
         least = draft.sizes[0] if len(draft.sizes) == 1 else f"min({', '.join(draft.sizes)})"
         data = f", data=(0, {least})"
     return f"{_ROLES[role]}({shape}{of_type}{data})"
+
+
+def _depth(extent: str) -> int:
+    """How far behind an extent is in a row-major array, by its name: rows, then columns."""
+    return 1 if re.fullmatch(WIDTH_NAMES, extent) else 0
 
 
 def _one(grid: Sequence[str]) -> str:
@@ -209,27 +305,22 @@ def _edges(draft: Draft) -> str:
     return f"[{', '.join(str(each if len(each) > 1 else each[0]) for each in both)}]"
 
 
-def _to_do(kept: Sequence[tuple[Draft, Found]]) -> list[str]:
-    """What is left to decide, each line once with the kernels that it is about."""
-    of: dict[str, list[str]] = {line: [] for line in ALWAYS_LEFT}
-    for draft, known in kept:
-        for line in _open(draft, known):
-            of.setdefault(line, []).append(draft.name)
-    several = len(kept) > 1
-    return [f"{line} ({', '.join(names)})" if names and several else line for line, names in of.items()]
-
-
-def _open(draft: Draft, found: Found) -> list[str]:
+def _open(draft: Draft, found: Found) -> list[Note]:
     """What is left to decide of one kernel, besides its reference and its sizes."""
-    indices = ", ".join(each.name for each in draft.operands if extents.is_index(each))
-    ragged = f"edges: {found.ragged}; a defect, unless it takes multiples alone, as edges says" if found.ragged else ""
-    ranges = (
-        f"ranges: which whole numbers {indices} may have, and whether they repeat; 0 up to the least size is a guess"
-    )
-    return [
-        *([ranges] if indices else []),
-        *draft.open,
-        *found.open,
-        *([f"shapes: {found.problem}"] if found.problem else []),
-        *([ragged] if ragged and _needs_edges(draft, found) else []),
+    read = [each for each in draft.operands if found.roles.get(each.name) is not Role.OUT]
+    ranges = [
+        Note(each.name, f"the numbers of {each.name}: each once is a guess, since launches race where one repeats")
+        if each.name in found.distinct
+        else Note(each.name, f"the numbers of {each.name}: indices from 0 to the least size is a guess")
+        for each in read
+        if each.name in found.indices
     ]
+    ragged = f"edges: {found.ragged}; a defect, unless it takes multiples alone" if found.ragged else ""
+    if draft.only:
+        edges = [Note("edges", "edges: the launch is for this size alone")]
+    elif _needs_edges(draft, found):
+        edges = [Note("edges", ragged or "edges: other sizes")]
+    else:
+        edges = []
+    problem = [Note("arguments", "shapes: guesses, since the kernel did not run")] if found.problem else []
+    return [*draft.open, *ranges, *found.open, *problem, *edges]

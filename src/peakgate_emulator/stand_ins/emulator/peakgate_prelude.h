@@ -1,5 +1,6 @@
 // What nvcc offers without an include: names of std that it takes from the host's library.
 #include <limits.h>
+#include <library_types.h>
 #include <stdint.h>
 namespace std {
 using ::int8_t;
