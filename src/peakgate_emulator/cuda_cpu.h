@@ -48,6 +48,18 @@
 #define gridDim PEAKGATE_TRIPLE(peakgate_grid_size)
 static constexpr int warpSize = 32;
 
+// Called first by a kernel with launch bounds (attributes.py).
+PEAKGATE_HELPER void peakgate_launch_bounds(unsigned threads, unsigned = 0, unsigned = 0) {
+    peakgate_check_threads(threads, PEAKGATE_CALLER);
+}
+
+// In a function that is not to be inlined, by g++ (attributes.py).
+#ifdef __clang__
+#define PEAKGATE_APART ((void)0)
+#else
+#define PEAKGATE_APART ((void)__builtin_apply_args())
+#endif
+
 // ---- barriers and fences ----
 #define __syncthreads() peakgate_syncthreads(__COUNTER__)
 #define __syncthreads_count(predicate) peakgate_barrier(PEAKGATE_BARRIER_COUNT, !!(predicate), __COUNTER__)
@@ -215,7 +227,12 @@ PEAKGATE_HELPER T peakgate_atomicCAS(T* at, U expected, V desired, int order, in
 }
 
 // ---- loads and stores with a cache hint: macros, so that the access carries the kernel's line ----
-#define __ldg(...) (*(__VA_ARGS__))
+// A read through a cache that need not see the writes of the same launch.
+template <class T> PEAKGATE_HELPER T* peakgate_cached(T* at) {
+    peakgate_read_only(at, sizeof(T), PEAKGATE_CALLER);
+    return at;
+}
+#define __ldg(...) (*peakgate_cached(__VA_ARGS__))
 #define __ldca(...) (*(__VA_ARGS__))
 #define __ldcg(...) (*(__VA_ARGS__))
 #define __ldcs(...) (*(__VA_ARGS__))

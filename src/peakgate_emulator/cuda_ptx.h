@@ -38,11 +38,13 @@ inline uint64_t shared_pointer(uint64_t offset) { return reinterpret_cast<uint64
 PEAKGATE_PTX_CALL inline void named_barrier(int name, int threads, int waits) {
     peakgate_named_barrier(name, threads, waits, __builtin_return_address(0));
 }
+PEAKGATE_PTX_CALL inline void read_only(const void* at, size_t size) { peakgate_read_only(at, size, __builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void discard(void* at, size_t size) { peakgate_discard(at, size, __builtin_return_address(0)); }
 // A vector of atomics must be aligned to its size.
 PEAKGATE_PTX_CALL inline void whole_vector(const void* at, size_t size) { peakgate_row(at, size, -1, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void mbarrier_init(void* at, int count) { peakgate_sync_init(at, count, __builtin_return_address(0)); }
-PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int leaves) {
-    return peakgate_sync_arrive(at, count, leaves, __builtin_return_address(0));
+PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int how) {
+    return peakgate_sync_arrive(at, count, how, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void mbarrier_bytes(void* at, unsigned bytes, int arrived) {
     peakgate_sync_bytes(at, bytes, arrived, __builtin_return_address(0));
@@ -105,11 +107,11 @@ inline unsigned rank_of(uint64_t address) {
     const unsigned rank = static_cast<unsigned>(address) >> PEAKGATE_RANK_SHIFT;
     return rank ? rank - 1 : peakgate_cluster_rank();
 }
-PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase) {
-    return static_cast<uint64_t>(peakgate_sync_wait(at, phase, 0, __builtin_return_address(0)));
+PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase, int how) {
+    return static_cast<uint64_t>(peakgate_sync_wait(at, phase, how, __builtin_return_address(0)));
 }
-PEAKGATE_PTX_CALL inline uint64_t mbarrier_parity(void* at, uint64_t parity) {
-    return static_cast<uint64_t>(peakgate_sync_parity(at, static_cast<int>(parity), 0, __builtin_return_address(0)));
+PEAKGATE_PTX_CALL inline uint64_t mbarrier_parity(void* at, uint64_t parity, int how) {
+    return static_cast<uint64_t>(peakgate_sync_parity(at, static_cast<int>(parity), how, __builtin_return_address(0)));
 }
 
 } // namespace peakgate_ptx

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from peakgate_emulator.attributes import in_clusters
 from peakgate_emulator.sources import blanks, closing, masked, without_comments
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__vo
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
 _MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
 _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
 
@@ -56,24 +56,7 @@ def preprocessed(text: str, names: Collection[str]) -> str:
         if marker:
             own.append(marker[0])
             at, user = marker.end(), Path(marker["file"]).name in names
-    return _WORDS + _in_clusters(_translated(text, "".join(own)))
-
-
-def _in_clusters(text: str) -> str:
-    """The text with ``__cluster_dims__`` replaced by a call at the start of the kernel's body."""
-    pieces, last = [], 0
-    code = masked(text, literals=True)
-    for found in _CLUSTER.finditer(code):
-        at = end = closing(code, found.end() - 1) + 1
-        while (stop := re.compile(r"[(;{]").search(code, at)) and stop[0] == "(":
-            at = closing(code, stop.start()) + 1
-        pieces.append(text[last : found.start()] + blanks(text[found.start() : end]))
-        last = end
-        if stop and stop[0] == "{":
-            sizes = ", ".join((*text[found.end() : end - 1].split(","), "1", "1")[:3])
-            pieces.append(f"{text[end : stop.end()]} peakgate_cluster_dims({sizes});")
-            last = stop.end()
-    return "".join((*pieces, text[last:]))
+    return _WORDS + in_clusters(_translated(text, "".join(own)))
 
 
 def put_together(text: str) -> bool:
@@ -166,6 +149,8 @@ def _statement(text: str) -> str:
         program = parsed(template)
     except NotUnderstood:
         return _refusal(f"PTX instruction {' '.join(template.split())}")
+    if not program.body:  # a fence for the compiler only, which does not access its operands
+        return "do { } while (0)"
     operands = (*outputs, *inputs)
     names = Names([f"peakgate_o{place}" for place in range(len(operands))], program.registers)
     body = [f"{step.name}: ;" if isinstance(step, Label) else _step(step, names) for step in program.body]

@@ -143,6 +143,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
     operands = instruction.operands
     space = _space(modifiers)
     all_known(modifiers, *SHARED, "b64", "parity", "release", "acquire", "relaxed", "cta", "cluster", "expect_tx")
+    unordered = ["PEAKGATE_UNORDERED"] * ("relaxed" in modifiers)
     if what == "init":
         at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
         return f"peakgate_ptx::mbarrier_init({at}, {count});"
@@ -153,16 +154,21 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
         return f"peakgate_ptx::mbarrier_bytes({at}, {count}, {int(what == 'complete_tx')});"
     if what in ("arrive", "arrive_drop"):
         to, place, *further = operands if len(operands) > 1 else ("_", *operands)
-        at, leaves = names.address(place, space), int(what == "arrive_drop")
+        at = names.address(place, space)
+        how = [*unordered, *["PEAKGATE_LEAVES"] * (what == "arrive_drop"), *["PEAKGATE_NARROW"] * ("cta" in modifiers)]
         bytes_, count = "", names.value(further[0], "int32_t") if further else "1"
         if "expect_tx" in modifiers:
             bytes_, count = f"peakgate_ptx::mbarrier_bytes({at}, {names.value(further[0], 'uint32_t')}, 0); ", "1"
-        return bytes_ + names.put(to, f"peakgate_ptx::mbarrier_arrive({at}, {count}, {leaves})", "uint64_t")
+        return bytes_ + names.put(
+            to, f"peakgate_ptx::mbarrier_arrive({at}, {count}, {' | '.join(how) or 0})", "uint64_t"
+        )
     if what in ("try_wait", "test_wait"):
         call = "mbarrier_parity" if "parity" in modifiers else "mbarrier_phase"
         at, phase = names.address(operands[1], space), names.value(operands[2], "uint64_t")
         phase = f"uint32_t({phase})" if "parity" in modifiers else phase
-        return names.put(operands[0], f"peakgate_ptx::{call}({at}, {phase})", "bool")
+        return names.put(
+            operands[0], f"peakgate_ptx::{call}({at}, {phase}, {unordered[0] if unordered else 0})", "bool"
+        )
     raise Unknown
 
 

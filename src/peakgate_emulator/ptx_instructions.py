@@ -27,7 +27,7 @@ _ATOMICS = {
     "cas": "peakgate_atomicCAS",
 }
 _NOTHING = {
-    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "pmevent",
+    "prefetch", "prefetchu", "applypriority", "nanosleep", "griddepcontrol", "pmevent",
 }  # fmt: skip
 """Hints and delays, which have no effect here."""
 
@@ -45,7 +45,7 @@ _ORDERS = {
 
 _SCOPES = {
     "cta": "PEAKGATE_BLOCK",
-    "cluster": "PEAKGATE_DEVICE",
+    "cluster": "PEAKGATE_CLUSTER",
     "gl": "PEAKGATE_DEVICE",
     "gpu": "PEAKGATE_DEVICE",
     "sys": "PEAKGATE_DEVICE",
@@ -164,6 +164,8 @@ def _memory(instruction: Instruction, names: Names) -> str:
     if access.vector > 1:  # one access
         pointer = f"struct alignas({access.vector} * sizeof({type_})) V {{ {type_} v[{access.vector}]; }}; {pointer}"
     to = "(V*)at" if access.vector > 1 else "at"
+    if "nc" in instruction.modifiers:
+        pointer = f"{pointer} peakgate_ptx::read_only(at, {access.vector} * sizeof *at);"
     if loads:
         loaded = f"peakgate_load({to}{strong}" if strong else f"*{to}"
         if access.vector == 1:
@@ -205,6 +207,12 @@ def _atomic_elements(
         call = f"{function}(at + {number}, {names.value(value, access.type_)}, {order}, {access.scope})"
         steps.append(names.put(result, call, access.type_))
     return " ".join(steps)
+
+
+def _discard(instruction: Instruction, names: Names) -> str:
+    ptx_async.all_known(instruction.modifiers, "global", "L2")
+    place, size = instruction.operands
+    return f"peakgate_ptx::discard({names.address(place, 'global')}, {names.value(size, 'uint32_t')});"
 
 
 def _fence(instruction: Instruction, _names: Names) -> str:
@@ -438,6 +446,7 @@ _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     **ptx_async.ASYNC_STATEMENTS,
     **dict.fromkeys(("ld", "ldu", "st"), _memory),
     **dict.fromkeys(("atom", "red"), _atomic),
+    "discard": _discard,
     **dict.fromkeys(("membar", "fence"), _fence),
     **dict.fromkeys(("bar", "barrier"), _barrier),
     "shfl": _shuffle,

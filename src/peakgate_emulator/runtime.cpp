@@ -417,6 +417,12 @@ void budget_low(uintptr_t caller) {
 
 using namespace peakgate;
 
+void peakgate_check_threads(unsigned allowed, const void* caller) {
+    if (static_cast<unsigned>(state.thread_count) <= allowed) return;
+    report(FAULT, reinterpret_cast<uintptr_t>(caller), 0, "%d threads per block; the kernel's __launch_bounds__ allow %u", state.thread_count, allowed);
+    abandon_launch();
+}
+
 int peakgate_barrier_from(int kind, int predicate, int site, const void* caller) {
     current_thread().predicate = predicate;
     current_thread().barrier_site = site;

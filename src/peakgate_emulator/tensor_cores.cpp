@@ -300,6 +300,20 @@ void end_thread_of_tensor_cores() {
            warp.pending[0].group == warp.committed ? "wgmma.commit_group is missing" : "wgmma.wait_group is missing");
 }
 
+void check_sums(uintptr_t address, size_t size, uintptr_t caller) {
+    const OfWarp& warp = own_warp();
+    for (size_t i = 0; i < warp.count; ++i) {
+        const auto registers = static_cast<size_t>(warp.pending[i].product.registers);
+        void** const sums = warp.pending[i].sums + static_cast<size_t>(state.current % WARP) * registers;
+        for (size_t number = 0; number < registers; ++number) {
+            const auto sum = reinterpret_cast<uintptr_t>(sums[number]);
+            if (sum >= address + size || address >= sum + sizeof(uint32_t)) continue;
+            report(REGISTER_RACE, caller, warp.pending[i].caller, "access to a sum of a product (wgmma) that has not been waited for");
+            return;
+        }
+    }
+}
+
 } // namespace peakgate
 
 using namespace peakgate;
