@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from peakgate_emulator import ptx_async, ptx_matrix
 from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of, two_of
+from peakgate_emulator.ptx_integers import INTEGER_STATEMENTS, carried, carries
 from peakgate_emulator.ptx_narrow import FORMATS, narrow_conversion
 from peakgate_emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
@@ -58,6 +59,8 @@ def statement(instruction: Instruction, names: Names) -> str:
     """One instruction as C++ statements. Raises Unknown if it is not emulated."""
     if instruction.name in _NOTHING:
         return ";"
+    if carries(instruction):
+        return carried(instruction, names)
     if value := value_of(instruction.opcode):
         if any(isinstance(operand, Vector) for operand in instruction.operands):
             return _packed(instruction, names)
@@ -437,6 +440,10 @@ def _registers(instruction: Instruction, _names: Names) -> str:
     return "peakgate_ptx::whole_warp();"
 
 
+def _exit(_instruction: Instruction, _names: Names) -> str:
+    return "peakgate_exit();"
+
+
 def _trap(_instruction: Instruction, _names: Names) -> str:
     return "__trap();"
 
@@ -444,6 +451,7 @@ def _trap(_instruction: Instruction, _names: Names) -> str:
 _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     **ptx_matrix.MATRIX_STATEMENTS,
     **ptx_async.ASYNC_STATEMENTS,
+    **INTEGER_STATEMENTS,
     **dict.fromkeys(("ld", "ldu", "st"), _memory),
     **dict.fromkeys(("atom", "red"), _atomic),
     "discard": _discard,
@@ -460,5 +468,6 @@ _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "elect": _elect,
     "createpolicy": _policy,
     "setmaxnreg": _registers,
+    "exit": _exit,
     "trap": _trap,
 }

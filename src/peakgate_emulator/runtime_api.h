@@ -71,6 +71,14 @@ PEAKGATE_API void peakgate_read_only(const void* address, size_t size, const voi
 // The contents of these bytes become indeterminate (discard).
 PEAKGATE_API void peakgate_discard(void* address, size_t size, const void* caller);
 
+// PTX's carry flag. Nothing else runs between two instructions that pass it on.
+#ifndef PEAKGATE_RUNTIME
+extern "C" unsigned peakgate_carry;
+#endif
+
+// Ends the thread (exit).
+PEAKGATE_API [[noreturn]] void peakgate_exit();
+
 // A barrier is identified by `site`, its position in the source, since an optimizer may copy or merge the calls.
 PEAKGATE_API void peakgate_syncthreads(int site);
 PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
