@@ -1,4 +1,4 @@
-"""Statements at the start of function bodies: attributes that act at the launch, and functions that stay functions."""
+"""CUDA C++ as the emulator needs it: statements at the start of bodies, and ``template`` before member templates."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ _CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
 _STOP = re.compile(r"[(;{]")
 _DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
+_MEMBER = re.compile(r"(?<=[\w)\]])(?P<access>\.|->)(?P<called>[A-Za-z_]\w*<[\w:,* ]+>\()")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _STEP = re.compile(r"[{}]|\breturn\b[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;")
 _ADDRESS_OF = re.compile(r"(?:\breturn|[(),{=?:])\s*&\s*([A-Za-z_]\w*)")
@@ -45,6 +46,19 @@ def with_bounds(text: str) -> str:
             continue
         pieces.append(f"{text[last:body]} peakgate_launch_bounds({given});")
         last = body
+    return "".join((*pieces, text[last:]))
+
+
+def with_keyword(text: str) -> str:
+    """A source with ``template`` before each call of a member template that lacks it, as in ``tile.load<4>(x)``.
+
+    g++ needs it where the object's type depends on a template's parameter; NVRTC and nvcc do not.
+    """
+    code = masked(text, literals=True)
+    pieces, last = [], 0
+    for match in _MEMBER.finditer(code):
+        pieces.append(f"{text[last : match.end('access')]}template ")
+        last = match.end("access")
     return "".join((*pieces, text[last:]))
 
 

@@ -439,9 +439,13 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
     }
 }
 
-void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr_t caller) {
-    check_async_destination(to, size, caller);
-    memset(to, 0xff, size);
+void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr_t caller, bool updates) {
+    if (updates) {
+        check_update(to, size, caller);
+    } else {
+        check_async_destination(to, size, caller);
+        memset(to, 0xff, size);
+    }
     Cell* cells = cell_of(reinterpret_cast<uintptr_t>(to));
     for (size_t word = 0; word < (size + 3) / 4; ++word) {
         Access& write = cells[word].write;
@@ -591,6 +595,8 @@ PEAKGATE_API void* __tsan_memmove(void* destination, const void* source, size_t 
 PEAKGATE_API void* __tsan_memset(void* destination, int value, size_t bytes) {
     return filled(destination, value, bytes, PEAKGATE_CALLER);
 }
+PEAKGATE_API void __tsan_vptr_read(void** p) { check_read(p, sizeof *p, PEAKGATE_CALLER); }
+PEAKGATE_API void __tsan_vptr_update(void** p, void*) { check_write(p, sizeof *p, PEAKGATE_CALLER); }
 PEAKGATE_API void __tsan_init() {}
 PEAKGATE_API void __tsan_func_entry(void*) {}
 PEAKGATE_API void __tsan_func_exit() {}

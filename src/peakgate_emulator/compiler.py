@@ -76,7 +76,7 @@ _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 _NOT_EMULATED = {
     r"\basm\b": "this inline PTX",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
-    r"\bcuda(?:/|::)(?:semaphore|latch|annotated_ptr)": "this part of libcu++",
+    r"\bcuda(?:/|::)annotated_ptr": "this part of libcu++",
     r"\bcub/|\bcub::": "this part of CUB",
     r"\bthrust/|\bthrust::": "Thrust",
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",

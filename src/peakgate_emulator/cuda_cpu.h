@@ -265,6 +265,17 @@ using ::peakgate_free;
 using ::peakgate_memcpy;
 using ::peakgate_memset;
 } // namespace std
+// Objects made by new are in the kernel's heap too. Hidden: each kernel has its own, and never the C++ library's.
+#define PEAKGATE_OPERATOR __attribute__((weak, visibility("hidden")))
+PEAKGATE_OPERATOR void* operator new(size_t bytes) { return peakgate_malloc(bytes); }
+PEAKGATE_OPERATOR void* operator new[](size_t bytes) { return peakgate_malloc(bytes); }
+inline void* operator new(size_t, void* at) noexcept { return at; }
+inline void* operator new[](size_t, void* at) noexcept { return at; }
+PEAKGATE_OPERATOR void operator delete(void* object) noexcept { peakgate_free(object); }
+PEAKGATE_OPERATOR void operator delete[](void* objects) noexcept { peakgate_free(objects); }
+PEAKGATE_OPERATOR void operator delete(void* object, size_t) noexcept { peakgate_free(object); }
+PEAKGATE_OPERATOR void operator delete[](void* objects, size_t) noexcept { peakgate_free(objects); }
+extern "C" PEAKGATE_OPERATOR void __cxa_pure_virtual() { peakgate_assertion("no pure virtual function is called"); }
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))

@@ -87,6 +87,10 @@ template <class T, class Operation> PEAKGATE_PTX_CALL void reduce_bulk(void* to,
     const PeakgateReduction reduction = {sizeof(T), Operation::template apply<T>};
     peakgate_reduce_bulk(to, from, bytes, &reduction, __builtin_return_address(0));
 }
+template <class T, class Operation> PEAKGATE_PTX_CALL void reduce_value(void* to, T value, const void* barrier) {
+    const PeakgateReduction reduction = {sizeof(T), Operation::template apply<T>};
+    peakgate_reduce_value(to, &value, sizeof(T), barrier, &reduction, __builtin_return_address(0));
+}
 // All lanes of the warp must arrive.
 PEAKGATE_PTX_CALL inline void whole_warp() {
     const void* nothing = nullptr;

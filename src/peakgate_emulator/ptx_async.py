@@ -212,6 +212,26 @@ def sent(type_: str, vector: int, others: Sequence[str], instruction: Instructio
     return f"{value} peakgate_ptx::send_value({to}, v, sizeof v, {at});"
 
 
+_REDUCED_THERE = {
+    **dict.fromkeys(("inc", "dec"), ("u32",)),
+    **dict.fromkeys(("min", "max"), ("u32", "s32")),
+    "add": ("u32", "s32", "u64"),
+    **dict.fromkeys(("and", "or", "xor"), ("b32",)),
+}
+"""Types of ``red.async`` by operation."""
+
+
+def reduced(instruction: Instruction, names: Names) -> str:
+    """``red.async``: an atomic on a value in another block's shared memory, counted at a barrier object there."""
+    _async, *how, operation, kind = instruction.modifiers
+    all_known(how, "relaxed", "cluster", "shared::cluster", _COMPLETES)
+    if kind not in _REDUCED_THERE.get(operation, ()):
+        raise Unknown
+    place, value, barrier = instruction.operands
+    given = f"{names.address(place, 'shared')}, {names.value(value, TYPES[kind])}, {names.address(barrier, 'shared')}"
+    return f"peakgate_ptx::reduce_value<{TYPES[kind]}, peakgate_ptx::{operation.title()}>({given});"
+
+
 ASYNC_STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "cp": _copy,
     "mbarrier": _mbarrier,

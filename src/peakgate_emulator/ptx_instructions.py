@@ -182,6 +182,8 @@ def _memory(instruction: Instruction, names: Names) -> str:
 
 
 def _atomic(instruction: Instruction, names: Names) -> str:
+    if instruction.modifiers[0] == "async":
+        return ptx_async.reduced(instruction, names)
     access = _Access.of(instruction)
     operation = next((modifier for modifier in access.others if modifier in _ATOMICS), "")
     if not operation or not {*access.others} <= {operation, "noftz"}:

@@ -551,8 +551,9 @@ void end_thread_of_tensor_cores();
 void check_sums(uintptr_t address, size_t size, uintptr_t caller);
 // The current thread starts an agent's operation that reads shared memory until it is waited for.
 void check_agent_read(const void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
-// The same for one that writes: the old contents are lost, and the new ones are valid only once they `arrived`.
-void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
+// The same for one that writes: the new contents are valid only once they `arrived`, and the old ones are lost unless it
+// `updates` them, which is atomic.
+void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller, bool updates);
 void arrived(void* address, size_t size, int agent, uint32_t stamp);
 
 // Performs the copies that complete with a barrier object's phase, before the order that it establishes.

@@ -212,6 +212,9 @@ struct PeakgateReduction {
     void (*combine)(void* to, const void* from);
 };
 PEAKGATE_API void peakgate_reduce_bulk(void* to, const void* from, unsigned bytes, const PeakgateReduction* reduction, const void* caller);
+// red.async: combines a value with one in another block's shared memory, and counts its bytes at a barrier object there.
+PEAKGATE_API void peakgate_reduce_value(void* to, const void* value, unsigned bytes, const void* barrier,
+                                        const PeakgateReduction* reduction, const void* caller);
 PEAKGATE_API void peakgate_bulk_commit();
 // `reads_only`: waits only until they have read shared memory.
 PEAKGATE_API void peakgate_bulk_wait(int groups_left, int reads_only);
