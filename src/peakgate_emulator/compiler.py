@@ -74,7 +74,7 @@ _CHECKED_CLANG = (
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 
 _NOT_EMULATED = {
-    r"\basm\b": "this inline PTX",
+    r"\basm\b(?!.* was not declared)": "this inline PTX",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
     r"\bcuda(?:/|::)annotated_ptr": "this part of libcu++",
     r"\bcub/|\bcub::": "this part of CUB",

@@ -59,6 +59,8 @@ def statement(instruction: Instruction, names: Names) -> str:
     """One instruction as C++ statements. Raises Unknown if it is not emulated."""
     if instruction.name in _NOTHING:
         return ";"
+    if instruction.opcode == "mov.b128":
+        return _packed(instruction, names)
     if carries(instruction):
         return carried(instruction, names)
     if value := value_of(instruction.opcode):
@@ -103,18 +105,23 @@ def _packed(instruction: Instruction, names: Names) -> str:
     """``mov`` between a register and its parts."""
     to, source = instruction.operands
     parts = to if isinstance(to, Vector) else source
+    if instruction.opcode == "mov.b128" and not isinstance(parts, Vector):
+        return f"{names.bits(to)} = {names.bits(source)};"
     if instruction.name != "mov" or not isinstance(parts, Vector):
         raise Unknown
     width = int(re.sub(r"\D", "", instruction.modifiers[-1])) // len(parts.members)
     if isinstance(to, Vector):
-        packed = f"const uint64_t packed = {names.bits(source)};"
+        packed = f"const auto packed = {names.bits(source)};"
         taken = (
             f"{names.bits(part)} = packed >> {width * at} & {(1 << width) - 1}ull;"
             for at, part in enumerate(parts.members)
             if part != "_"
         )
         return " ".join((packed, *taken))
-    joined = (f"({names.bits(part)} & {(1 << width) - 1}ull) << {width * at}" for at, part in enumerate(parts.members))
+    whole = "(unsigned __int128)" if instruction.opcode == "mov.b128" else ""
+    joined = (
+        f"{whole}({names.bits(part)} & {(1 << width) - 1}ull) << {width * at}" for at, part in enumerate(parts.members)
+    )
     return f"{names.bits(to)} = {' | '.join(joined)};"
 
 

@@ -22,6 +22,7 @@ TYPES = {
     "f16x2": "__half2",
     "f32x2": "peakgate_ptx::Floats",
     "bf16x2": "__nv_bfloat162",
+    "b128": "unsigned __int128",
     "pred": "bool",
 }
 """C++ types by PTX type."""

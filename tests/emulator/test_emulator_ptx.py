@@ -272,6 +272,40 @@ VECTORS = """__global__ void kernel(float* sums, float* old) {
 """
 
 
+WIDE = """__global__ void kernel(unsigned long long* pairs, unsigned long long* out) {
+    unsigned __int128 both, old;
+    if (threadIdx.x == 0) {
+        asm volatile("{ .reg .b128 r, s; ld.global.b128 r, [%1]; mov.b128 s, r; mov.b128 %0, s; }"
+                     : "=q"(both) : "l"(pairs + SHIFT));
+        out[0] = (unsigned long long)both, out[1] = (unsigned long long)(both >> 64);
+    }
+    __syncwarp();
+    for (bool done = false; !done;) {
+        asm volatile("ld.relaxed.gpu.global.b128 %0, [%1];" : "=q"(both) : "l"(pairs + 2) : "memory");
+        unsigned long long low, high;
+        unsigned __int128 next;
+        asm("mov.b128 {%0, %1}, %2;" : "=l"(low), "=l"(high) : "q"(both));
+        asm("mov.b128 %0, {%1, %2};" : "=q"(next) : "l"(low + 1), "l"(high + threadIdx.x));
+        asm volatile("atom.relaxed.gpu.global.cas.b128 %0, [%1], %2, %3;"
+                     : "=q"(old) : "l"(pairs + 2), "q"(both), "q"(next) : "memory");
+        done = old == both;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_registers_of_128_bits_hold_pairs(shift: int, tmp_path: Path) -> None:
+    (tmp_path / "wide.cu").write_text(WIDE)
+    kernel = emulator.load(tmp_path / "wide.cu", "kernel", (("SHIFT", str(shift)),))
+    for schedule in (0, 2, 5):
+        pairs, out = np.array([7, 1 << 63, 5, 9], np.uint64), np.zeros(2, np.uint64)
+        with finds(*[DefectKind.MISALIGNED] * shift):
+            kernel.launch((1, 1, 1), (32, 1, 1), (pairs, out), schedule=schedule)
+            assert out.tolist() == [7, 1 << 63]
+            assert pairs[2:].tolist() == [5 + 32, 9 + 31 * 16]
+
+
 @pytest.mark.parametrize("shift", [4, 6])
 def test_vectors_are_added_element_by_element(shift: int, tmp_path: Path) -> None:
     source = tmp_path / "kernel.cu"
