@@ -210,7 +210,7 @@ def kernel_flags(compiler: Compiler) -> tuple[str, ...]:
 def link(objects: Iterable[Path], library: Path, scratch: Path, compiler: Compiler) -> None:
     """Link in ``scratch`` and move the result to ``library`` atomically; it finds the runtime in its own folder."""
     # The runtime is called through the kernel's image, even if the kernel itself does not use it.
-    options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
+    options: tuple[str, ...] = ("--no-as-needed", "-Bsymbolic-functions", "-soname", library.name, "-rpath", "$ORIGIN")
     if compiler.name != "zig":
         options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
     linked = scratch / "linked.so"

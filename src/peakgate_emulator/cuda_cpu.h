@@ -265,8 +265,9 @@ using ::peakgate_free;
 using ::peakgate_memcpy;
 using ::peakgate_memset;
 } // namespace std
-// Objects made by new are in the kernel's heap too. Hidden: each kernel has its own, and never the C++ library's.
-#define PEAKGATE_OPERATOR __attribute__((weak, visibility("hidden")))
+// Objects made by new are in the kernel's heap too. The linker binds each kernel to its own (compiler.py), never to the
+// C++ library's.
+#define PEAKGATE_OPERATOR __attribute__((weak))
 PEAKGATE_OPERATOR void* operator new(size_t bytes) { return peakgate_malloc(bytes); }
 PEAKGATE_OPERATOR void* operator new[](size_t bytes) { return peakgate_malloc(bytes); }
 inline void* operator new(size_t, void* at) noexcept { return at; }
