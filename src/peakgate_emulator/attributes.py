@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from peakgate_emulator.sources import blanks, closing, masked
+from peakgate_emulator.sources import blanks, closing, listed, masked, parameter_name
 
 _CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
 _STOP = re.compile(r"[(;{]")
-_DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _MEMBER = re.compile(r"(?<=[\w)\]])(?P<access>\.|->)(?P<called>[A-Za-z_]\w*<[\w:,* ]+>\()")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _STEP = re.compile(r"[{}]|\breturn\b[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;")
@@ -38,11 +38,10 @@ def with_bounds(text: str) -> str:
     """
     pieces, last = [], 0
     for _start, end, body, given in _found(_BOUNDS, text):
-        if (
-            body is None
-            or _DIRECTIVE.search(text, end, body)
-            or {*_WORD.findall(given)} & {*_WORD.findall(text[end:body])}
-        ):
+        if body is None or _DIRECTIVE.search(text, end, body):
+            continue
+        parameters = listed(text[text.find("(", end) + 1 : body].rstrip(" \n\t{").removesuffix(")"))
+        if {*_WORD.findall(given)} & {*map(parameter_name, parameters)}:
             continue
         pieces.append(f"{text[last:body]} peakgate_launch_bounds({given});")
         last = body
@@ -54,7 +53,7 @@ def with_keyword(text: str) -> str:
 
     g++ needs it where the object's type depends on a template's parameter; NVRTC and nvcc do not.
     """
-    code = masked(text, literals=True)
+    code = _code(text)
     pieces, last = [], 0
     for match in _MEMBER.finditer(code):
         pieces.append(f"{text[last : match.end('access')]}template ")
@@ -68,7 +67,7 @@ def apart(text: str) -> str:
     An access through such a pointer is then below the frames in use, and is found. Inlined, the variable would live on.
     """
     pieces, last = [], 0
-    for body in sorted(_returning_own_addresses(masked(text, literals=True))):
+    for body in sorted(_returning_own_addresses(_code(text))):
         pieces.append(f"{text[last:body]} PEAKGATE_APART;")
         last = body
     return "".join((*pieces, text[last:]))
@@ -92,7 +91,9 @@ def _returning_own_addresses(code: str) -> set[int]:
 def _is_function(code: str, brace: int) -> bool:
     """Whether the body of a function that may be kept from being inlined begins at a brace."""
     begin = max(code.rfind(end, 0, brace) for end in ";{}") + 1
-    return bool(_HEAD_END.search(code, begin, brace)) and not _NO_FUNCTION.search(code, begin, brace)
+    head = code[begin:brace]  # of a loop it begins within the parentheses
+    whole = head.count("(") == head.count(")")
+    return whole and bool(_HEAD_END.search(head)) and not _NO_FUNCTION.search(head)
 
 
 def _is_declared(name: str, before: str) -> bool:
@@ -101,10 +102,15 @@ def _is_declared(name: str, before: str) -> bool:
     return declared is not None and not re.search(r"\b(?:static|__shared__|return)\b", declared["line"])
 
 
+def _code(text: str) -> str:
+    """The text with blanks in place of comments, literals and directives."""
+    return _DIRECTIVE.sub(lambda match: blanks(match[0]), masked(text, literals=True))
+
+
 def _found(attribute: re.Pattern[str], text: str) -> list[tuple[int, int, int | None, str]]:
     """Start and end of each attribute, where the kernel's body begins (None: a prototype), and its arguments."""
     found = []
-    code = masked(text, literals=True)
+    code = _code(text)
     for match in attribute.finditer(code):
         at = end = closing(code, match.end() - 1) + 1
         while (stop := _STOP.search(code, at)) and stop[0] == "(":
