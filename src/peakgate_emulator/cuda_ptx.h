@@ -22,6 +22,7 @@ template <class T> inline void assign(T& to, uint64_t from) { to = get<T>(from);
 inline unsigned __int128 bits(unsigned __int128 value) { return value; }
 inline unsigned __int128 bits(__int128 value) { return static_cast<unsigned __int128>(value); }
 template <class T> inline T get(unsigned __int128 from) { return static_cast<T>(from); }
+template <class T> inline T get(unsigned long long from) { return get<T>(static_cast<uint64_t>(from)); } // of a constant
 template <class T> inline void assign(T& to, unsigned __int128 from) { to = static_cast<T>(from); }
 
 inline unsigned rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
