@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from peakgate_emulator import bounded, headers
+from peakgate_emulator.attributes import apart, with_bounds, with_keyword
 from peakgate_emulator.binary import spread, symbols_of
 from peakgate_emulator.compiler import (
     COMMON,
@@ -41,7 +42,7 @@ from peakgate_emulator.sources import (
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
-REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "binary.py")
+REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "attributes.py", "binary.py")
 """Modules that rewrite a kernel's source or object file."""
 _ON_DEMAND = {
     "cuda_textures.h": re.compile(
@@ -284,8 +285,12 @@ def prebuild(
 
 
 def _watched(text: str) -> str:
-    """The source with instrumented functions in place of the compiler's own ``memcpy`` and ``memset``."""
-    return text.replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
+    """The source with checked launch bounds, addresses of locals and calls of the compiler's ``memcpy``, ``memset``."""
+    return (
+        with_keyword(apart(with_bounds(text)))
+        .replace("__builtin_memcpy", "peakgate_memcpy")
+        .replace("__builtin_memset", "peakgate_memset")
+    )
 
 
 def _of_architecture(capability: tuple[int, int], *, specific: bool) -> tuple[str, ...]:

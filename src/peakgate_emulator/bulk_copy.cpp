@@ -31,6 +31,7 @@ struct Load {
     const Block* issued_by;
     uintptr_t caller;
     bool of_shared; // whether it reads shared memory of the block that issued it
+    PeakgateReduction reduction; // without a function: a plain copy
 };
 
 struct Store {
@@ -150,7 +151,8 @@ Extent bytes_of(const void* global, uint32_t bytes, uintptr_t caller) {
 }
 
 // Sends to one address and counts the bytes at one barrier object, both of the same block.
-void send(const Extent& from, void* to, const void* barrier, uintptr_t caller, bool of_shared = false) {
+void send(const Extent& from, void* to, const void* barrier, uintptr_t caller, bool of_shared = false,
+          const PeakgateReduction& reduction = {}) {
     state.sending = true;
     const int object = expect_arrival(barrier, from.bytes, caller);
     const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(to));
@@ -159,11 +161,11 @@ void send(const Extent& from, void* to, const void* barrier, uintptr_t caller, b
         abandon_launch();
     }
     const int by = agent(LOADS, object);
-    check_agent_write(to, from.bytes, by, new_stamp_of(by), caller);
+    check_agent_write(to, from.bytes, by, new_stamp_of(by), caller, reduction.combine != nullptr);
     state.sending = false;
     BulkCopies& all = *place.block->bulk_copies;
     append(all.loads, all.load_count, all.load_room,
-           {from, reinterpret_cast<char*>(place.address), object, by, state.block, caller, of_shared});
+           {from, reinterpret_cast<char*>(place.address), object, by, state.block, caller, of_shared, reduction});
     settle_bytes(*place.block, object);
 }
 
@@ -193,6 +195,11 @@ Extent sent_bytes(const void* from, uint32_t bytes) {
 }
 
 void perform(const Load& load) {
+    if (load.reduction.combine) {
+        load.reduction.combine(load.to, load.from.linear);
+        free(load.from.sent);
+        return;
+    }
     memset(load.to, 0, load.from.bytes);
     if (!load.from.map)
         memcpy(load.to, load.from.linear, load.from.bytes), free(load.from.sent);
@@ -375,6 +382,13 @@ void peakgate_send_value(void* to, const void* value, unsigned bytes, const void
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     check_alignment(to, bytes, "destination", called_at);
     send(sent_bytes(value, bytes), to, barrier, called_at);
+}
+
+void peakgate_reduce_value(void* to, const void* value, unsigned bytes, const void* barrier, const PeakgateReduction* reduction,
+                           const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    check_alignment(to, bytes, "destination", called_at);
+    send(sent_bytes(value, bytes), to, barrier, called_at, false, *reduction);
 }
 
 void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller) {

@@ -165,6 +165,20 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
                         manners[manner] | (dynamic ? 8u : 0u)};
 }
 
+// Local memory lives as long as its function, and is its thread's own. `frame` is the end of the frames in use.
+inline void check_local(const char* what, uintptr_t address, size_t size, uintptr_t frame, uintptr_t caller) {
+    if (__builtin_expect(stack_of(address) != stack_of(frame), 0)) {
+        report(OUT_OF_BOUNDS, caller, 0, "%s of %zu bytes in the local memory of another thread", what, size);
+        abandon_launch();
+    }
+    if (__builtin_expect(address < frame, 0)) {
+        report(DANGLING_POINTER, caller, 0, "%s of %zu bytes through a pointer to a local variable of a function that has returned",
+               what, size);
+        abandon_launch();
+    }
+    if (__builtin_expect(state.agents, 0)) check_sums(address, size, caller);
+}
+
 // Checks an access to another block's shared memory; false if it is none.
 template <Manner manner> __attribute__((noinline)) bool access_in_cluster(uintptr_t address, size_t size, uintptr_t caller) {
     const int rank = rank_reached(address);
@@ -200,7 +214,10 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         return;
     }
     if (__builtin_expect(state.cluster != nullptr, 0) && access_in_cluster<manner>(address, size, caller)) return;
-    if (address - state.stacks < state.stacks_size) return;
+    if (address - state.stacks < state.stacks_size) {
+        check_local(what, address, size, reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()), caller);
+        return;
+    }
     for (int tried = 0, i = last_region; tried < region_count; ++tried, i = i + 1 == region_count ? 0 : i + 1) {
         const Region& region = regions[i];
         const uintptr_t offset = address - region.start;
@@ -341,8 +358,8 @@ void check_read(const void* address, size_t size, uintptr_t caller) {
     if (size) access<PLAIN_READ>(reinterpret_cast<uintptr_t>(address), size, caller);
 }
 
-void check_cached_read(const void* address, size_t size, uintptr_t caller) {
-    check_read(address, size, caller);
+// Reports a read through a cache that need not see the writes of the same launch.
+static void check_unwritten(const char* how, const void* address, size_t size, uintptr_t caller) {
     if (!state.checking) return;
     for (int i = 0; i < region_count; ++i) {
         const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - regions[i].start;
@@ -351,12 +368,17 @@ void check_cached_read(const void* address, size_t size, uintptr_t caller) {
             const Access& write = regions[i].cells[word].write;
             if (write.epoch < state.launch_since || !ordered(write, regions[i].space)) continue; // an ordinary race
             report(GLOBAL_RACE, caller, state.image + write.address,
-                   "texture or surface read of argument %d (byte %lu) that this launch has written: such reads need not "
-                   "see the writes of their own launch",
-                   regions[i].argument, static_cast<unsigned long>(4 * word));
+                   "%s of argument %d (byte %lu) that this launch has written: such reads need not see the writes of their "
+                   "own launch",
+                   how, regions[i].argument, static_cast<unsigned long>(4 * word));
             return;
         }
     }
+}
+
+void check_cached_read(const void* address, size_t size, uintptr_t caller) {
+    check_read(address, size, caller);
+    check_unwritten("texture or surface read", address, size, caller);
 }
 
 void check_update(void* address, size_t size, uintptr_t caller) {
@@ -417,9 +439,13 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
     }
 }
 
-void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr_t caller) {
-    check_async_destination(to, size, caller);
-    memset(to, 0xff, size);
+void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr_t caller, bool updates) {
+    if (updates) {
+        check_update(to, size, caller);
+    } else {
+        check_async_destination(to, size, caller);
+        memset(to, 0xff, size);
+    }
     Cell* cells = cell_of(reinterpret_cast<uintptr_t>(to));
     for (size_t word = 0; word < (size + 3) / 4; ++word) {
         Access& write = cells[word].write;
@@ -470,7 +496,7 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
         if (stores) access<PLAIN_WRITE>(at, size, called_at);
         return;
     }
-    state.scope = scope;
+    if (scope == PEAKGATE_CLUSTER && !state.cluster) scope = PEAKGATE_BLOCK;
     if (expected) tested(at, size, expected);
     poll(called_at);
     state.scope = scope;
@@ -487,6 +513,26 @@ void peakgate_access(const void* address, size_t size, int writes, const void* c
         access<PLAIN_WRITE>(at, size, reinterpret_cast<uintptr_t>(caller));
     else
         access<PLAIN_READ>(at, size, reinterpret_cast<uintptr_t>(caller));
+}
+
+void peakgate_read_only(const void* address, size_t size, const void* caller) {
+    check_unwritten("read-only load", address, size, reinterpret_cast<uintptr_t>(caller));
+}
+
+void peakgate_discard(void* address, size_t size, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    if (reinterpret_cast<uintptr_t>(address) % size) {
+        report(MISALIGNED, called_at, 0, "discards %zu bytes that do not begin on a multiple of them", size);
+        abandon_launch();
+    }
+    check_write(address, size, called_at);
+    memset(address, 0xff, size);
+    for (size_t at = 0; at < size && state.checking; at += 4) {
+        Cell* cell = cell_of(reinterpret_cast<uintptr_t>(address) + at);
+        if (!cell) return;
+        cell->write.bytes |= DISCARDED;
+        cell->write.details &= static_cast<uint8_t>(~INITIALISED);
+    }
 }
 
 void peakgate_row(const void* address, size_t size, int writes, const void* caller) {
@@ -549,6 +595,8 @@ PEAKGATE_API void* __tsan_memmove(void* destination, const void* source, size_t 
 PEAKGATE_API void* __tsan_memset(void* destination, int value, size_t bytes) {
     return filled(destination, value, bytes, PEAKGATE_CALLER);
 }
+PEAKGATE_API void __tsan_vptr_read(void** p) { check_read(p, sizeof *p, PEAKGATE_CALLER); }
+PEAKGATE_API void __tsan_vptr_update(void** p, void*) { check_write(p, sizeof *p, PEAKGATE_CALLER); }
 PEAKGATE_API void __tsan_init() {}
 PEAKGATE_API void __tsan_func_entry(void*) {}
 PEAKGATE_API void __tsan_func_exit() {}

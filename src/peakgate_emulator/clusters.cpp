@@ -119,7 +119,7 @@ void arrive(Cluster& cluster, bool releases) {
         arrivals.epoch = state.epoch;
         arrivals.any = true;
     } else {
-        publish_fenced(cluster.passed[cluster.phase % PHASES]);
+        publish_fenced(cluster.passed[cluster.phase % PHASES], PEAKGATE_CLUSTER);
     }
     current_thread().has_arrived = true;
     current_thread().arrived_phase = cluster.phase;

@@ -74,9 +74,9 @@ _CHECKED_CLANG = (
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 
 _NOT_EMULATED = {
-    r"\basm\b": "this inline PTX",
+    r"\basm\b(?!.* was not declared)": "this inline PTX",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
-    r"\bcuda(?:/|::)(?:semaphore|latch|annotated_ptr)": "this part of libcu++",
+    r"\bcuda(?:/|::)annotated_ptr": "this part of libcu++",
     r"\bcub/|\bcub::": "this part of CUB",
     r"\bthrust/|\bthrust::": "Thrust",
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
@@ -208,7 +208,7 @@ def kernel_flags(compiler: Compiler) -> tuple[str, ...]:
 def link(objects: Iterable[Path], library: Path, scratch: Path, compiler: Compiler) -> None:
     """Link in ``scratch`` and move the result to ``library`` atomically; it finds the runtime in its own folder."""
     # The runtime is called through the kernel's image, even if the kernel itself does not use it.
-    options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
+    options: tuple[str, ...] = ("--no-as-needed", "-Bsymbolic-functions", "-soname", library.name, "-rpath", "$ORIGIN")
     if compiler.name != "zig":
         options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
     linked = scratch / "linked.so"

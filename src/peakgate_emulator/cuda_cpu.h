@@ -48,6 +48,18 @@
 #define gridDim PEAKGATE_TRIPLE(peakgate_grid_size)
 static constexpr int warpSize = 32;
 
+// Called first by a kernel with launch bounds (attributes.py).
+PEAKGATE_HELPER void peakgate_launch_bounds(unsigned threads, unsigned = 0, unsigned = 0) {
+    peakgate_check_threads(threads, PEAKGATE_CALLER);
+}
+
+// In a function that is not to be inlined, by g++ (attributes.py).
+#ifdef __clang__
+#define PEAKGATE_APART ((void)0)
+#else
+#define PEAKGATE_APART ((void)__builtin_apply_args())
+#endif
+
 // ---- barriers and fences ----
 #define __syncthreads() peakgate_syncthreads(__COUNTER__)
 #define __syncthreads_count(predicate) peakgate_barrier(PEAKGATE_BARRIER_COUNT, !!(predicate), __COUNTER__)
@@ -215,7 +227,12 @@ PEAKGATE_HELPER T peakgate_atomicCAS(T* at, U expected, V desired, int order, in
 }
 
 // ---- loads and stores with a cache hint: macros, so that the access carries the kernel's line ----
-#define __ldg(...) (*(__VA_ARGS__))
+// A read through a cache that need not see the writes of the same launch.
+template <class T> PEAKGATE_HELPER T* peakgate_cached(T* at) {
+    peakgate_read_only(at, sizeof(T), PEAKGATE_CALLER);
+    return at;
+}
+#define __ldg(...) (*peakgate_cached(__VA_ARGS__))
 #define __ldca(...) (*(__VA_ARGS__))
 #define __ldcg(...) (*(__VA_ARGS__))
 #define __ldcs(...) (*(__VA_ARGS__))
@@ -248,15 +265,18 @@ using ::peakgate_free;
 using ::peakgate_memcpy;
 using ::peakgate_memset;
 } // namespace std
-// `new` takes from the same heap; weak, since a file may define these itself.
-#define PEAKGATE_NEW __attribute__((weak, visibility("hidden"))) void
-PEAKGATE_NEW* operator new(size_t bytes) { return peakgate_malloc(bytes); }
-PEAKGATE_NEW* operator new[](size_t bytes) { return peakgate_malloc(bytes); }
-PEAKGATE_NEW operator delete(void* address) noexcept { peakgate_free(address); }
-PEAKGATE_NEW operator delete[](void* address) noexcept { peakgate_free(address); }
-PEAKGATE_NEW operator delete(void* address, size_t) noexcept { peakgate_free(address); }
-PEAKGATE_NEW operator delete[](void* address, size_t) noexcept { peakgate_free(address); }
-#undef PEAKGATE_NEW
+// Objects made by new are in the kernel's heap too. The linker binds each kernel to its own (compiler.py), never to the
+// C++ library's.
+#define PEAKGATE_OPERATOR __attribute__((weak))
+PEAKGATE_OPERATOR void* operator new(size_t bytes) { return peakgate_malloc(bytes); }
+PEAKGATE_OPERATOR void* operator new[](size_t bytes) { return peakgate_malloc(bytes); }
+inline void* operator new(size_t, void* at) noexcept { return at; }
+inline void* operator new[](size_t, void* at) noexcept { return at; }
+PEAKGATE_OPERATOR void operator delete(void* object) noexcept { peakgate_free(object); }
+PEAKGATE_OPERATOR void operator delete[](void* objects) noexcept { peakgate_free(objects); }
+PEAKGATE_OPERATOR void operator delete(void* object, size_t) noexcept { peakgate_free(object); }
+PEAKGATE_OPERATOR void operator delete[](void* objects, size_t) noexcept { peakgate_free(objects); }
+extern "C" PEAKGATE_OPERATOR void __cxa_pure_virtual() { peakgate_assertion("no pure virtual function is called"); }
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()
 #define __nanosleep(ns) ((void)(ns))

@@ -81,7 +81,7 @@ template <int mantissa, int exponent> struct Half {
     Half(unsigned value) : Half(static_cast<double>(value)) {}
     Half(long long value) : Half(static_cast<double>(value)) {}
     Half(unsigned long long value) : Half(static_cast<double>(value)) {}
-    Half(__half_raw raw) : bits(raw.x) {}
+    constexpr Half(__half_raw raw) : bits(raw.x) {}
     static Half of_bits(unsigned short given) {
         Half made;
         made.bits = given;
@@ -96,8 +96,8 @@ template <int mantissa, int exponent> struct Half {
 template <class T> struct alignas(4) Half2 {
     T x, y;
     Half2() = default;
-    Half2(T x_, T y_) : x(x_), y(y_) {}
-    Half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
+    constexpr Half2(T x_, T y_) : x(x_), y(y_) {}
+    constexpr Half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
 };
 
 // Declared in the namespace where templates, such as atomics, look them up.

@@ -18,6 +18,12 @@ template <class T> __attribute__((always_inline)) inline T get(uint64_t from) {
     return value;
 }
 template <class T> inline void assign(T& to, uint64_t from) { to = get<T>(from); }
+// Registers of 128 bits.
+inline unsigned __int128 bits(unsigned __int128 value) { return value; }
+inline unsigned __int128 bits(__int128 value) { return static_cast<unsigned __int128>(value); }
+template <class T> inline T get(unsigned __int128 from) { return static_cast<T>(from); }
+template <class T> inline T get(unsigned long long from) { return get<T>(static_cast<uint64_t>(from)); } // of a constant
+template <class T> inline void assign(T& to, unsigned __int128 from) { to = static_cast<T>(from); }
 
 inline unsigned rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
@@ -38,11 +44,13 @@ inline uint64_t shared_pointer(uint64_t offset) { return reinterpret_cast<uint64
 PEAKGATE_PTX_CALL inline void named_barrier(int name, int threads, int waits) {
     peakgate_named_barrier(name, threads, waits, __builtin_return_address(0));
 }
+PEAKGATE_PTX_CALL inline void read_only(const void* at, size_t size) { peakgate_read_only(at, size, __builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void discard(void* at, size_t size) { peakgate_discard(at, size, __builtin_return_address(0)); }
 // A vector of atomics must be aligned to its size.
 PEAKGATE_PTX_CALL inline void whole_vector(const void* at, size_t size) { peakgate_row(at, size, -1, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void mbarrier_init(void* at, int count) { peakgate_sync_init(at, count, __builtin_return_address(0)); }
-PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int leaves) {
-    return peakgate_sync_arrive(at, count, leaves, __builtin_return_address(0));
+PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int how) {
+    return peakgate_sync_arrive(at, count, how, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void mbarrier_bytes(void* at, unsigned bytes, int arrived) {
     peakgate_sync_bytes(at, bytes, arrived, __builtin_return_address(0));
@@ -85,6 +93,10 @@ template <class T, class Operation> PEAKGATE_PTX_CALL void reduce_bulk(void* to,
     const PeakgateReduction reduction = {sizeof(T), Operation::template apply<T>};
     peakgate_reduce_bulk(to, from, bytes, &reduction, __builtin_return_address(0));
 }
+template <class T, class Operation> PEAKGATE_PTX_CALL void reduce_value(void* to, T value, const void* barrier) {
+    const PeakgateReduction reduction = {sizeof(T), Operation::template apply<T>};
+    peakgate_reduce_value(to, &value, sizeof(T), barrier, &reduction, __builtin_return_address(0));
+}
 // All lanes of the warp must arrive.
 PEAKGATE_PTX_CALL inline void whole_warp() {
     const void* nothing = nullptr;
@@ -105,11 +117,11 @@ inline unsigned rank_of(uint64_t address) {
     const unsigned rank = static_cast<unsigned>(address) >> PEAKGATE_RANK_SHIFT;
     return rank ? rank - 1 : peakgate_cluster_rank();
 }
-PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase) {
-    return static_cast<uint64_t>(peakgate_sync_wait(at, phase, 0, __builtin_return_address(0)));
+PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase, int how) {
+    return static_cast<uint64_t>(peakgate_sync_wait(at, phase, how, __builtin_return_address(0)));
 }
-PEAKGATE_PTX_CALL inline uint64_t mbarrier_parity(void* at, uint64_t parity) {
-    return static_cast<uint64_t>(peakgate_sync_parity(at, static_cast<int>(parity), 0, __builtin_return_address(0)));
+PEAKGATE_PTX_CALL inline uint64_t mbarrier_parity(void* at, uint64_t parity, int how) {
+    return static_cast<uint64_t>(peakgate_sync_parity(at, static_cast<int>(parity), how, __builtin_return_address(0)));
 }
 
 } // namespace peakgate_ptx

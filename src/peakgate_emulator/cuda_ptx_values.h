@@ -110,6 +110,63 @@ inline uint32_t lop3(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
         result |= (table >> ((a >> bit & 1) << 2 | (b >> bit & 1) << 1 | (c >> bit & 1)) & 1u) << bit;
     return result;
 }
+// The carry flag stays until the next instruction that writes it.
+template <class T> __attribute__((no_sanitize("thread"))) T add_carry(T a, T b, bool takes, bool gives) {
+    const auto sum = static_cast<unsigned __int128>(a) + b + (takes ? peakgate_carry : 0);
+    if (gives) peakgate_carry = static_cast<unsigned>(sum >> 8 * sizeof(T)) & 1;
+    return static_cast<T>(sum);
+}
+template <class T> __attribute__((no_sanitize("thread"))) T sub_carry(T a, T b, bool takes, bool gives) {
+    const auto less = static_cast<unsigned __int128>(b) + (takes ? peakgate_carry : 0);
+    if (gives) peakgate_carry = a < less;
+    return static_cast<T>(a - less);
+}
+inline uint32_t extended(uint32_t a, uint32_t bits, bool clamps, bool is_signed) {
+    const uint32_t kept = bits & 31;
+    if (clamps && bits >= 32) return a;
+    const uint32_t above = ~0u << kept;
+    return (a & ~above) | (is_signed && kept && (a >> (kept - 1) & 1) ? above : 0);
+}
+
+// ---- video instructions ----
+enum Video { ADD, SUB, AVRG, ABSDIFF, MIN, MAX };
+inline int64_t video(Video what, int64_t a, int64_t b) {
+    return what == ADD       ? a + b
+           : what == SUB     ? a - b
+           : what == AVRG    ? (a + b + (a + b >= 0)) >> 1
+           : what == ABSDIFF ? (a < b ? b - a : a - b)
+           : what == MIN     ? (b < a ? b : a)
+                             : (a < b ? b : a);
+}
+// In each part of a word, whose types are those of the results and operands; or the sum of the results and `c`.
+template <class D, class A, class B>
+inline uint32_t video_lanes(Video what, uint32_t a, uint32_t b, uint32_t c, bool saturates, bool sums) {
+    constexpr int width = 8 * sizeof(D);
+    uint32_t result = sums ? c : 0;
+    for (int at = 0; at < 32; at += width) {
+        const int64_t part = video(what, static_cast<A>(a >> at), static_cast<B>(b >> at));
+        const D fitted = saturates ? clamped<D>(part) : static_cast<D>(part);
+        result += sums ? static_cast<uint32_t>(part) : (static_cast<uint32_t>(fitted) & (~0u >> (32 - width))) << at;
+    }
+    return result;
+}
+template <class A, class B, class F> inline uint32_t video_set(F holds, uint32_t a, uint32_t b, uint32_t c, bool sums) {
+    uint32_t result = sums ? c : 0;
+    for (int at = 0; at < 32; at += 8 * static_cast<int>(sizeof(A)))
+        result += static_cast<uint32_t>(holds(static_cast<A>(a >> at), static_cast<B>(b >> at))) << (sums ? 0 : at);
+    return result;
+}
+
+// Two floats in a register of 64 bits.
+struct Floats {
+    float x, y;
+};
+inline Floats operator+(Floats a, Floats b) { return {a.x + b.x, a.y + b.y}; }
+inline Floats operator-(Floats a, Floats b) { return {a.x - b.x, a.y - b.y}; }
+inline Floats operator*(Floats a, Floats b) { return {a.x * b.x, a.y * b.y}; }
+inline Floats fused(Floats a, Floats b, Floats c) { return {fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y)}; }
+inline Floats flushed(Floats a) { return {flushed(a.x), flushed(a.y)}; }
+
 template <class A> inline int64_t byte_of(A a, int at) { return is_signed<A> ? static_cast<int8_t>(a >> at) : a >> at & 255; }
 template <class A, class B, class C> inline C dot4(A a, B b, C sum) {
     for (int at = 0; at < 32; at += 8) sum = static_cast<C>(sum + byte_of(a, at) * byte_of(b, at));

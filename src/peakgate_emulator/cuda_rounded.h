@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda_math.h"
+#include "cuda_types.h"
 
 // Arithmetic with explicit rounding.
 namespace peakgate {
@@ -43,6 +44,17 @@ PEAKGATE_ROUNDED_2(__ddiv, double, /)
 PEAKGATE_ROUNDED_3(__fma, double, fma)
 PEAKGATE_ROUNDED_1(__drcp, double, 1 / a, 1 / v[0])
 PEAKGATE_ROUNDED_1(__dsqrt, double, sqrt(a), sqrt(v[0]))
+// Of two floats each.
+#define PEAKGATE_ROUNDED_PAIRS(mode)                                                                                   \
+    inline float2 __fadd2_##mode(float2 a, float2 b) { return {__fadd_##mode(a.x, b.x), __fadd_##mode(a.y, b.y)}; }     \
+    inline float2 __fmul2_##mode(float2 a, float2 b) { return {__fmul_##mode(a.x, b.x), __fmul_##mode(a.y, b.y)}; }     \
+    inline float2 __ffma2_##mode(float2 a, float2 b, float2 c) {                                                       \
+        return {__fmaf_##mode(a.x, b.x, c.x), __fmaf_##mode(a.y, b.y, c.y)};                                            \
+    }
+PEAKGATE_ROUNDED_PAIRS(rn)
+PEAKGATE_ROUNDED_PAIRS(rz)
+PEAKGATE_ROUNDED_PAIRS(rd)
+PEAKGATE_ROUNDED_PAIRS(ru)
 // Conversions. Numbers out of range are clamped to the type's range, as in the instruction.
 namespace peakgate {
 template <class To, class From> inline To converted(From a, Rounding mode) {

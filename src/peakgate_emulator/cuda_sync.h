@@ -146,6 +146,50 @@ inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_
     peakgate_fence(details::order_of(order), details::scope_of(scope));
 }
 
+// ---- latches and semaphores ----
+template <thread_scope S = thread_scope_system> struct latch {
+    ptrdiff_t left;
+    latch() = default;
+    constexpr explicit latch(ptrdiff_t expected) : left(expected) {}
+    latch(const latch&) = delete;
+    void count_down(ptrdiff_t count = 1) { ::cuda::atomic_ref<ptrdiff_t, S>(left).fetch_sub(count, memory_order_release); }
+    bool try_wait() const { return ::cuda::atomic_ref<ptrdiff_t, S>(const_cast<ptrdiff_t&>(left)).load(memory_order_acquire) == 0; }
+    void wait() const {
+        while (!try_wait()) {
+        }
+    }
+    void arrive_and_wait(ptrdiff_t count = 1) {
+        count_down(count);
+        wait();
+    }
+    friend void init(latch* made, ptrdiff_t expected) { made->left = expected; }
+};
+template <thread_scope S = thread_scope_system, ptrdiff_t most = (ptrdiff_t{1} << 31) - 1> struct counting_semaphore {
+    ptrdiff_t count;
+    counting_semaphore() = default;
+    constexpr explicit counting_semaphore(ptrdiff_t initial) : count(initial) {}
+    counting_semaphore(const counting_semaphore&) = delete;
+    static constexpr ptrdiff_t max() { return most; }
+    void release(ptrdiff_t more = 1) { ::cuda::atomic_ref<ptrdiff_t, S>(count).fetch_add(more, memory_order_release); }
+    bool try_acquire() {
+        const ::cuda::atomic_ref<ptrdiff_t, S> at(count);
+        for (ptrdiff_t seen = at.load(memory_order_relaxed); seen > 0;) {
+            if (at.compare_exchange_strong(seen, seen - 1, memory_order_acquire)) return true;
+        }
+        return false;
+    }
+    void acquire() {
+        while (!try_acquire()) {
+        }
+    }
+};
+template <thread_scope S = thread_scope_system> using binary_semaphore = counting_semaphore<S, 1>;
+namespace std {
+using latch = ::cuda::latch<>;
+template <ptrdiff_t most = (ptrdiff_t{1} << 31) - 1> using counting_semaphore = ::cuda::counting_semaphore<thread_scope_system, most>;
+using binary_semaphore = ::cuda::binary_semaphore<>;
+} // namespace std
+
 // ---- barriers ----
 template <thread_scope = thread_scope_system> struct barrier {
     unsigned long long state;

@@ -43,6 +43,7 @@ class DefectKind(IntEnum):
     UNINITIALISED_GLOBAL = 15
     NONFINITE = 16
     REGISTER_RACE = 18
+    DANGLING_POINTER = 20
 
     @property
     def words(self) -> str:

@@ -30,7 +30,10 @@ _BACKWARD = (
 )
 """Headers of cuda::std for which the emulator uses the C++ library's."""
 
-_OF_SYNC = ("cuda/barrier", "cuda/atomic", "cuda/pipeline", "cuda/std/atomic")
+_OF_SYNC = tuple(
+    f"cuda/{name}" for name in ("barrier", "atomic", "pipeline", "latch", "semaphore", "std/atomic", "std/latch")
+)
+_OF_SYNC += ("cuda/std/semaphore",)
 _OWN = {
     "cuda_groups.h": [f"cooperative_groups{part}.h" for part in ("", "/reduce", "/scan", "/memcpy_async")],
     "cuda_half.h": [f"cuda_{kind}.{end}" for kind in ("fp16", "bf16") for end in ("h", "hpp")],

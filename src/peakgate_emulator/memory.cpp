@@ -9,7 +9,6 @@
 namespace peakgate {
 namespace {
 
-constexpr size_t STACK_BYTES = 256 << 10;
 constexpr size_t GUARD_BYTES = 64 << 10; // a multiple of every page size in use
 
 size_t stacks_ready; // number of stacks that may be used

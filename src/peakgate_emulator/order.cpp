@@ -8,7 +8,7 @@
 //  __threadfence_block, fence.*.cta, membar.cta     | the thread's clock becomes its pending release in its block; what its
 //                                                   | strong loads saw released by its own block is acquired
 //  __threadfence, __threadfence_system,             | the same for the whole device
-//  fence.*.gpu/.sys, membar.gl/.sys,                |
+//  fence.*.gpu/.sys, membar.gl/.sys,                | (.cluster: for the cluster; a block without one is its own)
 //  cuda::atomic_thread_fence (scope as given)       |
 //  atomicAdd ... (relaxed, device), _system;        | strong load and store: the pending release joins the word's clock;
 //  atom, red, cuda::atomic(_ref) relaxed            | the word's clock is remembered until the next fence acquires it
@@ -26,6 +26,7 @@
 //                                                   | fences before it hold for every thread after it (the guide's last
 //                                                   | block and CUB's GridBarrier rely on these two)
 //  bar.arrive, cuda::barrier, mbarrier              | arrival releases, wait acquires, in the block
+//  mbarrier.arrive.relaxed, .try_wait.relaxed       | arrival: what was fenced; wait: acquired by the next fence or barrier
 //  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
 //  __shfl_sync, votes, match, reduce, __activemask  | none: the guide says that they imply no memory barrier
 //  grid.sync                                        | all that came before happened before all that follows
@@ -64,7 +65,7 @@ struct Clock {
 };
 
 constexpr int PADDING = 16;  // otherwise the rows would compete for the same few cache sets
-constexpr int SCOPES = 2;    // of a release: block or device
+constexpr int SCOPES = 3;    // of a release: block, cluster or device
 constexpr int AWAITED = 8;   // words that a thread has read since its last acquire
 constexpr int FENCES = 8;    // number of a thread's latest proxy fences that are kept
 constexpr int OBSERVED = 64; // latest strong stores that a block has observed
@@ -117,6 +118,7 @@ struct OfThread {
     Clock* others; // of other blocks; null: the same as its block's
     Clock* fenced[SCOPES];
     Awaiting awaiting;
+    Published* awaited; // what its relaxed waits for barrier objects have seen
     uint32_t row_epoch; // epoch of the last addition to its row
     bool listed;
 };
@@ -170,6 +172,16 @@ void* more(void* from, size_t count, size_t size, size_t& room) {
 
 int first_of_warp(int thread) { return thread - thread % WARP; }
 uint64_t who(int thread) { return static_cast<uint64_t>(state.block->number) << 16 | static_cast<uint64_t>(thread); }
+// Place of a scope among the releases of a word or thread. A block without a cluster is a cluster of its own.
+int which_of(int scope) { return scope == PEAKGATE_CLUSTER && !state.cluster ? 0 : scope - PEAKGATE_BLOCK; }
+
+// Place of the narrowest scope that the current thread and one of this block, given with or without a thread, share.
+int shared_scope(uint64_t by) {
+    const uint64_t block = by >> 16;
+    if (block == state.block->number) return 0;
+    return state.cluster && block / cluster_blocks() == state.block->number / cluster_blocks() ? 1 : 2;
+}
+
 uint64_t time_of(uint32_t epoch, uint32_t stamp) { return static_cast<uint64_t>(epoch) << 32 | stamp; }
 Order& here() { return *state.block->order; }
 
@@ -404,9 +416,9 @@ void acquire(const Awaited& seen, int scope, const Clock* known, int thread) {
     for (int which = 0; which < SCOPES; ++which) {
         const Clock* learnt = nullptr;
         for (const Link* link = seen.released[which]; link; link = link->previous) {
-            const bool own = link->by >> 16 == state.block->number;
+            const int needed = shared_scope(link->by);
             if (link->clock == learnt) continue;
-            if (own || (which && scope == PEAKGATE_DEVICE))
+            if (needed <= which && needed <= which_of(scope))
                 learn(learnt = link->clock, known, thread, false);
             else if (link->by == SEVERAL)
                 learn(link->clock, known, thread, true);
@@ -598,7 +610,7 @@ void shorten(Location& at, int which) {
     for (const Link* link = released; link; link = link->previous) {
         if ((link->by | EVERYBODY) != by) by = SEVERAL;
     }
-    if (by == SEVERAL && !which) return;
+    if (by == SEVERAL && which != SCOPES - 1) return;
     for (const Link* link = released; link; link = link->previous) add_all(link->clock);
     Clock* all = added();
     at.too_long = 8 + all->count / 2;
@@ -607,8 +619,16 @@ void shorten(Location& at, int which) {
     drop(all);
 }
 
+void forget_awaited(OfThread& of) {
+    if (!of.awaited) return;
+    drop(of.awaited->others);
+    free(of.awaited);
+    of.awaited = nullptr;
+}
+
 void forget_thread(OfThread& of) {
     drop(of.others);
+    forget_awaited(of);
     for (Clock*& fenced : of.fenced) drop(fenced);
     for (int i = 0; i < of.awaiting.count; ++i) forget(of.awaiting.seen[i]);
     of.awaiting.count = 0;
@@ -692,6 +712,7 @@ void block_met() {
     Order& order = here();
     for (int i = 0; i < order.listed_count; ++i) {
         OfThread& of = order.threads[order.listed[i]];
+        if (of.awaited) acquire_from(*of.awaited, order.listed[i]);
         hand_over(of, order.others, order.fenced, &order.awaiting);
         forget_thread(of);
     }
@@ -785,7 +806,7 @@ void acquire_from(const Published& published, int thread) {
     join_agents(own, published.known);
     if (!published.others || published.others == others_of(thread)) return;
     settle_block();
-    if (state.cluster) { // another block may have passed on knowledge of the own block
+    if (state.cluster || published.of_fences) { // others may have passed on knowledge of the own block
         for (uint32_t i = 0; i < published.others->count; ++i) {
             const Entry& entry = published.others->entries[i];
             const int other = static_cast<int>(entry.who & EVERYBODY);
@@ -820,14 +841,26 @@ void publish_across(Published& published) {
     drop(own);
 }
 
-void publish_fenced(Published& published) {
+void publish_fenced(Published& published, int scope) {
     const Order& order = here();
-    Clock* fenced = order.threads[state.current].fenced[1] ? order.threads[state.current].fenced[1] : order.fenced[1];
+    Clock* const own = order.threads[state.current].fenced[which_of(scope)];
+    Clock* fenced = own ? own : order.fenced[which_of(scope)];
     if (!fenced) return;
     add_all(fenced);
     Clock* flat = added();
     join(published.others, flat);
+    published.of_fences = true;
     drop(flat);
+}
+
+void await_published(const Published& published) {
+    OfThread& of = listed(state.current);
+    if (!of.awaited) of.awaited = static_cast<Published*>(calloc(1, sizeof(Published)));
+    if (!of.awaited) abort();
+    for (int i = 0; i < MAX_THREADS + AGENTS; ++i)
+        of.awaited->known[i] = published.known[i] > of.awaited->known[i] ? published.known[i] : of.awaited->known[i];
+    join(of.awaited->others, published.others);
+    of.awaited->of_fences |= published.of_fences;
 }
 
 void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published) {
@@ -858,6 +891,7 @@ bool knows_of(uint32_t number) {
 void forget_published(Published& published) {
     memset(published.known, 0, sizeof published.known);
     drop(published.others);
+    published.of_fences = false;
 }
 
 // ---- agents ----
@@ -910,9 +944,9 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
     Locations& table = is_shared_word(word) ? place.block->order->locations : global_locations;
     const int self = state.current;
     Location* at = find(table, word);
-    if (loads && at && (at->released[0] || at->released[1])) {
+    if (loads && at && (at->released[0] || at->released[1] || at->released[2])) {
         for (int which = 0; which < SCOPES; ++which) shorten(*at, which);
-        Awaited seen = {address, at->begun, scope, compares, {at->released[0], at->released[1]}};
+        Awaited seen = {address, at->begun, scope, compares, {at->released[0], at->released[1], at->released[2]}};
         if (order & PEAKGATE_ACQUIRE) {
             settle_block();
             const Clock* before = others_of(self);
@@ -937,15 +971,18 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
         clocks[which] = keep(own ? own : all.fenced[which]);
     }
     if (order & PEAKGATE_RELEASE) {
-        const int which = scope == PEAKGATE_DEVICE;
+        const int which = which_of(scope);
         for (int narrower = 0; narrower <= which; ++narrower) drop(clocks[narrower]);
         clocks[which] = clock_of(self);
-        if (which) clocks[0] = keep(clocks[1]);
+        for (int narrower = 0; narrower < which; ++narrower) clocks[narrower] = keep(clocks[which]);
     }
     if (at || clocks[0]) {
         at = &find_or_make(table, word);
-        if (scope == PEAKGATE_DEVICE) append(at->released[1], clocks[1], who(self), true);
-        if (scope != PEAKGATE_DEVICE || clocks[0] != clocks[1]) append(at->released[0], clocks[0], who(self), false);
+        const int widest = which_of(scope);
+        for (int which = widest; which >= 0; --which) {
+            if (which == widest || clocks[which] != clocks[which + 1])
+                append(at->released[which], clocks[which], who(self), which == SCOPES - 1);
+        }
         at->stored_by = loads && at->stored_by != who(self) ? SEVERAL : who(self);
     }
     for (Clock*& clock : clocks) drop(clock);
@@ -959,8 +996,8 @@ bool awaited_orders(const Access& store) {
         const Awaited& seen = awaiting.seen[i];
         for (int which = 0; which < SCOPES && !seen.compares; ++which) {
             for (const Link* link = seen.released[which]; link; link = link->previous) {
-                const bool own = (link->by == SEVERAL ? block : link->by >> 16) == state.block->number;
-                if (!own && !(which && seen.scope == PEAKGATE_DEVICE)) continue;
+                const int needed = shared_scope(link->by == SEVERAL ? whose : link->by);
+                if (needed > which || needed > which_of(seen.scope)) continue;
                 for (const Clock* clock = link->clock; clock; clock = clock->others) {
                     if (knows(clock, whose, time)) return true;
                 }
@@ -1022,10 +1059,14 @@ void peakgate_fence(int order, int scope) {
         settle_block();
         acquire_awaited(of.awaiting, scope, of.others, self);
     }
+    if ((order & PEAKGATE_ACQUIRE) && of.awaited) {
+        acquire_from(*of.awaited, self);
+        forget_awaited(of);
+    }
     if (!(order & PEAKGATE_RELEASE)) return;
     Clock* clock = clock_of(self);
     OfThread& own = listed(self);
-    for (int which = 0; which <= (scope == PEAKGATE_DEVICE); ++which) {
+    for (int which = 0; which <= which_of(scope); ++which) {
         drop(own.fenced[which]);
         own.fenced[which] = keep(clock);
     }

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from peakgate_emulator.attributes import in_clusters
 from peakgate_emulator.sources import blanks, closing, masked, without_comments
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__vo
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
 _MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
 _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
 
@@ -56,24 +56,7 @@ def preprocessed(text: str, names: Collection[str]) -> str:
         if marker:
             own.append(marker[0])
             at, user = marker.end(), Path(marker["file"]).name in names
-    return _WORDS + _in_clusters(_translated(text, "".join(own)))
-
-
-def _in_clusters(text: str) -> str:
-    """The text with ``__cluster_dims__`` replaced by a call at the start of the kernel's body."""
-    pieces, last = [], 0
-    code = masked(text, literals=True)
-    for found in _CLUSTER.finditer(code):
-        at = end = closing(code, found.end() - 1) + 1
-        while (stop := re.compile(r"[(;{]").search(code, at)) and stop[0] == "(":
-            at = closing(code, stop.start()) + 1
-        pieces.append(text[last : found.start()] + blanks(text[found.start() : end]))
-        last = end
-        if stop and stop[0] == "{":
-            sizes = ", ".join((*text[found.end() : end - 1].split(","), "1", "1")[:3])
-            pieces.append(f"{text[end : stop.end()]} peakgate_cluster_dims({sizes});")
-            last = stop.end()
-    return "".join((*pieces, text[last:]))
+    return _WORDS + in_clusters(_translated(text, "".join(own)))
 
 
 def put_together(text: str) -> bool:
@@ -166,33 +149,35 @@ def _statement(text: str) -> str:
         program = parsed(template)
     except NotUnderstood:
         return _refusal(f"PTX instruction {' '.join(template.split())}")
+    if not program.body:  # a fence for the compiler only, which does not access its operands
+        return "do { } while (0)"
     operands = (*outputs, *inputs)
     names = Names([f"peakgate_o{place}" for place in range(len(operands))], program.registers)
     body = [f"{step.name}: ;" if isinstance(step, Label) else _step(step, names) for step in program.body]
     before, after = [], []
-    for place, (mode, expression) in enumerate(operands):
+    for place, (mode, expression, register) in enumerate(operands):
         name = names.given[place]
         if place in names.lasting:
             before.append(f"auto* const peakgate_p{place} = &({expression});")
             continue
-        before.append(f"uint64_t {name} = {'0' if mode == '=' else f'peakgate_ptx::bits({expression})'};")
+        before.append(f"{register} {name} = {'0' if mode == '=' else f'peakgate_ptx::bits({expression})'};")
         if mode:
             after.append(f"peakgate_ptx::assign({expression}, {name});")
     declared = [f"__label__ {label};" for label in program.labels]
-    declared += [f"uint64_t {variable(name)} = 0;" for name in program.registers]
+    declared += [f"{_register(type_)} {variable(name)} = 0;" for name, type_ in program.registers.items()]
     return " ".join(("do {", *declared, *before, *body, *after, "} while (0)"))
 
 
 def _own_words(text: str) -> set[str]:
     """The words that ``_as_cpp`` generates, except those of the operands' expressions."""
-    operands = (expression for _, expression in (pair for section in _parts(text)[1:] for pair in section))
+    operands = (expression for _, expression, _ in (operand for section in _parts(text)[1:] for operand in section))
     for expression in sorted(operands, key=len, reverse=True):
         text = text.replace(f"({expression})", "(0)")
     return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"\n]*"', "", _as_cpp(text))))
 
 
-def _parts(statement: str) -> tuple[str | None, list[tuple[str, str]], list[tuple[str, str]]]:
-    """Template, outputs and inputs of a statement; an operand is its mode (``=``, ``+`` or none) and expression.
+def _parts(statement: str) -> tuple[str | None, list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """Template, outputs and inputs of a statement; an operand is its mode (``=``, ``+`` or none), expression, C++ type.
 
     The template is None if it does not consist of literals only.
     """
@@ -214,11 +199,16 @@ def _parts(statement: str) -> tuple[str | None, list[tuple[str, str]], list[tupl
     return re.sub(r"\\[nrt\"]|%[%=]", lambda match: _ESCAPES[match[0]], written), outputs, inputs
 
 
-def _operands(section: str) -> list[tuple[str, str]]:
+def _register(type_: str) -> str:
+    """The C++ type of a register, given its PTX type or the letter of its constraint."""
+    return "unsigned __int128" if type_ in ("b128", "q") else "uint64_t"
+
+
+def _operands(section: str) -> list[tuple[str, str, str]]:
     found, at = [], 0
     while match := _OPERAND.search(section, at):
         end = closing(section, match.end() - 1)
-        found.append((match[1], section[match.end() : end]))
+        found.append((match[1], section[match.end() : end], _register(match[2])))
         at = end + 1
     return found
 

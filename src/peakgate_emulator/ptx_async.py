@@ -143,6 +143,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
     operands = instruction.operands
     space = _space(modifiers)
     all_known(modifiers, *SHARED, "b64", "parity", "release", "acquire", "relaxed", "cta", "cluster", "expect_tx")
+    unordered = ["PEAKGATE_UNORDERED"] * ("relaxed" in modifiers)
     if what == "init":
         at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
         return f"peakgate_ptx::mbarrier_init({at}, {count});"
@@ -153,16 +154,21 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
         return f"peakgate_ptx::mbarrier_bytes({at}, {count}, {int(what == 'complete_tx')});"
     if what in ("arrive", "arrive_drop"):
         to, place, *further = operands if len(operands) > 1 else ("_", *operands)
-        at, leaves = names.address(place, space), int(what == "arrive_drop")
+        at = names.address(place, space)
+        how = [*unordered, *["PEAKGATE_LEAVES"] * (what == "arrive_drop"), *["PEAKGATE_NARROW"] * ("cta" in modifiers)]
         bytes_, count = "", names.value(further[0], "int32_t") if further else "1"
         if "expect_tx" in modifiers:
             bytes_, count = f"peakgate_ptx::mbarrier_bytes({at}, {names.value(further[0], 'uint32_t')}, 0); ", "1"
-        return bytes_ + names.put(to, f"peakgate_ptx::mbarrier_arrive({at}, {count}, {leaves})", "uint64_t")
+        return bytes_ + names.put(
+            to, f"peakgate_ptx::mbarrier_arrive({at}, {count}, {' | '.join(how) or 0})", "uint64_t"
+        )
     if what in ("try_wait", "test_wait"):
         call = "mbarrier_parity" if "parity" in modifiers else "mbarrier_phase"
         at, phase = names.address(operands[1], space), names.value(operands[2], "uint64_t")
         phase = f"uint32_t({phase})" if "parity" in modifiers else phase
-        return names.put(operands[0], f"peakgate_ptx::{call}({at}, {phase})", "bool")
+        return names.put(
+            operands[0], f"peakgate_ptx::{call}({at}, {phase}, {unordered[0] if unordered else 0})", "bool"
+        )
     raise Unknown
 
 
@@ -204,6 +210,26 @@ def sent(type_: str, vector: int, others: Sequence[str], instruction: Instructio
     value = f"const {type_} v[] = {{{', '.join(names.value(member, type_) for member in members)}}};"
     to, at = names.address(place, "shared"), names.address(barrier, "shared")
     return f"{value} peakgate_ptx::send_value({to}, v, sizeof v, {at});"
+
+
+_REDUCED_THERE = {
+    **dict.fromkeys(("inc", "dec"), ("u32",)),
+    **dict.fromkeys(("min", "max"), ("u32", "s32")),
+    "add": ("u32", "s32", "u64"),
+    **dict.fromkeys(("and", "or", "xor"), ("b32",)),
+}
+"""Types of ``red.async`` by operation."""
+
+
+def reduced(instruction: Instruction, names: Names) -> str:
+    """``red.async``: an atomic on a value in another block's shared memory, counted at a barrier object there."""
+    _async, *how, operation, kind = instruction.modifiers
+    all_known(how, "relaxed", "cluster", "shared::cluster", _COMPLETES)
+    if kind not in _REDUCED_THERE.get(operation, ()):
+        raise Unknown
+    place, value, barrier = instruction.operands
+    given = f"{names.address(place, 'shared')}, {names.value(value, TYPES[kind])}, {names.address(barrier, 'shared')}"
+    return f"peakgate_ptx::reduce_value<{TYPES[kind]}, peakgate_ptx::{operation.title()}>({given});"
 
 
 ASYNC_STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {

@@ -37,8 +37,8 @@ TYPE: /\.[a-z]\w*/
 LABEL.3: /[A-Za-z_$][\w$]*\s*:(?!:)/
 DIRECTIVE.2: /\.(pragma|loc|file)\b[^;]*/
 OPCODE.1: /[a-z]\w*(\.\w+(::\w+)*)*/
-GIVEN: /%\d+/
-NAME: /%?[A-Za-z_$][\w$]*(\.[xyzw])?/
+GIVEN: /%\d+(\.[bh][0-3])?/
+NAME: /%?[A-Za-z_$][\w$]*(\.[xyzw]|\.[bh][0-3])?/
 NUMBER: /[-~]?(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*([eE][-+]?\d+)?|\d+U?)/
 OFFSET.2: /[-+]\s*(0[xX][0-9a-fA-F]+|\d+)/
 

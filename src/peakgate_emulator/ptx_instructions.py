@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from peakgate_emulator import ptx_async, ptx_matrix
 from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of, two_of
+from peakgate_emulator.ptx_integers import INTEGER_STATEMENTS, carried, carries
 from peakgate_emulator.ptx_narrow import FORMATS, narrow_conversion
 from peakgate_emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
@@ -27,7 +28,7 @@ _ATOMICS = {
     "cas": "peakgate_atomicCAS",
 }
 _NOTHING = {
-    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "pmevent",
+    "prefetch", "prefetchu", "applypriority", "nanosleep", "griddepcontrol", "pmevent",
 }  # fmt: skip
 """Hints and delays, which have no effect here."""
 
@@ -45,7 +46,7 @@ _ORDERS = {
 
 _SCOPES = {
     "cta": "PEAKGATE_BLOCK",
-    "cluster": "PEAKGATE_DEVICE",
+    "cluster": "PEAKGATE_CLUSTER",
     "gl": "PEAKGATE_DEVICE",
     "gpu": "PEAKGATE_DEVICE",
     "sys": "PEAKGATE_DEVICE",
@@ -58,6 +59,10 @@ def statement(instruction: Instruction, names: Names) -> str:
     """One instruction as C++ statements. Raises Unknown if it is not emulated."""
     if instruction.name in _NOTHING:
         return ";"
+    if instruction.opcode == "mov.b128":
+        return _packed(instruction, names)
+    if carries(instruction):
+        return carried(instruction, names)
     if value := value_of(instruction.opcode):
         if any(isinstance(operand, Vector) for operand in instruction.operands):
             return _packed(instruction, names)
@@ -100,18 +105,23 @@ def _packed(instruction: Instruction, names: Names) -> str:
     """``mov`` between a register and its parts."""
     to, source = instruction.operands
     parts = to if isinstance(to, Vector) else source
+    if instruction.opcode == "mov.b128" and not isinstance(parts, Vector):
+        return f"{names.bits(to)} = {names.bits(source)};"
     if instruction.name != "mov" or not isinstance(parts, Vector):
         raise Unknown
     width = int(re.sub(r"\D", "", instruction.modifiers[-1])) // len(parts.members)
     if isinstance(to, Vector):
-        packed = f"const uint64_t packed = {names.bits(source)};"
+        packed = f"const auto packed = {names.bits(source)};"
         taken = (
             f"{names.bits(part)} = packed >> {width * at} & {(1 << width) - 1}ull;"
             for at, part in enumerate(parts.members)
             if part != "_"
         )
         return " ".join((packed, *taken))
-    joined = (f"({names.bits(part)} & {(1 << width) - 1}ull) << {width * at}" for at, part in enumerate(parts.members))
+    whole = "(unsigned __int128)" if instruction.opcode == "mov.b128" else ""
+    joined = (
+        f"{whole}({names.bits(part)} & {(1 << width) - 1}ull) << {width * at}" for at, part in enumerate(parts.members)
+    )
     return f"{names.bits(to)} = {' | '.join(joined)};"
 
 
@@ -164,6 +174,8 @@ def _memory(instruction: Instruction, names: Names) -> str:
     if access.vector > 1:  # one access
         pointer = f"struct alignas({access.vector} * sizeof({type_})) V {{ {type_} v[{access.vector}]; }}; {pointer}"
     to = "(V*)at" if access.vector > 1 else "at"
+    if "nc" in instruction.modifiers:
+        pointer = f"{pointer} peakgate_ptx::read_only(at, {access.vector} * sizeof *at);"
     if loads:
         loaded = f"peakgate_load({to}{strong}" if strong else f"*{to}"
         if access.vector == 1:
@@ -177,6 +189,8 @@ def _memory(instruction: Instruction, names: Names) -> str:
 
 
 def _atomic(instruction: Instruction, names: Names) -> str:
+    if instruction.modifiers[0] == "async":
+        return ptx_async.reduced(instruction, names)
     access = _Access.of(instruction)
     operation = next((modifier for modifier in access.others if modifier in _ATOMICS), "")
     if not operation or not {*access.others} <= {operation, "noftz"}:
@@ -205,6 +219,12 @@ def _atomic_elements(
         call = f"{function}(at + {number}, {names.value(value, access.type_)}, {order}, {access.scope})"
         steps.append(names.put(result, call, access.type_))
     return " ".join(steps)
+
+
+def _discard(instruction: Instruction, names: Names) -> str:
+    ptx_async.all_known(instruction.modifiers, "global", "L2")
+    place, size = instruction.operands
+    return f"peakgate_ptx::discard({names.address(place, 'global')}, {names.value(size, 'uint32_t')});"
 
 
 def _fence(instruction: Instruction, _names: Names) -> str:
@@ -429,6 +449,10 @@ def _registers(instruction: Instruction, _names: Names) -> str:
     return "peakgate_ptx::whole_warp();"
 
 
+def _exit(_instruction: Instruction, _names: Names) -> str:
+    return "peakgate_exit();"
+
+
 def _trap(_instruction: Instruction, _names: Names) -> str:
     return "__trap();"
 
@@ -436,8 +460,10 @@ def _trap(_instruction: Instruction, _names: Names) -> str:
 _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     **ptx_matrix.MATRIX_STATEMENTS,
     **ptx_async.ASYNC_STATEMENTS,
+    **INTEGER_STATEMENTS,
     **dict.fromkeys(("ld", "ldu", "st"), _memory),
     **dict.fromkeys(("atom", "red"), _atomic),
+    "discard": _discard,
     **dict.fromkeys(("membar", "fence"), _fence),
     **dict.fromkeys(("bar", "barrier"), _barrier),
     "shfl": _shuffle,
@@ -451,5 +477,6 @@ _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "elect": _elect,
     "createpolicy": _policy,
     "setmaxnreg": _registers,
+    "exit": _exit,
     "trap": _trap,
 }

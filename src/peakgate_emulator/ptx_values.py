@@ -20,7 +20,9 @@ TYPES = {
     "f16": "__half",
     "bf16": "__nv_bfloat16",
     "f16x2": "__half2",
+    "f32x2": "peakgate_ptx::Floats",
     "bf16x2": "__nv_bfloat162",
+    "b128": "unsigned __int128",
     "pred": "bool",
 }
 """C++ types by PTX type."""
@@ -47,6 +49,8 @@ _FORMS = (
     ("add|sub|mul RND? f64", "a {sign} b"),
     ("add|sub|mul rn? ftz? sat? f16|f16x2", "a {sign} b"),
     ("add|sub|mul rn? bf16|bf16x2", "a {sign} b"),
+    ("add|sub|mul rn? ftz? f32x2", "a {sign} b"),
+    ("fma rn ftz? f32x2", "peakgate_ptx::fused(a, b, c)"),
     ("mul lo INT", "a * b"),
     ("mul hi INT", "peakgate_ptx::high(a, b)"),
     ("mul wide u16|s16|u32|s32", "WIDE(a) * WIDE(b)", "", "WIDE"),
@@ -128,6 +132,7 @@ _FORMS = (
     ("bfe WORDS", "peakgate_ptx::field(a, b, c)", "b:u32 c:u32"),
     ("bfi b32|b64", "peakgate_ptx::inserted(a, b, c, d)", "c:u32 d:u32"),
     ("bmsk clamp b32", "peakgate_ptx::mask_of(a, b)"),
+    ("szext clamp|wrap u32|s32", "peakgate_ptx::extended(a, b, {clamps}, {signed})", "a:u32 b:u32"),
     ("prmt b32", "__byte_perm(a, b, c)"),
     ("lop3 b32", "peakgate_ptx::lop3(a, b, c, d)"),
     ("dp4a u32 u32", "peakgate_ptx::dot4(a, b, c)"),
@@ -216,6 +221,8 @@ def _value(written: tuple[str, ...], expression: str, takes: str, result: str) -
         name=written[0],
         first=written[1],
         is_high=str("hi" in written).lower(),
+        clamps=str("clamp" in written).lower(),
+        signed=str(kind[0] == "s").lower(),
     )
     own = {"ftz"} if "flushed" in expression else set()  # the expression does it, to one of its operands
     return Value(filled, types, TYPES[special.get(result, result) or kind], frozenset(written[1:]) - own)

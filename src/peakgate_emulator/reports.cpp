@@ -132,6 +132,12 @@ void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller) {
                place(space, offset));
 }
 
+void report_discarded(const Access& discard, uintptr_t offset, uintptr_t caller) {
+    if (discard.epoch < state.launch_since) return; // by an earlier launch
+    report(UNINITIALISED_GLOBAL, caller, state.image + discard.address,
+           "read of global memory (byte %ld) whose contents a discard has made indeterminate, before a write", place(GLOBAL, offset));
+}
+
 bool settle_writes() {
     if (write_count == 0) return false;
     state.budget_left += budget_kept;

@@ -12,6 +12,8 @@ PEAKGATE_BUILTIN(peakgate_thread);
 PEAKGATE_BUILTIN(peakgate_block);
 PEAKGATE_BUILTIN(peakgate_block_size);
 PEAKGATE_BUILTIN(peakgate_grid_size);
+PEAKGATE_API unsigned peakgate_carry;
+unsigned peakgate_carry;
 
 namespace peakgate {
 
@@ -195,22 +197,39 @@ int next_thread() {
 
 // ---- a thread's life ----
 
+// Returns its number.
+int end_thread() {
+    spend_budget(0);
+    settle_untested_reads();
+    end_thread_of_bulk_copies();
+    end_thread_of_tensor_cores();
+    if (state.cluster) end_thread_of_cluster();
+    const int ended = state.current;
+    state.threads[ended].status = DONE;
+    --state.block->alive;
+    ++state.progress;
+    if (state.cluster) settle_cluster_barrier(*state.cluster);
+    leave_warp(ended);
+    return ended;
+}
+
+// Continues with another thread, or the runtime (-1), after the stack of an ended one has been given back.
+[[noreturn]] void leave_to(int next, int ended) {
+    Block& block = *state.block;
+    block.free_stacks[block.free_stack_count++] = state.threads[ended].stack - block.first_stack;
+    if (next >= 0 && state.threads[next].status == NEW) start_on_new_stack(next);
+    if (next >= 0) make_current(next);
+    void* discarded;
+    peakgate_switch(&discarded, next >= 0 ? state.threads[next].stack_pointer : main_stack_pointer);
+    __builtin_unreachable();
+}
+
 // Entry point of a fiber. An ended thread's stack, which is still cached, is used by the next thread that has not
 // begun.
 void run_thread() {
     for (;;) {
         state.launch.call(state.launch.arguments);
-        spend_budget(0);
-        settle_untested_reads();
-        end_thread_of_bulk_copies();
-        end_thread_of_tensor_cores();
-        if (state.cluster) end_thread_of_cluster();
-        const int ended = state.current;
-        state.threads[ended].status = DONE;
-        --state.block->alive;
-        ++state.progress;
-        if (state.cluster) settle_cluster_barrier(*state.cluster);
-        leave_warp(ended);
+        const int ended = end_thread();
         const int next = next_thread();
         if (next >= 0 && state.threads[next].status == NEW) {
             state.threads[next].status = READY;
@@ -218,11 +237,7 @@ void run_thread() {
             make_current(next);
             continue;
         }
-        Block& block = *state.block;
-        block.free_stacks[block.free_stack_count++] = state.threads[ended].stack - block.first_stack;
-        if (next >= 0) make_current(next);
-        void* discarded;
-        peakgate_switch(&discarded, next >= 0 ? state.threads[next].stack_pointer : main_stack_pointer);
+        leave_to(next, ended);
     }
 }
 
@@ -416,6 +431,18 @@ void budget_low(uintptr_t caller) {
 } // namespace peakgate
 
 using namespace peakgate;
+
+// The thread's stack may be used again from its top on: this function's frame is below what a new fiber writes there.
+void peakgate_exit() {
+    const int ended = end_thread();
+    leave_to(next_thread(), ended);
+}
+
+void peakgate_check_threads(unsigned allowed, const void* caller) {
+    if (static_cast<unsigned>(state.thread_count) <= allowed) return;
+    report(FAULT, reinterpret_cast<uintptr_t>(caller), 0, "%d threads per block; the kernel's __launch_bounds__ allow %u", state.thread_count, allowed);
+    abandon_launch();
+}
 
 int peakgate_barrier_from(int kind, int predicate, int site, const void* caller) {
     current_thread().predicate = predicate;

@@ -52,6 +52,7 @@ enum Kind : int32_t {
     NOT_EMULATED, // not a defect of the kernel
     REGISTER_RACE,
     NOT_ENDED, // time limit exceeded; not a defect
+    DANGLING_POINTER,
 };
 
 // Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if unknown.
@@ -331,6 +332,7 @@ struct Clock;
 struct Published {
     uint32_t known[MAX_THREADS + AGENTS];
     Clock* others;
+    bool of_fences; // `others` may have entries of the own block
 };
 void forget_published(Published& published);
 void begin_launch_of_order();
@@ -348,8 +350,10 @@ void publish_to(Published& published);
 void acquire_from(const Published& published, int thread);
 // Publishes the current thread's clock to threads of another block.
 void publish_across(Published& published);
-// Publishes the current thread's clock at its last fence.
-void publish_fenced(Published& published);
+// Publishes the current thread's clock at its last fence of a scope; how a relaxed arrival orders.
+void publish_fenced(Published& published, int scope);
+// The current thread has seen, by a relaxed wait, what was published: its next fence acquires it.
+void await_published(const Published& published);
 // Publishes to other blocks what threads of block `number` have published among themselves in an epoch.
 void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published);
 // Whether it includes a thread's accesses at that time; whether the current thread knows anything of a block.
@@ -457,6 +461,9 @@ constexpr size_t HEAP_BYTES = 8 << 20; // CUDA's default
 // memory now; its destination must not be accessed until then.
 void check_async_source(const void* source, size_t size, uintptr_t caller);
 void check_async_destination(void* destination, size_t size, uintptr_t caller);
+// The stack, and with it the thread, that an address on the stacks belongs to.
+constexpr size_t STACK_BYTES = 256 << 10;
+inline uintptr_t stack_of(uintptr_t address) { return (address - state.stacks) / STACK_BYTES; }
 
 // Prepares the shadow memory of a launch; false if memory cannot be allocated.
 bool begin_checks();
@@ -540,10 +547,13 @@ void end_thread_of_bulk_copies();
 void begin_block_of_tensor_cores();
 // A thread ends: reports products of its warp that were not waited for.
 void end_thread_of_tensor_cores();
+// The current thread accesses its local memory: reports sums of a product that it has not waited for.
+void check_sums(uintptr_t address, size_t size, uintptr_t caller);
 // The current thread starts an agent's operation that reads shared memory until it is waited for.
 void check_agent_read(const void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
-// The same for one that writes: the old contents are lost, and the new ones are valid only once they `arrived`.
-void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
+// The same for one that writes: the new contents are valid only once they `arrived`, and the old ones are lost unless it
+// `updates` them, which is atomic.
+void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller, bool updates);
 void arrived(void* address, size_t size, int agent, uint32_t stamp);
 
 // Performs the copies that complete with a barrier object's phase, before the order that it establishes.

@@ -63,6 +63,22 @@ PEAKGATE_BUILTIN(peakgate_grid_size);
 PEAKGATE_BUILTIN(peakgate_cluster_size); // in blocks
 #undef PEAKGATE_BUILTIN
 
+// Reports a launch with more threads in a block than the kernel's launch bounds allow.
+PEAKGATE_API void peakgate_check_threads(unsigned allowed, const void* caller);
+
+// Checks a load that need not see the writes of its own launch (`__ldg`, ld.global.nc).
+PEAKGATE_API void peakgate_read_only(const void* address, size_t size, const void* caller);
+// The contents of these bytes become indeterminate (discard).
+PEAKGATE_API void peakgate_discard(void* address, size_t size, const void* caller);
+
+// PTX's carry flag. Nothing else runs between two instructions that pass it on.
+#ifndef PEAKGATE_RUNTIME
+extern "C" unsigned peakgate_carry;
+#endif
+
+// Ends the thread (exit).
+PEAKGATE_API [[noreturn]] void peakgate_exit();
+
 // A barrier is identified by `site`, its position in the source, since an optimizer may copy or merge the calls.
 PEAKGATE_API void peakgate_syncthreads(int site);
 PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
@@ -90,11 +106,17 @@ PEAKGATE_API void* peakgate_map_shared(const void* pointer, unsigned rank, const
 PEAKGATE_API void peakgate_named_barrier(int name, int threads, int waits, const void* caller);
 
 // A barrier object in memory (cuda::barrier, mbarrier). An arrival returns its phase; a wait returns whether the phase
-// has ended, after waiting for it if it `blocks`; otherwise others may run before the answer.
+// has ended, after waiting for it if it BLOCKS; otherwise others may run before the answer. `how` has flags.
+enum PeakgateSync {
+    PEAKGATE_LEAVES = 1,    // the thread does not take part in later phases
+    PEAKGATE_BLOCKS = 1,    // of a wait
+    PEAKGATE_UNORDERED = 2, // `.relaxed`: orders only what fences do
+    PEAKGATE_NARROW = 4     // an arrival of block scope: orders nothing for another block
+};
 PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* caller);
-PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int leaves, const void* caller);
-PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int blocks, const void* caller);
-PEAKGATE_API int peakgate_sync_parity(void* object, int parity, int blocks, const void* caller);
+PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int how, const void* caller);
+PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int how, const void* caller);
+PEAKGATE_API int peakgate_sync_parity(void* object, int parity, int how, const void* caller);
 // Announces bytes that copies must bring before the phase ends; `arrived`: they have arrived without a copy.
 PEAKGATE_API void peakgate_sync_bytes(void* object, unsigned bytes, int arrived, const void* caller);
 
@@ -113,7 +135,7 @@ PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* ca
 // before the access and may let other threads run; `expected` is the expected value of a compare-and-swap, null
 // otherwise.
 enum PeakgateOrder { PEAKGATE_RELAXED = 0, PEAKGATE_ACQUIRE = 1, PEAKGATE_RELEASE = 2, PEAKGATE_ACQ_REL = 3 };
-enum PeakgateScope { PEAKGATE_THREAD, PEAKGATE_BLOCK, PEAKGATE_DEVICE };
+enum PeakgateScope { PEAKGATE_THREAD, PEAKGATE_BLOCK, PEAKGATE_CLUSTER, PEAKGATE_DEVICE };
 enum PeakgateStrong { PEAKGATE_LOAD, PEAKGATE_STORE, PEAKGATE_UPDATE };
 PEAKGATE_API void peakgate_strong(const void* address, int size, int what, int order, int scope, const void* expected,
                                   const void* caller);
@@ -190,6 +212,9 @@ struct PeakgateReduction {
     void (*combine)(void* to, const void* from);
 };
 PEAKGATE_API void peakgate_reduce_bulk(void* to, const void* from, unsigned bytes, const PeakgateReduction* reduction, const void* caller);
+// red.async: combines a value with one in another block's shared memory, and counts its bytes at a barrier object there.
+PEAKGATE_API void peakgate_reduce_value(void* to, const void* value, unsigned bytes, const void* barrier,
+                                        const PeakgateReduction* reduction, const void* caller);
 PEAKGATE_API void peakgate_bulk_commit();
 // `reads_only`: waits only until they have read shared memory.
 PEAKGATE_API void peakgate_bulk_wait(int groups_left, int reads_only);

@@ -23,6 +23,8 @@ struct Cell {
 // scope, volatile, and after a fence.
 constexpr uint8_t INITIALISED = 0x0f;
 constexpr uint8_t STRONG = 0x10, OF_BLOCK = 0x20, VOLATILE = 0x40, FENCED = 0x80;
+// In addition to the bytes of a write: the word has been discarded, and not written since.
+constexpr uint8_t DISCARDED = 0x80;
 // Details of reads: bytes that several threads have read since they last met, whether those are of several warps, and
 // the same flags as of writes.
 constexpr uint8_t SHARED_READ = 0x0f;
@@ -62,6 +64,11 @@ inline bool ordered(const Access& earlier, Space space) {
     return state.released ? ordered_across_blocks(earlier) : block_of(earlier.epoch) == state.block->number;
 }
 
+inline bool same_cluster(const Access& earlier) {
+    const uint32_t size = cluster_blocks();
+    return block_of(earlier.epoch) / size == state.block->number / size;
+}
+
 inline bool same_block(const Access& earlier, Space space) {
     return (is_shared(space) && !state.cluster) || block_of(earlier.epoch) == state.block->number;
 }
@@ -70,6 +77,7 @@ inline bool same_block(const Access& earlier, Space space) {
 // shared memory do not synchronise lanes of one warp, contrary to warp-synchronous programming.
 inline bool strong_together(bool other_of_block, bool other_volatile, bool fenced, const Access& earlier, Manner manner, Space space) {
     if ((other_of_block || state.scope == PEAKGATE_BLOCK) && !same_block(earlier, space)) return false;
+    if (state.scope == PEAKGATE_CLUSTER && !same_cluster(earlier)) return false;
     return !is_shared(space) || !other_volatile || !is_volatile(manner) || fenced ||
            earlier.thread / WARP != static_cast<unsigned>(state.current) / WARP;
 }
@@ -231,12 +239,14 @@ template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes
 }
 
 void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller);
+void report_discarded(const Access& discard, uintptr_t offset, uintptr_t caller);
 
 // Inlined in every hook, so that accesses to whole words need no mask.
 template <Manner manner>
 __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
     const Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) read_meets_write<manner>(cell, space, offset, caller);
+    if (__builtin_expect(write.bytes & DISCARDED, 0)) report_discarded(write, offset, caller);
     if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) report_uninitialised(space, offset, caller);
     const auto how = static_cast<uint8_t>(
         is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
@@ -271,9 +281,9 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     initialised = static_cast<uint8_t>(manner == ASYNC_ISSUE ? initialised & ~bytes : initialised | bytes);
     const bool continued = write.epoch == state.epoch && write.thread == state.current;
     // A thread's plain write is kept for the detection of races even if the same thread's strong writes follow.
-    const bool is_plain = (write.bytes & bytes) && !(write.details & STRONG);
+    const bool is_plain = (write.bytes & bytes) && !(write.details & STRONG) && !(write.bytes & DISCARDED);
     if (strong && continued && is_plain && write.stamp == current_thread().stamp) return;
-    const auto written = static_cast<uint8_t>(continued ? write.bytes | bytes : bytes);
+    const auto written = static_cast<uint8_t>((continued ? write.bytes & INITIALISED : 0) | bytes);
     const int how = strong ? STRONG | (state.scope == PEAKGATE_BLOCK ? OF_BLOCK : 0) |
                                  (is_volatile(manner) ? VOLATILE | (has_fenced() ? FENCED : 0) : 0)
                            : 0;

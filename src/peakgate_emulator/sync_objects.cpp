@@ -217,7 +217,7 @@ void peakgate_sync_bytes(void* address, unsigned bytes, int arrived, const void*
     settle_bytes(barrier.block, number_of(barrier.block, object));
 }
 
-uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* caller) {
+uint64_t peakgate_sync_arrive(void* address, int count, int how, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     const Barrier barrier = barrier_at(address, called_at);
     SyncObject& object = barrier.object;
@@ -227,12 +227,15 @@ uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* 
         abandon_launch();
     }
     const uint64_t phase = object.phase;
-    if (barrier.is_own())
-        publish_to(object.published[phase % PHASES]);
-    else
-        publish_across(object.published[phase % PHASES]);
+    Published& published = object.published[phase % PHASES];
+    if (how & PEAKGATE_UNORDERED)
+        publish_fenced(published, barrier.is_own() ? PEAKGATE_BLOCK : PEAKGATE_CLUSTER);
+    else if (barrier.is_own())
+        publish_to(published);
+    else if (!(how & PEAKGATE_NARROW))
+        publish_across(published);
     object.pending -= count;
-    object.expected -= leaves ? count : 0;
+    object.expected -= how & PEAKGATE_LEAVES ? count : 0;
     check_bytes(object, called_at);
     if (is_complete(object)) {
         const int number = number_of(barrier.block, object);
@@ -244,10 +247,11 @@ uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* 
     return phase;
 }
 
-int peakgate_sync_wait(void* address, uint64_t phase, int blocks, const void* caller) {
+int peakgate_sync_wait(void* address, uint64_t phase, int how, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     SyncObject& object = own_barrier_at(address, called_at);
     const int number = number_of(*state.block, object);
+    const bool blocks = how & PEAKGATE_BLOCKS;
     if (object.phase == phase && !blocks) {
         current_thread().polled_object = number + 1;
         poll(called_at);
@@ -259,13 +263,16 @@ int peakgate_sync_wait(void* address, uint64_t phase, int blocks, const void* ca
         wait_as(AT_OBJECT, called_at);
     }
     if (object.phase == phase) return 0;
-    acquire_from(object.published[phase % PHASES], state.current);
+    if (how & PEAKGATE_UNORDERED)
+        await_published(object.published[phase % PHASES]);
+    else
+        acquire_from(object.published[phase % PHASES], state.current);
     return 1;
 }
 
-int peakgate_sync_parity(void* address, int parity, int blocks, const void* caller) {
+int peakgate_sync_parity(void* address, int parity, int how, const void* caller) {
     const SyncObject& object = own_barrier_at(address, reinterpret_cast<uintptr_t>(caller));
     // The phase with this parity has ended if the current one has the other parity.
-    if (static_cast<int>(object.phase & 1) != parity) return peakgate_sync_wait(address, object.phase - 1, blocks, caller);
-    return peakgate_sync_wait(address, object.phase, blocks, caller);
+    if (static_cast<int>(object.phase & 1) != parity) return peakgate_sync_wait(address, object.phase - 1, how, caller);
+    return peakgate_sync_wait(address, object.phase, how, caller);
 }

@@ -19,6 +19,7 @@ struct Pending {
     uint32_t registers_of_a[WARP][4];
     void** sums;
     uint32_t* values;
+    uintptr_t low[WARP], high[WARP]; // range of each lane's sums
     bool follows; // it follows a pending product with the same sums
     bool made;    // computed: `values` are its result
     int group;
@@ -183,6 +184,14 @@ void issue(void* const* offered) {
     for (size_t i = 0; i < warp.count; ++i)
         if (warp.pending[i].sums[0] == issued.sums[0] && warp.pending[i].product.registers == product.registers) before = &warp.pending[i];
     issued.follows = before;
+    for (size_t lane = 0; lane < WARP; ++lane) {
+        issued.low[lane] = ~uintptr_t{0};
+        for (size_t i = lane * registers; i < (lane + 1) * registers; ++i) {
+            const auto sum = reinterpret_cast<uintptr_t>(issued.sums[i]);
+            if (sum < issued.low[lane]) issued.low[lane] = sum;
+            if (sum >= issued.high[lane]) issued.high[lane] = sum + sizeof(uint32_t);
+        }
+    }
     for (size_t i = 0; i < registers * WARP; ++i) {
         memcpy(&issued.values[i], before && before->made ? static_cast<void*>(&before->values[i]) : issued.sums[i], sizeof(uint32_t));
         memset(issued.sums[i], 0xff, sizeof(uint32_t));
@@ -298,6 +307,22 @@ void end_thread_of_tensor_cores() {
     warp.ended = true;
     report(REGISTER_RACE, warp.pending[0].caller, 0, "the sums of %zu products (wgmma) of a warp are never waited for: %s", warp.count,
            warp.pending[0].group == warp.committed ? "wgmma.commit_group is missing" : "wgmma.wait_group is missing");
+}
+
+void check_sums(uintptr_t address, size_t size, uintptr_t caller) {
+    const OfWarp& warp = own_warp();
+    const auto lane = static_cast<size_t>(state.current % WARP);
+    for (size_t i = 0; i < warp.count; ++i) {
+        const Pending& pending = warp.pending[i];
+        if (pending.follows || address >= pending.high[lane] || address + size <= pending.low[lane]) continue;
+        const auto registers = static_cast<size_t>(pending.product.registers);
+        for (size_t number = lane * registers; number < (lane + 1) * registers; ++number) {
+            const auto sum = reinterpret_cast<uintptr_t>(pending.sums[number]);
+            if (sum >= address + size || address >= sum + sizeof(uint32_t)) continue;
+            report(REGISTER_RACE, caller, pending.caller, "access to a sum of a product (wgmma) that has not been waited for");
+            return;
+        }
+    }
 }
 
 } // namespace peakgate

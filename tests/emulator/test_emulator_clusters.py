@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from emulating import finds, loaded, tiles
 
+import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind
 
 BLOCKS, THREADS = 4, 64
@@ -169,3 +172,98 @@ def test_a_block_must_not_end_while_its_own_copy_reads_it() -> None:
     np.testing.assert_array_equal(out, given.reshape(2, 2, -1)[:, ::-1].ravel())
     with finds(RACE):
         run("exchanged", {"END": ""}, [out, given])
+
+
+PUBLISHED = """extern "C" __global__ __cluster_dims__(2) void published(int* out) {
+    if (threadIdx.x != 0) return;
+    if (blockIdx.x == 0) {
+        out[1] = 5;
+        asm volatile("fence.acq_rel." RELEASE ";" ::: "memory");
+        asm volatile("red.relaxed." SCOPE ".global.add.u32 [%0], 1;" ::"l"(out) : "memory");
+    } else if (blockIdx.x == READER) {
+        for (int seen = 0; !seen;)
+            asm volatile("ld.relaxed." SCOPE ".global.u32 %0, [%1];" : "=r"(seen) : "l"(out) : "memory");
+        asm volatile("fence.acq_rel." ACQUIRE ";" ::: "memory");
+        out[2] = out[1];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("scopes", [*itertools.product(("cta", "cluster", "gpu"), repeat=3)])
+@pytest.mark.parametrize("reader", [1, 2])
+def test_a_scope_reaches_its_cluster_or_the_device(reader: int, scopes: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "published.cu").write_text(PUBLISHED)
+    names = ("RELEASE", "SCOPE", "ACQUIRE")
+    macros = [*((name, f'"{scope}"') for name, scope in zip(names, scopes, strict=True)), ("READER", str(reader))]
+    kernel = emulator.load(tmp_path / "published.cu", "published", tuple(macros))
+    wide = {"gpu"} if reader == 2 else {"cluster", "gpu"}
+    for schedule in (0, 1, 2):
+        with finds(*([] if {*scopes} <= wide else [DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE])):
+            kernel.launch((4, 1, 1), (1, 1, 1), (np.zeros(4, np.int32),), schedule=schedule)
+
+
+@pytest.mark.parametrize(
+    ("semantics", "found"), [("release.cta", True), ("relaxed.cluster", True), ("release.cluster", False)]
+)
+def test_an_arrival_at_another_block_releases_to_it(semantics: str, found: bool) -> None:
+    arrive = f'asm volatile("mbarrier.arrive.{semantics}.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory")'
+    with finds(*[RACE] * found):
+        run_ring(
+            5, **{"SEND(to, v, barrier)": RING_SOUND["SEND(to, v, barrier)"].replace("arrive_at(&full, next)", arrive)}
+        )
+
+
+REDUCED = """extern "C" __global__ __cluster_dims__(4) void reduced(unsigned* out) {
+    __shared__ unsigned sums[32];
+    __shared__ unsigned long long full;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&full);
+    unsigned to, barrier;
+    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(to) : "r"((unsigned)__cvta_generic_to_shared(sums + threadIdx.x)));
+    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(barrier) : "r"(at));
+    START;
+    if (threadIdx.x == 0 && blockIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at));
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(BYTES) : "memory");
+    }
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    if (blockIdx.x != 0)
+        asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes." OPERATION
+                     " [%0], %1, [%2];"
+                     ::"r"(to), "r"(blockIdx.x + threadIdx.x), "r"(barrier) : "memory");
+    else {
+        WAIT;
+        out[threadIdx.x] = sums[threadIdx.x];
+    }
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+"""
+REDUCED_SOUND = {
+    "START": "sums[threadIdx.x] = 5",
+    "BYTES": "3 * 32 * 4",
+    "OPERATION": '"add.u32"',
+    "WAIT": 'asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again; }" '
+    '::"r"(at) : "memory")',
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        ({}, set()),
+        ({"OPERATION": '"max.u32"'}, set()),
+        ({"WAIT": ""}, {RACE}),
+        ({"BYTES": "32"}, {DIVERGENT}),
+    ],
+    ids=["sums", "maxima", "no wait", "fewer bytes expected than come"],
+)
+def test_blocks_reduce_into_the_memory_of_one(changed: dict[str, str], kinds: set[DefectKind], tmp_path: Path) -> None:
+    (tmp_path / "reduced.cu").write_text(REDUCED)
+    kernel = emulator.load(tmp_path / "reduced.cu", "reduced", tuple((REDUCED_SOUND | changed).items()))
+    lanes = np.arange(32)
+    for schedule in (0, 1, 2):
+        out = np.zeros(32, np.uint32)
+        with finds(*kinds):
+            kernel.launch((4, 1, 1), (32, 1, 1), (out,), schedule=schedule)
+            np.testing.assert_array_equal(out, 5 + 6 + 3 * lanes if not changed else np.maximum(5, 3 + lanes))

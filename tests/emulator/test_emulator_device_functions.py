@@ -184,3 +184,15 @@ def test_angles_in_turns_are_exact_at_quarters(tmp_path: Path) -> None:
     turns = np.arange(-100, 100) % 4
     np.testing.assert_array_equal(results[0], np.select([turns == 1, turns == 3], [1, -1], 0))
     np.testing.assert_array_equal(results[1], np.select([turns == 0, turns == 2], [1, -1], 0))
+
+
+def test_two_floats_are_added_and_multiplied_in_each_rounding(tmp_path: Path) -> None:
+    (tmp_path / "pairs.cu").write_text(
+        "__global__ void pairs(float2* out, const float2* in) {\n"
+        "    out[0] = __fadd2_ru(in[0], in[1]), out[1] = __fadd2_rd(in[0], in[1]);\n"
+        "    out[2] = __fmul2_rn(in[0], in[0]), out[3] = __ffma2_rn(in[0], in[0], in[1]);\n}\n"
+    )
+    out, given = np.zeros((4, 2), np.float32), np.array([[1, 3], [2**-30, 1]], np.float32)
+    emulator.load(tmp_path / "pairs.cu", "pairs").launch((1, 1, 1), (1, 1, 1), (out, given))
+    above = np.nextafter(np.float32(1), np.float32(2))
+    assert out.tolist() == [[above, 4], [1, 4], [1, 9], [1, 10]]

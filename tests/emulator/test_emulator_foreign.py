@@ -350,11 +350,13 @@ def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
     ("text", "complaint"),
     [
         ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
-        ("#include <cuda/latch>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
+        ("#include <cuda/annotated_ptr>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
         ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
+        ('__device__ void f(int* out) {\n    asm("mov.b32 %0, %1;" : "=r"(out[0]) : "r"(gone));\n}\n',
+         r"^kernel\.cu:2: 'gone' was not declared in this scope$"),
     ],
-    ids=["missing file", "latch", "launch"],
+    ids=["missing file", "annotated pointer", "launch", "misspelt operand"],
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:

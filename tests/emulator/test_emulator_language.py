@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulating import ONE, every_compiler, loaded
+from emulating import ONE, every_compiler, finds, loaded
 
 import peakgate_emulator as emulator
 from peakgate_emulator import Compiler, DefectKind, EmulatedKernel, EmulatorError, KernelDefect, Pointing
@@ -137,3 +137,81 @@ def test_a_cast_to_an_integer_saturates_as_on_a_gpu(source_bits: int, source: Pa
         exact = [cast(float(value), np.dtype(kind), bits, source_bits) for value in values]
         mask = (1 << 8 * out.itemsize) - 1
         assert [int(each) & mask for each in out] == [each & mask for each in exact], kind
+
+
+MADE = """
+__device__ int added[4] = {1, 2, 3, 4};
+struct Shape {
+    __device__ virtual int area() const = 0;
+    __device__ virtual ~Shape() {}
+};
+struct Square : Shape {
+    int side;
+    __device__ explicit Square(int given) : side(given) {}
+    __device__ int area() const override { return side * side + added[side % 4]; }
+};
+struct Point : Square {
+    __device__ Point() : Square(0) {}
+    __device__ int area() const override { return -1; }
+};
+__global__ void kernel(int* out) {
+    const int t = threadIdx.x;
+    Shape* shape = t % 2 ? new Square(t) : new Point;
+    int* own = new int[2];
+    own[0] = shape->area();
+    out[t] = own[INDEX];
+    delete[] own;
+    delete shape;
+    __shared__ __align__(4) char place[32 * sizeof(int)];
+    out[t] += *new (place + t * sizeof(int)) int(100);
+}
+"""
+
+
+@every_compiler
+def test_objects_are_made_and_called_by_their_base(compiler: Compiler, source: Path) -> None:
+    out, t = np.zeros(32, np.int32), np.arange(32)
+    kernel_of(source, MADE, defines=(("INDEX", "0"),), compiler=compiler).launch(ONE, (32, 1, 1), (out,))
+    np.testing.assert_array_equal(out, np.where(t % 2, t * t + t % 4 + 1, -1) + 100)
+    with finds(DefectKind.UNINITIALISED_GLOBAL):
+        kernel_of(source, MADE, defines=(("INDEX", "1"),), compiler=compiler).launch(ONE, (32, 1, 1), (out,))
+
+
+MEMBERS = """
+struct Tile {
+    int first;
+    template <int N> __device__ int load(int at) const { return first + N * at; }
+    template <class T, int N> __device__ T as() { return T(first + N); }
+};
+template <class T> __device__ int both(T& tile, const T* same, int at) {
+    return tile.load<4>(at) + same->load<T::load_count>(at) + tile.as<int, 2>();
+}
+struct Counted : Tile { static constexpr int load_count = 2; };
+__global__ void kernel(int* out) {
+    Counted tile;
+    tile.first = 5;
+    const int less = tile.first<7, more = tile.template load<1>(3)> (1);
+    out[threadIdx.x] = both(tile, &tile, threadIdx.x) + 100 * less + 1000 * more;
+}
+"""
+
+
+@every_compiler
+def test_a_member_template_needs_no_keyword(compiler: Compiler, source: Path) -> None:
+    out = np.zeros(32, np.int32)
+    kernel_of(source, MEMBERS, compiler=compiler).launch(ONE, (32, 1, 1), (out,))
+    np.testing.assert_array_equal(out, 17 + 6 * np.arange(32) + 1100)
+
+
+@every_compiler
+def test_halves_of_raw_bits_are_constants(compiler: Compiler, source: Path) -> None:
+    text = """#include <cuda_fp16.h>
+    __global__ void kernel(float* out) {
+        constexpr __half one = __half(__half_raw{0x3c00});
+        constexpr __half2 both(one, __half_raw{0x4000}), same = __half2_raw{0x3c00, 0x4000};
+        out[threadIdx.x] = __half2float(both.x) + __half2float(same.y);
+    }
+    """
+    out = np.zeros(4, np.float32)
+    kernel_of(source, text, compiler=compiler).launch(ONE, (4, 1, 1), (out,))
+    assert out.tolist() == [3] * 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulating import finds, loaded, rows
-from ptx_exact import bits_of, exact, interesting, same, shape
+from ptx_exact import bits_of, exact, half_of, interesting, same, shape
 
 import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind, KernelBuildError, KernelDefect
@@ -88,21 +88,26 @@ def forms() -> list[str]:
     return [*few, *ONCE_WRONG]
 
 
+def register(kind: str) -> int:
+    """Bits of a register for a type."""
+    return 2 * half_of(kind) if kind.endswith("x2") else bits_of(kind)
+
+
 def block(opcode: str, at: int) -> str:
     """A kernel's statement that applies an instruction, between registers of its own types."""
     takes, gives = shape(opcode)
     lines, inputs = [], []
     for place, (letter, kind) in enumerate(zip("abcd", takes, strict=False)):
-        constraint, type_ = CONSTRAINTS[bits_of(kind) if not kind.endswith("x2") else 32]
+        constraint, type_ = CONSTRAINTS[register(kind)]
         inputs.append(f'"{constraint}"(({type_})in[{4 * PROBLEMS * at} + 4 * t + {place}])')
-        width = 32 if kind.endswith("x2") else max(bits_of(kind), 16)
+        width = max(register(kind), 16)
         if kind == "pred":
             lines.append(f".reg .pred {letter}; setp.ne.u32 {letter}, %{place + 1}, 0;")
         else:
             width = 32 if kind in ("s8", "u8") else width
             lines.append(f".reg .b{width} {letter}; mov.b{width} {letter}, %{place + 1};")
-    constraint, type_ = CONSTRAINTS[bits_of(gives) if not gives.endswith("x2") else 32]
-    width = 32 if gives.endswith("x2") or gives in ("s8", "u8") else bits_of(gives)
+    constraint, type_ = CONSTRAINTS[register(gives)]
+    width = 32 if gives in ("s8", "u8") else register(gives)
     operands = list("abcd"[: len(takes)])
     if opcode == "lop3.b32":
         operands[3] = "0x" + f"{LOOKUP:02x}"
@@ -225,6 +230,25 @@ T = np.arange(32)
         # A register that is wider than what is loaded: the sign fills it.
         ("{ .reg .s32 v; ld.global.s8 v, [%3 + 2]; sub.s32 %0, 0, v; }", 0 * T + 903),
         ("{ .reg .s32 v; ld.global.u8 v, [%3]; mov.b32 %0, v; }", 0 * T + 253 + 900),
+        # The carry flag.
+        ("{ .reg .u32 x; add.cc.u32 x, %2, 0xfffffff0; addc.u32 %0, 5, 7; }", 0 * T + 912 + (T >= 16)),
+        ("{ .reg .u64 x; add.cc.u64 x, 1, 0xffffffffffffffff; addc.cc.u64 x, x, -1; addc.u32 %0, 1, %2; }",
+         T + 902),
+        ("{ .reg .u32 x; sub.cc.u32 x, %2, 3; subc.cc.u32 x, 0, 0; subc.u32 %0, 9, 0; }", 0 * T + 909 - (T < 3)),
+        ("{ .reg .u32 x; mad.lo.cc.u32 x, %2, 0x10000000, 0xf0000000; madc.hi.u32 %0, %2, 0x10000000, 3; }",
+         0 * T + 903 + T // 16 + (T % 16 > 0)),
+        ("{ .reg .s32 x; mad.hi.cc.s32 x, -1, %2, 1; madc.lo.s32 %0, 2, %2, 0; }", 2 * T + 900 + (T > 0)),
+        # Video instructions: parts of words, with signs, saturation, a sum.
+        ("vabsdiff4.u32.u32.u32.add %0, %2, 0x01000003, 100;", 1001 + abs(T - 3)),
+        ("vadd4.s32.s32.s32.sat %0, %2, 0x7f, 0;", 0 * T + 1027),
+        ("vsub2.u32.u32.u32.sat %0, %2, 0x00000004, 0;", np.maximum(T - 4, 0) + 900),
+        ("vavrg4.u32.u32.u32 %0, %2, 0x04, 0;", (T + 5) // 2 + 900),
+        ("vmin2.s32.s32.u32 %0, 0xffff, %2, 0;", 0 * T + 65535 + 900),
+        ("vset4.u32.u32.ge.add %0, %2, 0x05, 40;", 943 + (T >= 5)),
+        ("vset2.s32.s32.lt %0, %2, 3, 0;", 900 + (T < 3)),
+        ("vmax.s32.s32.s32.max %0, %2, -3, 5;", np.maximum(T, 5) + 900),
+        ("vsub.u32.u32.u32.sat.add %0, %2, 3, 40;", np.maximum(T - 3, 0) + 940),
+        ("{ .reg .u32 x; mov.u32 x, 0x80fe; vadd.s32.s32.u32 %0, x.b0, %2.h0; }", T - 2 + 900),
         # Branches, blocks, guards, comments, numbers.
         ("{ .reg .pred p; setp.ge.u32 p, %2, 4; @p bra L; mov.u32 %0, 1; L: @!p mov.u32 %1, 0b11; } // done",
          np.where(T >= 4, 907, 301)),
@@ -248,6 +272,40 @@ VECTORS = """__global__ void kernel(float* sums, float* old) {
     old[32 + threadIdx.x] = atomicAdd(reinterpret_cast<float4*>(sums + 12), make_float4(1, 2, 3, x)).y;
 }
 """
+
+
+WIDE = """__global__ void kernel(unsigned long long* pairs, unsigned long long* out) {
+    unsigned __int128 both, old;
+    if (threadIdx.x == 0) {
+        asm volatile("{ .reg .b128 r, s; ld.global.b128 r, [%1]; mov.b128 s, r; mov.b128 %0, s; }"
+                     : "=q"(both) : "l"(pairs + SHIFT));
+        out[0] = (unsigned long long)both, out[1] = (unsigned long long)(both >> 64);
+    }
+    __syncwarp();
+    for (bool done = false; !done;) {
+        asm volatile("ld.relaxed.gpu.global.b128 %0, [%1];" : "=q"(both) : "l"(pairs + 2) : "memory");
+        unsigned long long low, high;
+        unsigned __int128 next;
+        asm("mov.b128 {%0, %1}, %2;" : "=l"(low), "=l"(high) : "q"(both));
+        asm("mov.b128 %0, {%1, %2};" : "=q"(next) : "l"(low + 1), "l"(high + threadIdx.x));
+        asm volatile("atom.relaxed.gpu.global.cas.b128 %0, [%1], %2, %3;"
+                     : "=q"(old) : "l"(pairs + 2), "q"(both), "q"(next) : "memory");
+        done = old == both;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_registers_of_128_bits_hold_pairs(shift: int, tmp_path: Path) -> None:
+    (tmp_path / "wide.cu").write_text(WIDE)
+    kernel = emulator.load(tmp_path / "wide.cu", "kernel", (("SHIFT", str(shift)),))
+    for schedule in (0, 2, 5):
+        pairs, out = np.array([7, 1 << 63, 5, 9], np.uint64), np.zeros(2, np.uint64)
+        with finds(*[DefectKind.MISALIGNED] * shift):
+            kernel.launch((1, 1, 1), (32, 1, 1), (pairs, out), schedule=schedule)
+            assert out.tolist() == [7, 1 << 63]
+            assert pairs[2:].tolist() == [5 + 32, 9 + 31 * 16]
 
 
 @pytest.mark.parametrize("shift", [4, 6])
@@ -276,6 +334,18 @@ def test_one_lane_is_elected_which_orders_nothing(macros: dict[str, str], kind: 
     with finds(*([kind] if kind else [])):
         loaded("elected", macros).launch((1, 1, 1), (32, 1, 1), (out,))
     assert kind or out[0] == 5
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2, 5])
+@pytest.mark.parametrize("end", ["__syncthreads();", "__syncwarp(~8u);"])
+def test_a_thread_that_exits_is_waited_for_no_more(schedule: int, end: str, tmp_path: Path) -> None:
+    (tmp_path / "left.cu").write_text(
+        '__device__ void leave(int t) { int own[8] = {t}; if (own[t % 8 / 8] % 32 == 3) asm volatile("exit;"); }\n'
+        f"__global__ void left(int* out) {{ leave(threadIdx.x); {end} out[threadIdx.x + blockIdx.x * 96] = 1; }}\n"
+    )
+    out = np.zeros(192, np.int32)
+    emulator.load(tmp_path / "left.cu", "left").launch((2, 1, 1), (96, 1, 1), (out,), schedule=schedule)
+    np.testing.assert_array_equal(out, np.arange(192) % 32 != 3)
 
 
 def test_dependent_launches_run_one_after_the_other(tmp_path: Path) -> None:

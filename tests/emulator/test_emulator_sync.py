@@ -92,3 +92,46 @@ def test_translation_keeps_lines_and_leaves_comments_alone() -> None:
     assert translated(text).splitlines()[0] == '// asm("x;")'
     assert translated(text).splitlines()[5] == "int b;"
     assert translated("int asmbler(int);") == "int asmbler(int);"
+
+
+MEETING = """#include <cuda/latch>
+#include <cuda/semaphore>
+__device__ cuda::binary_semaphore<cuda::thread_scope_device> free_place{1};
+__global__ void kernel(int* out) {
+    __shared__ cuda::latch<cuda::thread_scope_block> all;
+    __shared__ int values[64];
+    if (threadIdx.x == 0) init(&all, 64);
+    __syncthreads();
+    values[threadIdx.x] = threadIdx.x;
+    ARRIVE;
+    const int other = values[63 - threadIdx.x];
+    TAKE;
+    out[0] += other;
+    GIVE;
+}
+"""
+MEETING_SOUND = {"ARRIVE": "all.arrive_and_wait()", "TAKE": "free_place.acquire()", "GIVE": "free_place.release()"}
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        ({}, ()),
+        ({"ARRIVE": "all.count_down()"}, (DefectKind.SHARED_RACE,)),
+        ({"ARRIVE": "all.wait()"}, (DefectKind.ENDLESS_LOOP,)),
+        ({"TAKE": "", "GIVE": ""}, (DefectKind.GLOBAL_RACE,)),
+    ],
+    ids=["right", "no wait", "no arrival", "no semaphore"],
+)
+def test_a_latch_and_a_semaphore_order_what_they_guard(
+    changed: dict[str, str], kinds: tuple[DefectKind, ...], schedule: int, tmp_path: Path
+) -> None:
+    (tmp_path / "meeting.cu").write_text(MEETING)
+    kernel, out = (
+        emulator.load(tmp_path / "meeting.cu", "kernel", tuple((MEETING_SOUND | changed).items())),
+        np.zeros(1, np.int32),
+    )
+    with finds(*kinds):
+        kernel.launch((3, 1, 1), (64, 1, 1), (out,), schedule=schedule)
+        assert out[0] == 3 * 63 * 32

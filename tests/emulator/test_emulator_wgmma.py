@@ -73,6 +73,8 @@ BROKEN = {
         {"WAIT": SOUND["LAST"], "TOUCH": "s[1] *= 0.5f", "FENCE": f"if (i == 0) {SOUND['FENCE']}"},
         {REGISTERS},
     ),
+    "a sum read before the wait": ({"COMMIT": f"{SOUND['COMMIT']}; if (s[1] > 9) c[0] = 1"}, {REGISTERS}),
+    "a sum written before the wait": ({"COMMIT": f"{SOUND['COMMIT']}; s[1] = 0"}, {REGISTERS}),
     "a lane stays away": ({"WAIT": f"if (threadIdx.x != 5) {SOUND['WAIT']}"}, {DefectKind.WARP_MASK}),
 }
 

@@ -24,6 +24,11 @@ def bits_of(kind: str) -> int:
     return 1 if kind == "pred" else int(kind.lstrip("busf").split("x")[0])
 
 
+def half_of(kind: str) -> int:
+    """How many bits each of the two numbers of a packed type has."""
+    return bits_of(kind.removesuffix("x2"))
+
+
 def decoded(bits: int, kind: str) -> Any:
     """The number that some bits are in a type: an int, or a float that holds it exactly."""
     width = bits_of(kind)
@@ -191,7 +196,7 @@ def shape(opcode: str) -> tuple[list[str], str]:
     if "wide" in modifiers:
         gives = kind[0] + str(2 * bits_of(kind))
         takes[2:] = [gives] * (name == "mad")
-    elif name in ("shl", "shr", "bfe", "bmsk"):
+    elif name in ("shl", "shr", "bfe", "bmsk", "szext"):
         takes[1:] = ["u32"] * len(takes[1:])
     elif name == "bfi":
         takes[2:] = ["u32", "u32"]
@@ -223,8 +228,9 @@ def exact(opcode: str, given: Sequence[int]) -> int | Near:
     name, *modifiers = opcode.split(".")
     takes, gives = shape(opcode)
     if gives.endswith("x2"):
-        halves = [exact(opcode.replace("f16x2", "f16"), [bits >> 16 * at & 0xFFFF for bits in given]) for at in (0, 1)]
-        return halves[0] | halves[1] << 16 if not any(isinstance(h, Near) for h in halves) else Near(math.nan)
+        width, alone = half_of(gives), opcode.removesuffix("x2")
+        halves = [exact(alone, [bits >> width * at & (1 << width) - 1 for bits in given]) for at in (0, 1)]
+        return halves[0] | halves[1] << width if not any(isinstance(h, Near) for h in halves) else Near(math.nan)
     mode = next((word for word in modifiers if word in ("rn", "rz", "rm", "rp")), "rn")
     values = [decoded(bits, kind) for bits, kind in zip(given, takes, strict=True)]
     flushes = "ftz" in modifiers and name != "slct"  # whose result does not depend on it
@@ -356,12 +362,20 @@ def _of_integers(name: str, modifiers: Sequence[str], values: Sequence[Any], giv
         "bfe": lambda: bit_field(given[0], b, c, kind),
         "bfi": lambda: with_field(given[0], given[1], given[2], given[3], kind),
         "bmsk": lambda: sum(1 << at for at in range(min(a, 32), min(min(a, 32) + min(b, 32), 32))),
+        "szext": lambda: decoded(*_cut(given[0], b, modifiers, kind)),
         "prmt": lambda: permuted(*given),
         "lop3": lambda: sum(
             (given[3] >> ((given[0] >> at & 1) << 2 | (given[1] >> at & 1) << 1 | (given[2] >> at & 1)) & 1) << at
             for at in range(32)
         ),
     }[name]()
+
+
+def _cut(a: int, bits: int, modifiers: Sequence[str], kind: str) -> tuple[int, str]:
+    """``szext``: the low bits of a word and the integer type that they are."""
+    if modifiers[0] == "clamp" and bits >= 32:
+        return a, kind
+    return (a, f"{kind[0]}{bits % 32}") if bits % 32 else (0, kind)
 
 
 def _converted(a: Any, modifiers: Sequence[str], kind: str, gives: str) -> Any:
@@ -381,7 +395,9 @@ def _converted(a: Any, modifiers: Sequence[str], kind: str, gives: str) -> Any:
 def same(found: int, expected: int | Near, kind: str) -> bool:
     """Whether some bits are the expected ones: any NaN for a NaN, and near what hardware approximates."""
     if kind.endswith("x2") and not isinstance(expected, Near):
-        return all(same(found >> at & 0xFFFF, expected >> at & 0xFFFF, kind.removesuffix("x2")) for at in (0, 16))
+        width = half_of(kind)
+        parts = [(found >> at & (1 << width) - 1, expected >> at & (1 << width) - 1) for at in (0, width)]
+        return all(same(*part, kind.removesuffix("x2")) for part in parts)
     if kind not in FLOATS:
         return isinstance(expected, Near) or found == expected
     number = decoded(found, kind)
@@ -399,7 +415,7 @@ def interesting(kind: str, random: np.random.Generator, count: int) -> list[int]
         return [int(bit) for bit in random.integers(0, 2, count)]
     if kind.endswith("x2"):
         low, high = (interesting(kind.removesuffix("x2"), random, count) for _ in range(2))
-        return [a | b << 16 for a, b in zip(low, high, strict=True)]
+        return [a | b << width for a, b in zip(low, high, strict=True)]
     if kind in FLOATS:
         near = [
             0.0,
