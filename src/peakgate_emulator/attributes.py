@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from peakgate_emulator.sources import blanks, closing, listed, masked, parameter_name
+from peakgate_emulator.signatures import listed, parameter_name
+from peakgate_emulator.sources import blanks, closing, masked
 
 _CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")

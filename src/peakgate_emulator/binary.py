@@ -24,15 +24,9 @@ _WRITABLE = (".data", ".bss")
 
 _GUARD = ".tbss._ZGV"
 
-_HEADER = struct.Struct("<IIQQQQIIQQ")
-"""A section's header: name, type, flags, address, offset in the file, size, link, info, alignment, size of an entry."""
+_SIZE_AT, _SIZE = 32, struct.Struct("<Q")  # offset and format of a section's size in its header
 
-_SYMBOL = struct.Struct("<IBBHQQ")
-"""A symbol: name, type and binding, visibility, section, address, size."""
-
-_OFFSET_AT, _SIZE_AT, _ALIGNMENT_AT, _WORD = 24, 32, 48, struct.Struct("<Q")  # in a section's header
-
-_TABLES, _NOBITS = (2, 11), 8  # types of sections: tables of symbols, and sections without contents
+_OFFSET_AT, _ALIGNMENT_AT = 24, 48
 
 _LARGEST_VECTOR = 16
 
@@ -129,11 +123,8 @@ class LaunchStructure(ctypes.Structure):
     _fields_ = fields_of("Launch")
 
 
-_KINDS = {1: "STT_OBJECT", 2: "STT_FUNC", 6: "STT_TLS"}
-
-
 class Symbol(NamedTuple):
-    """One symbol: ``kind`` is ELF's, if one of _KINDS; ``section`` is empty if the file does not define it."""
+    """One symbol: ``kind`` is ELF's, such as ``STT_TLS``; ``section`` is empty if the file does not define it."""
 
     name: str
     kind: str
@@ -151,54 +142,26 @@ def guards_of(library: Path) -> tuple[int, ...]:
     )
 
 
-class Section(NamedTuple):
-    """One section: where its header and its contents begin in the file; ``link`` is the number of another section."""
-
-    name: str
-    kind: int
-    header: int
-    offset: int
-    size: int
-    link: int
-
-
-def _sections(content: bytes | bytearray) -> list[Section]:
-    """The sections of a 64-bit little-endian ELF file. Object files have hundreds: pyelftools takes 50 ms."""
-    (start,) = _WORD.unpack_from(content, 40)
-    length, count, of_names = struct.unpack_from("<HHH", content, 58)
-    places = range(start, start + count * length, length)
-    found = [_HEADER.unpack_from(content, place) for place in places]
-    names = found[of_names][4]
-    return [
-        Section(_text(content, names + name), kind, place, offset, size, link)
-        for place, (name, kind, _, _, offset, size, link, *_) in zip(places, found, strict=True)
-    ]
-
-
-def _text(content: bytes | bytearray, start: int) -> str:
-    """The text that ends with a NUL."""
-    return content[start : content.index(0, start)].decode(errors="replace")
-
-
 @lru_cache(maxsize=8)
 def symbols_of(file: Path) -> tuple[Symbol, ...]:
     """The symbols of all tables; cached, since every build has its own file name."""
-    content = file.read_bytes()
-    sections = _sections(content)
-    return tuple(
-        Symbol(
-            _text(content, sections[table.link].offset + name),
-            _KINDS.get(info & 15, ""),
-            address,
-            size,
-            sections[section].name if section < len(sections) else "",
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # most cached kernels do not need elftools
+    from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
+    with file.open("rb") as stream:
+        sections = list(ELFFile(stream).iter_sections())
+        return tuple(
+            Symbol(
+                symbol.name,
+                symbol["st_info"]["type"],
+                symbol["st_value"],
+                symbol["st_size"],
+                sections[symbol["st_shndx"]].name if isinstance(symbol["st_shndx"], int) else "",
+            )
+            for table in sections
+            if isinstance(table, SymbolTableSection)
+            for symbol in table.iter_symbols()
         )
-        for table in sections
-        if table.kind in _TABLES
-        for name, info, _, section, address, size in _SYMBOL.iter_unpack(
-            content[table.offset : table.offset + table.size]
-        )
-    )
 
 
 def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
@@ -206,7 +169,7 @@ def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     wanted = {address for address in return_addresses if address}
     if not wanted:
         return {}
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # kernels without a defect do not need elftools
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # as above
 
     found: dict[int, str] = {}
     with library.open("rb") as file:
@@ -249,23 +212,37 @@ def spread(built: Path) -> bool:
     The guards that g++ puts between shared arrays of half and similar types are enlarged to the size of the largest
     vector, so that they do not misalign an array that is read by vectors.
     """
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # cached kernels do not need elftools
+
+    with built.open("rb") as stream:
+        file = ELFFile(stream)
+        headers = file["e_shoff"], file["e_shentsize"]
+        guards = [number for number, section in enumerate(file.iter_sections()) if section.name.startswith(_GUARD)]
+        sections = [
+            (
+                number,
+                section["sh_type"],
+                section["sh_size"],
+                section.data() if section["sh_type"] != "SHT_NOBITS" else b"",
+            )
+            for number, section in enumerate(file.iter_sections())
+            if _is_variable(section.name) and section["sh_size"]
+        ]
     content = bytearray(built.read_bytes())
-    sections = _sections(content)
-    variables = [each for each in sections if _is_variable(each.name) and each.size]
-    guards = [each for each in sections if each.name.startswith(_GUARD)]
-    for each in variables:
-        if each.kind != _NOBITS:
-            data = content[each.offset : each.offset + each.size]
+    for number, kind, size, data in sections:
+        header = headers[0] + number * headers[1]
+        if kind != "SHT_NOBITS":
             content += bytes(-len(content) % GAP_BYTES)
-            _WORD.pack_into(content, each.header + _OFFSET_AT, len(content))
+            _SIZE.pack_into(content, header + _OFFSET_AT, len(content))
             content += data + bytes(GAP_BYTES)
-        _WORD.pack_into(content, each.header + _SIZE_AT, each.size + GAP_BYTES)
-    for each in guards:
-        _WORD.pack_into(content, each.header + _SIZE_AT, _LARGEST_VECTOR)
-        _WORD.pack_into(content, each.header + _ALIGNMENT_AT, _LARGEST_VECTOR)
-    if variables or guards:
+        _SIZE.pack_into(content, header + _SIZE_AT, size + GAP_BYTES)
+    for number in guards:
+        header = headers[0] + number * headers[1]
+        _SIZE.pack_into(content, header + _SIZE_AT, _LARGEST_VECTOR)
+        _SIZE.pack_into(content, header + _ALIGNMENT_AT, _LARGEST_VECTOR)
+    if sections or guards:
         built.write_bytes(content)
-    return bool(variables)
+    return bool(sections)
 
 
 def variables_of(library: Path) -> ctypes.Array[VariableStructure]:
