@@ -20,7 +20,7 @@ from peakgate.spec.work import MATH
 
 MARKER = "peakgate"
 
-ANY = "any"
+ANY_NUMBERS = "any"
 """The value of ``fresh`` for any numbers of the arrays' types."""
 
 
@@ -78,9 +78,9 @@ class Given:
 
     def refuse_invalid(self) -> None:
         """Raise PeakgateError for an invalid tolerance or other inputs that cannot be drawn."""
-        if not isinstance(self.fresh, bool) and self.fresh != ANY and not _is_range(self.fresh):
+        if not isinstance(self.fresh, bool) and self.fresh != ANY_NUMBERS and not _is_range(self.fresh):
             raise PeakgateError(
-                f"fresh is {shown(self.fresh)}; expected True, False, {ANY!r} or (low, high), two finite numbers",
+                f"fresh is {shown(self.fresh)}; expected True, False, {ANY_NUMBERS!r} or (low, high), two finite numbers",
                 Code.BENCHMARK_TEST,
             )
         for name in ("tolerance", "atol", "rtol"):

@@ -21,7 +21,7 @@ import numpy as np
 from peakgate.base.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable, load
 from peakgate.device.interface import KernelFault
-from peakgate.inspect.skeleton.host_code import Note, Unknown, evaluated
+from peakgate.inspect.skeleton.host_code import Decision, Unknown, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, Draft, Operand
 from peakgate.inspect.workers import TaskProgress
 from peakgate.measure.data import input_array
@@ -72,7 +72,7 @@ class Found:
     roles: Mapping[str, Role] = field(default_factory=dict)
     indices: frozenset[str] = frozenset()
     distinct: frozenset[str] = frozenset()
-    open: tuple[Note, ...] = ()
+    open: tuple[Decision, ...] = ()
     ragged: str = ""
     problem: str = ""
     shapeless: str = ""
@@ -113,7 +113,7 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
     runs = _Runs(draft, source, include, report)
     enough = " * ".join([str(_ENOUGH), *draft.sizes])
     lengths: dict[str, str] = {}
-    notes: list[Note] = []
+    notes: list[Decision] = []
     roles: Mapping[str, Role] = {}
     size: Numbers = {}
     ragged = problem = shapeless = ""
@@ -141,7 +141,7 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
             if lengths
             else "shapes: a launch took too long"
         )
-        notes.append(Note("arguments", left))
+        notes.append(Decision("arguments", left))
     for each in runs.draft.operands:
         if each.is_array and each.name not in lengths:
             usual = " * ".join([*([str(each.each)] if each.each > 1 else []), *draft.sizes])
@@ -153,7 +153,7 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
     return Found(types, lengths, roles, frozenset(indices), distinct, tuple(notes), ragged, problem, shapeless)
 
 
-def _lengths(runs: _Runs, first: Numbers, second: Numbers) -> tuple[dict[str, str], list[Note]]:
+def _lengths(runs: _Runs, first: Numbers, second: Numbers) -> tuple[dict[str, str], list[Decision]]:
     """The length of each array, and notes on those that are not certain.
 
     All are the usual one if a launch reaches before an array's begin: a defect, whatever the lengths, which ends it.
@@ -164,7 +164,7 @@ def _lengths(runs: _Runs, first: Numbers, second: Numbers) -> tuple[dict[str, st
         return {array.name: " * ".join(runs.draft.sizes) for array in runs.draft.operands if array.is_array}, []
     return (
         {name: length for name, (length, _) in each.items()},
-        [Note(name, note) for name, (_, note) in each.items() if note],
+        [Decision(name, note) for name, (_, note) in each.items() if note],
     )
 
 

@@ -37,7 +37,7 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Decision:
     """Something that is left to decide: where in the family, by a parameter of ``kernel`` or an argument's name."""
 
     at: str
@@ -91,7 +91,7 @@ class HostCode:
         self.sizes: list[str] = []
         self.bound: dict[str, str] = {}
         self.known: dict[str, str] = {}
-        self.open: list[Note] = []
+        self.open: list[Decision] = []
         self.types = Types(text, self.number)
         self.usual_block = USUAL_BLOCK
         self.rounds_up = False
@@ -101,7 +101,7 @@ class HostCode:
 
     def note(self, at: str, text: str) -> None:
         """Leave something to decide: an argument by its name, or another part of the launch."""
-        self.open.append(Note(at, text))
+        self.open.append(Decision(at, text))
 
     def decimal(self, written: str) -> str | None:
         """A literal number, or the one that a local variable begins with; None for anything else."""

@@ -14,8 +14,8 @@ from math import prod
 from peakgate.inspect.skeleton.host_code import (
     MOST_THREADS,
     USUAL_BLOCK,
+    Decision,
     HostCode,
-    Note,
     Unknown,
     names_in,
     of_block,
@@ -84,7 +84,7 @@ class Draft:
     any_size: bool = False
     only: tuple[int, ...] = ()
     stage: str = ""
-    open: tuple[Note, ...] = ()
+    open: tuple[Decision, ...] = ()
 
     @property
     def name(self) -> str:

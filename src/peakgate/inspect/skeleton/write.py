@@ -20,7 +20,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.inspect import workers
 from peakgate.inspect.skeleton import extents
 from peakgate.inspect.skeleton.extents import Found
-from peakgate.inspect.skeleton.host_code import Note, evaluated
+from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, drafts
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
@@ -305,22 +305,22 @@ def _edges(draft: Draft) -> str:
     return f"[{', '.join(str(each if len(each) > 1 else each[0]) for each in both)}]"
 
 
-def _open(draft: Draft, found: Found) -> list[Note]:
+def _open(draft: Draft, found: Found) -> list[Decision]:
     """What is left to decide of one kernel, besides its reference and its sizes."""
     read = [each for each in draft.operands if found.roles.get(each.name) is not Role.OUT]
     ranges = [
-        Note(each.name, f"the numbers of {each.name}: each once is a guess, since launches race where one repeats")
+        Decision(each.name, f"the numbers of {each.name}: each once is a guess, since launches race where one repeats")
         if each.name in found.distinct
-        else Note(each.name, f"the numbers of {each.name}: indices from 0 to the least size is a guess")
+        else Decision(each.name, f"the numbers of {each.name}: indices from 0 to the least size is a guess")
         for each in read
         if each.name in found.indices
     ]
     ragged = f"edges: {found.ragged}; a defect, unless it takes multiples alone" if found.ragged else ""
     if draft.only:
-        edges = [Note("edges", "edges: the launch is for this size alone")]
+        edges = [Decision("edges", "edges: the launch is for this size alone")]
     elif _needs_edges(draft, found):
-        edges = [Note("edges", ragged or "edges: other sizes")]
+        edges = [Decision("edges", ragged or "edges: other sizes")]
     else:
         edges = []
-    problem = [Note("arguments", "shapes: guesses, since the kernel did not run")] if found.problem else []
+    problem = [Decision("arguments", "shapes: guesses, since the kernel did not run")] if found.problem else []
     return [*draft.open, *ranges, *found.open, *problem, *edges]
