@@ -80,7 +80,7 @@ class Given:
         """Raise PeakgateError for an invalid tolerance or other inputs that cannot be drawn."""
         if not isinstance(self.fresh, bool) and self.fresh != ANY_NUMBERS and not _is_range(self.fresh):
             raise PeakgateError(
-                f"fresh is {shown(self.fresh)}; expected True, False, {ANY_NUMBERS!r} or (low, high), two finite numbers",
+                f"fresh is {shown(self.fresh)}; expected True, False, {ANY_NUMBERS!r} or (low, high), two numbers",
                 Code.BENCHMARK_TEST,
             )
         for name in ("tolerance", "atol", "rtol"):
