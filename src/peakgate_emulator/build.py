@@ -150,7 +150,8 @@ def build_kernel(
         by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         if compiler.is_gcc and not by_macros:
-            included = [_precompiled(included, compiler, [flag for flag in flags if not flag.startswith("-I")])]
+            of_all = [flag for flag in flags if not flag.startswith("-I")]
+            included = [_precompiled(included, compiler, [*of_all, f"-I{stand_ins}", f"-I{RUNTIME_FOLDER}"])]
         included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
