@@ -49,6 +49,8 @@ _PARTS = (2, 4, 8, 32)
 _LARGER = 4
 _ENOUGH = 4
 """An array of so many times all sizes is long enough."""
+_MORE = 64
+"""How much longer arrays are tried where one is too short, such as of rows of a constant length."""
 _FREE, _BELOW, _DISTINCT = "any", "below the least size", "each once"
 """How whole numbers are drawn."""
 _RACES = {DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE}
@@ -265,7 +267,7 @@ class _Runs:
 
         before_or_behind = self._beyond(array, lengths, size)
         if before_or_behind and not re.search(r"at byte -\d", before_or_behind.message):
-            self._enough = enough = LONGEST
+            self._enough = enough = min(_MORE * enough, LONGEST)
             lengths = dict.fromkeys(lengths, enough)
             before_or_behind = self._beyond(array, lengths, size)
         if before_or_behind:
