@@ -165,12 +165,19 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
                         manners[manner] | (dynamic ? 8u : 0u)};
 }
 
-// Local memory lives as long as its function, and is its thread's own. `frame` is the end of the frames in use.
-inline void check_local(const char* what, uintptr_t address, size_t size, uintptr_t frame, uintptr_t caller) {
-    if (__builtin_expect(stack_of(address) != stack_of(frame), 0)) {
+[[noreturn]] __attribute__((noinline)) void other_local(const char* what, uintptr_t address, size_t size, uintptr_t caller) {
+    for (int i = 0; i < state.thread_count; ++i) {
+        const Thread& thread = state.threads[i];
+        if (thread.status == NEW || thread.status == DONE || static_cast<uintptr_t>(thread.stack) != stack_of(address)) continue;
         report(OUT_OF_BOUNDS, caller, 0, "%s of %zu bytes in the local memory of another thread", what, size);
         abandon_launch();
     }
+    outside(what, address, size, caller); // a stray address that happens to be there
+}
+
+// Local memory lives as long as its function, and is its thread's own. `frame` is the end of the frames in use.
+inline void check_local(const char* what, uintptr_t address, size_t size, uintptr_t frame, uintptr_t caller) {
+    if (__builtin_expect(stack_of(address) != stack_of(frame), 0)) other_local(what, address, size, caller);
     if (__builtin_expect(address < frame, 0)) {
         report(DANGLING_POINTER, caller, 0, "%s of %zu bytes through a pointer to a local variable of a function that has returned",
                what, size);
