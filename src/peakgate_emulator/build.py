@@ -150,8 +150,7 @@ def build_kernel(
         by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         if compiler.is_gcc and not by_macros:
-            of_all = [flag for flag in flags if not flag.startswith("-I")]
-            included = [_precompiled(included, compiler, [*of_all, f"-I{stand_ins}", f"-I{RUNTIME_FOLDER}"])]
+            included = [_precompiled(included, compiler, flags, (stand_ins, RUNTIME_FOLDER))]
         included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
@@ -212,11 +211,13 @@ def _written(texts: Mapping[str, str]) -> Path:
     return folder
 
 
-def _precompiled(included: Sequence[Path], compiler: Compiler, flags: Sequence[str]) -> Path:
+def _precompiled(included: Sequence[Path], compiler: Compiler, given: Sequence[str], folders: Sequence[Path]) -> Path:
     """A header with these includes, which g++ has precompiled: to parse them takes half as long as a small kernel.
 
-    g++ ignores what it precompiled with other flags, which are therefore part of the header.
+    ``folders`` are searched, in place of those in ``given``. g++ ignores what it precompiled with other flags, so that
+    these are part of the header.
     """
+    flags = [*(flag for flag in given if not flag.startswith("-I")), *(f"-I{folder}" for folder in folders)]
     lines = [f"// {compiler.identity} {' '.join(flags)} {_own_digest(KERNEL_HEADERS)}"]
     lines += [f'#include "{path}"' for path in included]
     header = _written({"kernel.h": "\n".join([*lines, ""])}) / "kernel.h"

@@ -9,43 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 from emulating import finds, loaded
-from matrix_forms import WarpForm, drawn, warp_source
+from matrix_forms import WARP_FORMS, WarpForm, drawn, warp_source
 
 import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind
-
-FORMS = [
-    *(WarpForm(16, 16, "f32", kind, kind) for kind in ("f16", "bf16")),
-    *(WarpForm(16, 8, "f32", kind, kind) for kind in ("f16", "bf16", "tf32")),
-    WarpForm(16, 4, "f32", "tf32", "tf32"),
-    WarpForm(16, 16, "f16", "f16", "f16"),
-    WarpForm(16, 8, "f16", "f16", "f16"),
-    *(WarpForm(16, 32, "f32", a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
-    *(WarpForm(16, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
-    WarpForm(16, 16, "s32", "s8", "s8"),
-    WarpForm(8, 16, "s32", "u8", "s8"),
-    WarpForm(16, 64, "s32", "s4", "u4"),
-    WarpForm(16, 32, "s32", "u4", "s4"),
-    WarpForm(8, 32, "s32", "s4", "s4"),
-    WarpForm(8, 4, "f64", "f64", "f64"),
-    *(WarpForm(16, depth, "f64", "f64", "f64") for depth in (4, 8, 16)),
-]
 
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Any:
     source = tmp_path_factory.mktemp("matrix") / "products.cu"
-    source.write_text(warp_source(FORMS), encoding="utf-8")
+    source.write_text(warp_source(WARP_FORMS), encoding="utf-8")
     return emulator.load(source, "products", ())
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
+@pytest.mark.parametrize("form", WARP_FORMS, ids=lambda form: form.opcode)
 def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, form: WarpForm) -> None:
     generator = np.random.default_rng(1)
     a, b = drawn(generator, (form.rows, form.depth), form.a), drawn(generator, (form.columns, form.depth), form.b)
     c = drawn(generator, (form.rows, form.columns), form.sums)
     got, *given = form.arguments(a, b, c)
-    products.launch((1, 1, 1), (32, 1, 1), (got, *given, np.int32(FORMS.index(form))))
+    products.launch((1, 1, 1), (32, 1, 1), (got, *given, np.int32(WARP_FORMS.index(form))))
     exact = a.astype(np.float64) @ b.astype(np.float64).T + c.astype(np.float64)
     if form.sums == "f64":  # a chain of fused multiply-adds, as the H200's
         exact = c.copy()

@@ -94,6 +94,25 @@ class WarpForm:
         return lanes // 4 + n // 2 * 8, lanes % 4 * 2 + n % 2
 
 
+WARP_FORMS = [
+    *(WarpForm(16, 16, "f32", kind, kind) for kind in ("f16", "bf16")),
+    *(WarpForm(16, 8, "f32", kind, kind) for kind in ("f16", "bf16", "tf32")),
+    WarpForm(16, 4, "f32", "tf32", "tf32"),
+    WarpForm(16, 16, "f16", "f16", "f16"),
+    WarpForm(16, 8, "f16", "f16", "f16"),
+    *(WarpForm(16, 32, "f32", a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
+    *(WarpForm(16, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
+    WarpForm(16, 16, "s32", "s8", "s8"),
+    WarpForm(8, 16, "s32", "u8", "s8"),
+    WarpForm(16, 64, "s32", "s4", "u4"),
+    WarpForm(16, 32, "s32", "u4", "s4"),
+    WarpForm(8, 32, "s32", "s4", "s4"),
+    WarpForm(8, 4, "f64", "f64", "f64"),
+    *(WarpForm(16, depth, "f64", "f64", "f64") for depth in (4, 8, 16)),
+]
+"""Every form of ``mma.sync`` that the emulator has, some types once."""
+
+
 def place(lane: int, i: int, per: int, rows: int) -> tuple[int, int]:
     """Row and column of a lane's element ``i`` of A; of B with ``rows`` of 8, where the row is its column."""
     group, first, register = lane // 4, lane % 4, i // per

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matrix_forms import WarpForm, drawn, warp_source
-from test_emulator_matrix import FORMS
+from matrix_forms import WARP_FORMS, WarpForm, drawn, warp_source
 
 import peakgate_emulator as emulator
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 VALUES = (
     "every_form or cast_to_an_integer or numbers_are_rounded or narrows or widens or scale or saturated_and_packed or "
     "results_may_be_dropped"
@@ -27,7 +26,7 @@ largest term (docs/results/emulator.md)."""
 
 
 @pytest.mark.gpu(here=True)
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
+@pytest.mark.parametrize("form", WARP_FORMS, ids=lambda form: form.opcode)
 def test_a_product_is_the_gpus_or_differs_by_what_tensor_cores_cut(tmp_path: Path, form: WarpForm) -> None:
     from on_gpu import OnGpu  # noqa: PLC0415  (it needs CuPy)
 
@@ -49,12 +48,12 @@ def test_a_product_is_the_gpus_or_differs_by_what_tensor_cores_cut(tmp_path: Pat
 
 @pytest.mark.gpu
 def test_a_gpu_computes_what_the_emulators_tests_expect(tmp_path: Path) -> None:
-    files = [str(HERE / f"test_emulator_{name}.py") for name in ("ptx", "language", "narrow", "matrix")]
+    files = [str(TESTS / "emulator" / f"test_emulator_{name}.py") for name in ("ptx", "language", "narrow", "matrix")]
     command = [sys.executable, "-m", "pytest", "-p", "on_gpu", "-p", "no:cacheprovider", "-q", "-rs", "-k", VALUES]
-    path = os.pathsep.join([str(HERE.parent / "helpers"), *sys.path])
+    path = os.pathsep.join([str(TESTS / "helpers"), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path, "PEAKGATE_EVERY_FORM": "1"}
     done = subprocess.run(
-        [*command, *files], env=environment, cwd=HERE.parents[1], capture_output=True, text=True, check=False
+        [*command, *files], env=environment, cwd=TESTS.parent, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     passed, skipped = (
