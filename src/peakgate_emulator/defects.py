@@ -128,7 +128,7 @@ class EmulatorDefect:
         if self.kind not in RACES or not in_block or not self.location or not self.other_location:
             return None
         if self.location == self.other_location:
-            return f"a barrier is missing between two passes of {self.location}"
+            return f"{self.location} needs an atomic, or a barrier between two passes of its loop"
         if self.both_ways:
             write, read = self.written_and_read
             return f"a barrier is missing between {write} and {read}, or between {read} and the next {write}"

@@ -27,6 +27,11 @@ ROUNDED_UP = "void run(float* o, float* x, int n) { scale<<<(n + 255) / 256, 256
         ),
         ("scale<<<std::ceil((float)n / 32), dim3(32)>>>(o, x, n, 2);", ("-(-n // 32)",), (32,)),
         ("int g = n / 8 + (n % 8 ? 1 : 0); scale<<<g, 8>>>(o, x, n, 2);", ("-(-n // 8)",), (8,)),
+        (
+            "const int T = 64, U = 4; int g = (n + T * U - 1) / (T * U); scale<<<g, T>>>(o, x, n, 2);",
+            ("-(-n // 256)",),
+            (64,),
+        ),
         ("scale<<<rows, 64>>>(o, x, n, 2);", ("rows",), (64,)),
         ("constexpr int N = 32; scale<<<4, static_cast<unsigned>(N)>>>(o, x, N, 2);", ("4",), (32,)),
         ("constexpr int T = 32; scale<<<4, app::T>>>(o, x, n, 2);", ("4",), (32,)),

@@ -12,6 +12,7 @@ from math import prod
 
 from peakgate.inspect.skeleton.types import Types, element
 from peakgate_emulator.signatures import Signature, WrittenLaunch, listed
+from peakgate_emulator.sources import closing
 
 USUAL_BLOCK = 256
 """Threads of a block whose launch is not known."""
@@ -187,8 +188,10 @@ class HostCode:
     def _extents(self, written: str) -> tuple[str, ...]:
         """Up to three extents of a grid or a block."""
         text = self._defined(written) if re.fullmatch(r"\w+", written) else None
-        of_dim3 = re.fullmatch(r"\s*(?:dim3\s*)?[({](.*)[)}]\s*", text if text is not None else written, re.DOTALL)
-        parts = listed(of_dim3[1]) if of_dim3 else (written,)
+        given = (written if text is None else text).strip().removeprefix("dim3").strip()
+        braces = given.startswith("{") and given.endswith("}")
+        whole = given.startswith("(") and closing(given, 0) == len(given) - 1  # not (a + b) / (c)
+        parts = listed(given[1:-1]) if whole or braces else (written,)
         return tuple(self._expression(each) for each in parts)
 
     def _defined(self, name: str) -> str | None:
