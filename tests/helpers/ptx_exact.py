@@ -164,6 +164,17 @@ _APPROXIMATE: dict[str, Callable[[float], float]] = {
     "lg2": lambda a: math.log2(a) if a > 0 else (-math.inf if a == 0 else math.nan),
     "rsqrt": lambda a: 1 / math.sqrt(a) if a > 0 else (math.copysign(math.inf, a) if a == 0 else math.nan),
 }
+_ERRORS = {
+    **dict.fromkeys((("sin", "f32"), ("cos", "f32")), (0.0, 2.0**-20)),
+    ("lg2", "f32"): (2.0**-22, 2.0**-22),
+    ("tanh", "f32"): (2.0**-10.9, 0.0),
+    ("tanh", "f16"): (0.0, 2.0**-10.9),
+    ("tanh", "bf16"): (0.0, 2.0**-8),
+    ("ex2", "f16"): (2.0**-9.9, 0.0),
+    ("ex2", "bf16"): (2.0**-7, 0.0),
+}
+"""Relative and absolute error of an instruction (PTX ISA, its section)."""
+
 _MOST_RADIANS = math.pi
 """The PTX ISA states an error of sin.approx and cos.approx up to this angle alone; an H200 gives 0 for 2**31."""
 
@@ -220,7 +231,10 @@ def shape(opcode: str) -> tuple[list[str], str]:
 
 
 class Near(float):
-    """A result that hardware approximates."""
+    """A result that hardware approximates, and the largest errors that the PTX ISA states; 0 if it states none."""
+
+    relative = 0.0
+    absolute = 0.0
 
 
 def exact(opcode: str, given: Sequence[int]) -> int | Near:
@@ -267,7 +281,9 @@ def _result(
         return Near(math.nan)
     if name in _APPROXIMATE:
         result = _APPROXIMATE[name](a) if math.isfinite(a) else math.nan
-        return Near(result if abs(result) < 2.0 ** _MOST[gives] else math.nan)
+        near = Near(result if abs(result) < 2.0 ** _MOST[gives] else math.nan)
+        near.relative, near.absolute = _ERRORS.get((name, gives), (0.0, 0.0))
+        return near
     if name == "sqrt":
         return Near(math.sqrt(a)) if a >= 0 and math.isfinite(a) else (a if a == math.inf else math.nan)
     if kind in FLOATS and name in ("min", "max"):
@@ -404,7 +420,8 @@ def same(found: int, expected: int | Near, kind: str) -> bool:
     if isinstance(expected, Near):
         if math.isnan(expected) or math.isinf(expected):
             return True
-        return math.isclose(number, expected, rel_tol=2.0 ** (2 - _MANTISSA[kind]), abs_tol=2.0 ** _LEAST[kind])
+        relative = expected.relative or 2.0 ** (2 - _MANTISSA[kind])
+        return math.isclose(number, expected, rel_tol=relative, abs_tol=max(expected.absolute, 2.0 ** _LEAST[kind]))
     return found == expected or (math.isnan(number) and math.isnan(decoded(expected, kind)))
 
 
