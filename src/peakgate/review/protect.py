@@ -300,10 +300,10 @@ def report(
         count = counted(len(ruling.failing), "change")
         first = "have an acknowledgement merged first, " if acknowledged_from_base else "acknowledge "
         sentences.append(f"undo {count} against {base}, or {first}with a reason in {' and '.join(files)}")
+    elif strict and ruling.review:
+        sentences.append(f"--strict: {counted(len(ruling.review), 'change')} for review against {base}")
     else:
         sentences.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
-    if strict and ruling.review:
-        sentences.append(f"--strict: {counted(len(ruling.review), 'change')} for review, listed above")
     listed = {
         "failing": list(ruling.failing),
         "acknowledged": [change for change, _ in ruling.acknowledged],
