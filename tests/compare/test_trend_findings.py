@@ -14,6 +14,7 @@ from test_history_trend import history, quiet
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history import trend
 from peakgate.compare.history.report import report
+from peakgate.compare.history.series import History
 from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, Unconfirmed
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
 from peakgate.judge.acknowledged import Accepted
@@ -213,7 +214,7 @@ def test_a_slower_case_stays_slower_whatever_its_newest_sessions_show_and_untime
     assert trend.find_trend(history(log_time)).findings[0].verdict is Verdict.UNCONFIRMED
 
 
-def with_samples(sd: np.ndarray) -> trend.History:
+def with_samples(sd: np.ndarray) -> History:
     """Forty cases in thirty sessions, whose samples have these relative SDs, by case and session."""
     steady = history(quiet(cases=40, sessions=30))
     cases = steady.rows.index.get_level_values("case").map({case: at for at, case in enumerate(steady.cases)})
