@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from peakgate_emulator.signatures import listed, parameter_name
 from peakgate_emulator.sources import blanks, closing, masked
@@ -37,16 +38,14 @@ def with_bounds(text: str) -> str:
 
     Not where a preprocessor condition decides on the bounds, or a parameter has the name of a constant in them.
     """
-    pieces, last = [], 0
+    calls = []
     for _start, end, body, given in _found(_BOUNDS, text):
         if body is None or _DIRECTIVE.search(text, end, body):
             continue
         parameters = listed(text[text.find("(", end) + 1 : body].rstrip(" \n\t{").removesuffix(")"))
-        if {*_WORD.findall(given)} & {*map(parameter_name, parameters)}:
-            continue
-        pieces.append(f"{text[last:body]} peakgate_launch_bounds({given});")
-        last = body
-    return "".join((*pieces, text[last:]))
+        if not {*_WORD.findall(given)} & {*map(parameter_name, parameters)}:
+            calls.append((body, f" peakgate_launch_bounds({given});"))
+    return _inserted(text, calls)
 
 
 def with_keyword(text: str) -> str:
@@ -54,12 +53,7 @@ def with_keyword(text: str) -> str:
 
     g++ needs it where the object's type depends on a template's parameter; NVRTC and nvcc do not.
     """
-    code = _code(text)
-    pieces, last = [], 0
-    for match in _MEMBER.finditer(code):
-        pieces.append(f"{text[last : match.end('access')]}template ")
-        last = match.end("access")
-    return "".join((*pieces, text[last:]))
+    return _inserted(text, [(match.end("access"), "template ") for match in _MEMBER.finditer(_code(text))])
 
 
 def apart(text: str) -> str:
@@ -67,11 +61,7 @@ def apart(text: str) -> str:
 
     An access through such a pointer is then below the frames in use, and is found. Inlined, the variable would live on.
     """
-    pieces, last = [], 0
-    for body in sorted(_returning_own_addresses(_code(text))):
-        pieces.append(f"{text[last:body]} PEAKGATE_APART;")
-        last = body
-    return "".join((*pieces, text[last:]))
+    return _inserted(text, [(body, " PEAKGATE_APART;") for body in sorted(_returning_own_addresses(_code(text)))])
 
 
 def _returning_own_addresses(code: str) -> set[int]:
@@ -101,6 +91,13 @@ def _is_declared(name: str, before: str) -> bool:
     """Whether the code has a declaration of a variable that ends with its block."""
     declared = re.search(rf"(?P<line>[^;{{}}]*[\w>*}}])\s+{name}\s*[\[=;({{,]", before)
     return declared is not None and not re.search(r"\b(?:static|__shared__|return)\b", declared["line"])
+
+
+def _inserted(text: str, pieces: Sequence[tuple[int, str]]) -> str:
+    """The text with each piece at its position, which ascend."""
+    ends = [*(at for at, _ in pieces), len(text)]
+    begun = [text[: ends[0]]]
+    return "".join(begun + [piece + text[at:end] for (at, piece), end in zip(pieces, ends[1:], strict=True)])
 
 
 def _code(text: str) -> str:
