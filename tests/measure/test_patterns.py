@@ -8,7 +8,7 @@ import pytest
 from synthetic_cases import make_case
 
 from peakgate.measure.data import inputs_of
-from peakgate.measure.patterns import PATTERNS, patterned, varied
+from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Role
 
@@ -16,6 +16,11 @@ from peakgate.spec.case import Buffer, Role
 def problem(*, shape=(40, 60), dtype="float32", data=None, **changes):
     arguments = (Buffer(Role.OUT, shape, dtype), Buffer(Role.IN, shape, dtype, data))
     return replace(make_case(), arguments=arguments, **changes)
+
+
+def patterned(problems):
+    """The problem that has every pattern."""
+    return varied(problems).problems[len(problems) :]
 
 
 def data_of(pattern, **described):
@@ -162,15 +167,29 @@ def test_the_smallest_problem_with_room_is_taken():
 
 
 def test_given_data_and_saved_results_are_left_alone():
-    given = problem(data=lambda xp, shape: xp.ones(shape))
-    assert patterned([given, problem(reference=(Path("saved.npy"),))]) == []
-    assert varied([given]) == [given]
+    given = [problem(data=lambda xp, shape: xp.ones(shape)), problem(reference=(Path("saved.npy"),))]
+    assert [*varied(given).problems] == given
+    assert not varied(given).plain
 
 
-def test_each_problem_large_enough_has_a_pattern_of_its_own():
+def test_the_largest_problems_have_a_pattern_each():
     tiny = problem(shape=(1, 1), size="tiny")
-    sizes = [problem(shape=(80, 60 + at), size=f"of_{at}") for at in range(len(PATTERNS) + 1)]
-    assert [each.variant for each in varied([tiny, *sizes])] == ["", *PATTERNS, ""]
-    few = varied([tiny, *sizes[:2]])
-    assert [each.variant for each in few] == ["", *PATTERNS]
-    assert [each.size for each in few] == ["tiny", "of_0", "of_1", "of_0", "of_0"]
+    sizes = [problem(shape=(80, 60 + at), size=f"of_{at}") for at in range(len(PATTERNS) + 2)]
+    found = varied([tiny, *sizes])
+    assert [each.variant for each in found.problems] == ["", "", "", *PATTERNS, *PATTERNS]
+    assert {each.size for each in found.problems[-len(PATTERNS) :]} == {"of_0"}
+    few = varied([tiny, *sizes[:2]]).problems
+    assert [(each.size, each.variant) for each in few[:3]] == [("tiny", ""), ("of_0", ""), ("of_1", "large")]
+    assert [each.size for each in few[3:]] == ["of_0"] * len(PATTERNS)
+
+
+def test_a_problem_without_its_pattern_is_at_hand():
+    sizes = [problem(shape=(80, 60 + at), size=f"of_{at}") for at in range(3)]
+    found = varied(sizes)
+    assert [found.plain.get(each.id) for each in found.problems[:3]] == [None, *sizes[1:]]
+    assert not any(each.id in found.plain for each in found.problems[3:])
+
+
+def test_a_few_long_rows_have_room_for_one_pattern():
+    found = varied([problem(shape=(60, 60), size="small"), problem(shape=(4, 9000), size="long")])
+    assert [each.variant for each in found.problems[:2]] == ["", "large"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from synthetic_cases import make_case, make_samples
 
-from peakgate.base.errors import BuildError, PeakgateError
+from peakgate.base.errors import BuildError, Code, PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault
 from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout
@@ -107,14 +107,31 @@ def test_a_fault_on_an_edge_size_problem_names_it(monkeypatch):
         found_on_edge_sizes(monkeypatch, check)
 
 
-def found_on_edge_sizes(monkeypatch, check):
-    """What comes of a build whose edge-size problems are compared by ``check``."""
+def found_on_edge_sizes(monkeypatch, check, *problems):
+    """What comes of a build whose edge-size problems, one of saved results unless given, are compared by ``check``."""
+    problems = problems or (make_case(size="7", reference=(Path("saved.npy"),)),)
     device = SimpleNamespace(prepare=lambda case: case)
-    prover = Prover(device, SimpleNamespace(), lambda _case: [make_case(size="7")])
+    prover = Prover(device, SimpleNamespace(), lambda _case: problems)
     monkeypatch.setattr(Prover, "_launch", lambda *_: None)
     monkeypatch.setattr(Prover, "_expected", lambda *_: None)
     monkeypatch.setattr(Prover, "_compare", check)
     return prover.prove_build(CASES[0])
+
+
+def test_a_problem_whose_pattern_is_refused_is_compared_without_it(monkeypatch):
+    compared = []
+
+    def check(_prover, launched, _wanted):
+        if launched.variant:
+            raise PeakgateError("negative numbers are not supported", Code.REFERENCE)
+        compared.append(launched.size)
+        return Deviation(0.0, 1.0, None)
+
+    shapes = {"small": (30, 90), "middle": (30, 100), "large": (30, 110)}
+    arguments = {size: (Buffer(Role.OUT, shape), Buffer(Role.IN, shape)) for size, shape in shapes.items()}
+    problems = [make_case(size=size, arguments=each) for size, each in arguments.items()]
+    found_on_edge_sizes(monkeypatch, check, *problems)
+    assert compared == ["small", "middle", "large"]
 
 
 def test_without_a_reference_every_problem_is_launched_and_none_compared(monkeypatch):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -26,7 +28,7 @@ from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.inspect.workers import TaskProgress
 from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check
-from peakgate.measure.patterns import PATTERNS, patterned
+from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Family, RefusedCase, Scale, Sized
 from peakgate.spec.catalogue import kernel_name
@@ -235,10 +237,12 @@ def check_build(
 ) -> BuildReport:
     """Check a build of ``builds``, as a task for a worker. ``search_s``: seconds for trying more sizes."""
     build = _builds(text, family_file, config.current().root)[0][key]
-    found = check_cases(build.given, orders, report, nonfinite=nonfinite)
+    given = varied(build.given)
+    in_every_order = given.problems[: len(build.given)]
+    found = check_cases(in_every_order, orders, report, nonfinite=nonfinite, plain=given.plain)
     further = partial(_continued, orders=orders[:1], report=report, nonfinite=nonfinite)
     if not (found.skipped or found.broken or found.findings):
-        found = further(found, patterned(build.given), math.inf)
+        found = further(found, given.problems[len(in_every_order) :], math.inf)
     if found.unchecked and found.launches and not (found.findings or any(map(_accesses, build.given))):
         why = "it accesses no memory at the sizes tried; correct the values, the grid or the block of its family"
         return replace(found, broken=why, unchecked=False)
@@ -304,9 +308,17 @@ def _continued(
 
 
 def check_cases(
-    cases: Sequence[Case], orders: Sequence[int], report: TaskProgress, *, nonfinite: bool = False
+    cases: Sequence[Case],
+    orders: Sequence[int],
+    report: TaskProgress,
+    *,
+    nonfinite: bool = False,
+    plain: Mapping[str, Case] = MappingProxyType({}),
 ) -> BuildReport:
-    """Launch the problems of one build in each order; ``nonfinite`` reports stored NaNs and infinities."""
+    """Launch the problems of one build in each order; ``nonfinite`` reports stored NaNs and infinities.
+
+    ``plain`` has, by the id of a case with a pattern of data, the case to launch if its reference refuses the pattern.
+    """
     kernel = kernel_name(cases[0])
     if reason := not_emulated(cases[0]):
         return BuildReport(kernel, len(cases), skipped=reason)
@@ -316,7 +328,9 @@ def check_cases(
     blank: str | None = None
     unended = False
     remembered = cache(load)
-    for case in cases:
+    left = deque(cases)
+    while left:
+        case = left.popleft()
         report(case.id)
         try:
             launched = check_case(case, orders, nonfinite=nonfinite, load=remembered, beyond_races=True)
@@ -333,6 +347,7 @@ def check_cases(
             patterned_data = case.variant.endswith(PATTERNS) and error.code is Code.REFERENCE
             if isinstance(error, NothingCompared) or patterned_data:
                 blank = str(error)  # the operation does not support these data; another problem must run
+                left.extend(filter(None, [plain.get(case.id)]))
             else:
                 broken = broken or str(error)
             continue

@@ -7,8 +7,8 @@ Mixed magnitudes, cancellation, ties, large numbers, limits. A pattern replaces 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any
@@ -32,6 +32,9 @@ _OTHER_PART = 1 << 16
 _SEGMENT, _ROWS_ALIKE = 64, 8
 """Elements of a one-dimensional input that are treated as a row, and the most consecutive rows that are alike."""
 
+_ZEROS = 4
+"""Zeros of each sign beside seven powers of two of each: so many that a few given elements of a tile are all zero."""
+
 _LONGEST_RUN = 32
 """The longest run in a real range: half of the neighbours that bound an element's error (``judge.magnitudes``)."""
 
@@ -44,47 +47,48 @@ _QUIETEST_OF_A_RANGE = 10
 _LARGE = 2.0**31
 """Larger than numbers used as infinity in many kernels (1e4, 1e6, 1e9); sums of fourth powers still fit in float32."""
 
-_ENOUGH_ELEMENTS, _ENOUGH_ROWS = 1000, 16
-"""The least elements of a one-dimensional input for a pattern, and the least rows of another, of twice as many."""
+_ENOUGH_ELEMENTS, _ENOUGH_ROWS, _FEWEST_ROWS = 1000, 16, 4
+"""The least elements of a one-dimensional input for a pattern; the least rows of another, of twice as many, for all
+patterns and for one of them: large numbers are of four kinds."""
 
 
-def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> list[Case]:
-    """One of a build's problems with each of the patterns in its open inputs; the pattern is part of the variant.
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """A build's problems, some of them with patterns, and by the ids of those the same problems without."""
 
-    The smallest problem that is large enough for a pattern, else the largest. Empty if no problem has an open input, or
-    all have saved results.
+    problems: tuple[Case, ...]
+    plain: Mapping[str, Case]
+
+
+def varied(problems: Sequence[Case]) -> Varied:
+    """A build's problems: the largest ones each with another pattern, and at the end one with every pattern.
+
+    That one is the smallest problem that is large enough for all patterns, else the largest; so each pattern is tried
+    at two sizes, with few more problems than there are anyway. Problems without an open input, or with saved results,
+    stay as they are.
     """
-    free = [problem for problem in problems if _takes_patterns(problem)]
-    chosen = min(filter(_enough, free), key=_size, default=None) or max(free, key=_size, default=None)
-    return [] if chosen is None else [each for pattern in patterns if (each := _filled(chosen, pattern)) is not chosen]
-
-
-def varied(problems: Sequence[Case]) -> list[Case]:
-    """A build's problems, each large enough one with the next pattern, and further ones for remaining patterns.
-
-    So a run tests every pattern with hardly more problems than it has anyway.
-    """
-    left = list(PATTERNS)
-    found = []
-    for problem in problems:
+    free = sorted(filter(_takes_patterns, problems), key=_size)
+    every = next(filter(_enough, free), free[-1] if free else None)
+    left, filled = list(reversed(PATTERNS)), dict[int, Case]()
+    for problem in reversed(free):
         pattern = next((each for each in left if _filled(problem, each) is not problem), None)
-        if pattern is None or not _takes_patterns(problem) or not _enough(problem):
-            found.append(problem)
-            continue
-        left.remove(pattern)
-        found.append(_filled(problem, pattern))
-    return [*found, *patterned(problems, left)]
+        if pattern and problem is not every and _enough(problem, _FEWEST_ROWS):
+            left.remove(pattern)
+            filled[id(problem)] = _filled(problem, pattern)
+    last = () if every is None else (each for name in PATTERNS if (each := _filled(every, name)) is not every)
+    plain = {filled[id(problem)].id: problem for problem in problems if id(problem) in filled}
+    return Varied((*(filled.get(id(problem), problem) for problem in problems), *last), plain)
 
 
 _size = attrgetter("buffer_bytes")
 
 
-def _enough(problem: Case) -> bool:
+def _enough(problem: Case, rows: int = _ENOUGH_ROWS) -> bool:
     """Whether some input is large enough for a pattern, which spans several rows."""
     return any(
         shape[0] >= _ENOUGH_ELEMENTS
         if len(shape) == 1
-        else math.prod(shape) >= 2 * _ENOUGH_ELEMENTS and math.prod(shape[:-1]) >= _ENOUGH_ROWS
+        else math.prod(shape) >= 2 * _ENOUGH_ELEMENTS and math.prod(shape[:-1]) >= rows
         for shape in (buffer.shape for buffer in problem.inputs)
     )
 
@@ -220,7 +224,7 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
 
 def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     sizes = 0.5 ** np.arange(7)
-    return _drawn(np.concatenate([sizes, -sizes, [0.0, -0.0]]), shape, seed)
+    return _drawn(np.concatenate([sizes, -sizes, [0.0, -0.0] * _ZEROS]), shape, seed)
 
 
 def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:

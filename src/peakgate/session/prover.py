@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -117,8 +118,10 @@ class Prover:
         self._reference = None
 
     def _run_probes(self, case: Case) -> int | WrongResult:
-        probes = self._probes(case)
-        for probe in varied(probes):
+        probes = varied(self._probes(case))
+        left = deque(probes.problems)
+        while left:
+            probe = left.popleft()
             problem = f"edge-size problem {probe.size}"
             pattern = next((each for each in PATTERNS if probe.variant.endswith(each)), None)
             if pattern:
@@ -130,15 +133,16 @@ class Prover:
                     continue
                 result = self._compare(launchable, self._expected(launchable))
             except PeakgateError as error:
-                # The operation does not support this pattern of data; the case's own size uses other data.
+                # The operation does not support this pattern of data.
                 if isinstance(error, NothingCompared) or (pattern and error.code is Code.REFERENCE):
+                    left.extend(filter(None, [probes.plain.get(probe.id)]))
                     continue
                 raise
             except KernelFault as fault:
                 raise type(fault)(f"{problem}: {fault}") from fault.__cause__
             if result.mismatch is not None:
                 return WrongResult(f"{problem}: {result.mismatch}")
-        return len(probes)
+        return len(probes.problems)
 
     def _launch(self, launchable: KernelLaunchable, owner: Case, *, schedule: int = 0) -> None:
         """Launch once; ``owner`` is the case that is being proven."""

@@ -41,8 +41,8 @@ _VECTOR = 4
 _LARGEST_OWN_TILE = 1024
 """Larger macros are not tiles but sizes of memory or of the problem, or limits."""
 
-_LONG_LINE, _LONG_ROW = (1 << 15) + _VECTOR, (1 << 12) + _VECTOR
-"""Long extents, for sizes of one number and of several: beyond a limit at which a kernel may truncate its problem."""
+_LONG = ((1 << 16) + _VECTOR, (1 << 15) + _VECTOR, (1 << 12) + _VECTOR)
+"""Long extents, of which the first affordable is taken: beyond a limit at which a kernel may truncate its problem."""
 
 _REFUSALS = (ValueError, AssertionError, ArithmeticError, PeakgateError)
 
@@ -68,6 +68,12 @@ class Tiling:
         """The least accepted value of each number; the usual value of a fixed one."""
         return tuple(step or whole for whole, step in zip(self.whole, self.steps, strict=True))
 
+    @property
+    def small(self) -> SizeNumbers:
+        """Up to a vector's elements of each number; the usual value of a fixed one."""
+        pairs = zip(self.whole, self.steps, strict=True)
+        return tuple(min(whole, lcm(step, _VECTOR)) if step else whole for whole, step in pairs)
+
 
 def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
     """The problem of a size, or why there is none: the family raises, or grid or arrays are empty."""
@@ -85,7 +91,7 @@ def chosen(sized: Sized) -> Chosen:
     tiling = tiling_of(sized)
     cases: dict[SizeNumbers, Case] = {}
     refused: dict[SizeNumbers, str] = {}
-    for numbers in dict.fromkeys((*_beside_tiles(sized, tiling), *_long(tiling))):
+    for numbers in dict.fromkeys((*_beside_tiles(sized, tiling), *long(sized, tiling))):
         case = accepted(sized, numbers)
         if isinstance(case, str):
             refused[numbers] = case
@@ -95,40 +101,36 @@ def chosen(sized: Sized) -> Chosen:
 
 
 def edge_sizes(sized: Sized, usual: Sequence[SizeNumbers]) -> list[SizeNumbers]:
-    """The edge sizes of a build: ragged ones, then the accepted ``usual`` ones, or else chosen ones.
+    """The edge sizes of a build: ragged and long ones, then the accepted ``usual`` ones, or else chosen ones.
 
     The last is the small problem of a family that gives none.
     """
+    tiling = tiling_of(sized)
     taken = [size for size in usual if not isinstance(accepted(sized, size), str)] or list(chosen(sized).cases)
-    return list(dict.fromkeys([*ragged(sized, taken), *taken]))
+    return list(dict.fromkeys([*ragged(sized, tiling, taken), *long(sized, tiling), *taken]))
 
 
-def ragged(sized: Sized, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNumbers]:
+def ragged(sized: Sized, tiling: Tiling, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNumbers]:
     """Sizes with a partial tile after more than TILES_BEYOND full ones: in each number alone, then in all.
 
     For the usual tiles and the kernel's own, as far as the problem is not too large. A number alone is a multiple of a
     vector while the others are small. Numbers that ``known`` sizes already cover are left out.
     """
-    tiling = tiling_of(sized)
     case = accepted(sized, tiling.whole)
     own = set() if isinstance(case, str) else _own_tiles(case)
     if len(sized.usual) == 1 and not isinstance(case, str):
         own.add(_threads(case))  # the tile of a grid-stride loop
     open_to = {at: step for at, step in enumerate(tiling.steps) if step}
     tiles = {at: sorted({*USUAL_TILES, *own, tiling.tiles[at]}) for at in open_to}
-    small = tuple(
-        min(whole, lcm(step, _VECTOR)) if step else whole
-        for whole, step in zip(tiling.whole, tiling.steps, strict=True)
-    )
     for at, step in open_to.items():
         if not any(_shows(size[at], tiles[at], step) for size in known):
             numbers = [_beyond(most, tiles[at], lcm(step, _VECTOR)) for most in reversed(tiles[at])]
             yield from _first_affordable(
-                sized, (_with(of, at, each) for each in numbers for of in (small, tiling.least))
+                sized, (_with(of, at, each) for each in numbers for of in (tiling.small, tiling.least))
             )
     if len(open_to) > 1:
         every = sorted({tile for each in tiles.values() for tile in each}, reverse=True)
-        yield from _first_affordable(sized, (_together(small, tiles, tiling.steps, most) for most in every))
+        yield from _first_affordable(sized, (_together(tiling.small, tiles, tiling.steps, most) for most in every))
 
 
 def _together(small: SizeNumbers, tiles: Mapping[int, Sequence[int]], steps: SizeNumbers, most: int) -> SizeNumbers:
@@ -161,11 +163,13 @@ def _beyond(tile: int, tiles: Sequence[int], step: int, skipped: int = 0) -> int
     return next(islice(fitting, skipped, None), 0)
 
 
-def _first_affordable(sized: Sized, sizes: Iterator[SizeNumbers]) -> Iterator[SizeNumbers]:
+def _first_affordable(
+    sized: Sized, sizes: Iterator[SizeNumbers], most_flops: int = _MOST_RAGGED_FLOPS
+) -> Iterator[SizeNumbers]:
     """The first accepted size that is small enough, or nothing."""
     for numbers in sizes:
-        case = accepted(sized, numbers) if 0 < 2 * prod(numbers) <= _MOST_RAGGED_FLOPS else ""
-        if not isinstance(case, str) and not too_large(case, _MOST_RAGGED_FLOPS):
+        case = accepted(sized, numbers) if 0 < 2 * prod(numbers) <= most_flops else ""
+        if not isinstance(case, str) and not too_large(case, most_flops):
             yield numbers
             return
 
@@ -256,13 +260,14 @@ def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
     yield from _beside_usual(sized.usual, tiling)
 
 
-def _long(tiling: Tiling) -> Iterator[SizeNumbers]:
-    """Each number alone long, the others least: a multiple of a vector, but of no usual tile."""
-    length = _LONG_ROW if len(tiling.steps) > 1 else _LONG_LINE
+def long(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
+    """Each number alone long, the others small: a multiple of a vector, but of no usual tile."""
     for at, step in enumerate(tiling.steps):
         if step:
             unit = lcm(step, _VECTOR)
-            yield _with(tiling.least, at, -(-length // unit) * unit)
+            numbers = [-(-length // unit) * unit for length in _LONG]
+            others = (tiling.small, tiling.least)
+            yield from _first_affordable(sized, (_with(of, at, each) for each in numbers for of in others), MOST_FLOPS)
 
 
 def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:
