@@ -143,15 +143,36 @@ def test_host_code_and_kernels_of_no_family_have_no_mutants(project):
     assert [(mutant.line, mutant.change) for mutant in found] == [(1, "threadIdx.x < n -> true")]
 
 
-def test_a_source_outside_the_kernels_is_named_as_not_mutated(project):
-    family = (
+def at(place):
+    """A family of one kernel, without its guard."""
+    return (
         "from peakgate.family import Out, kernel\n"
-        "FAMILY = kernel('../../one.cu', sizes=[32], arguments=lambda n: [Out(n)], block=32, grid=lambda n: 1,\n"
-        "                bytes=lambda n: 4 * n, reference=lambda xp: xp.ones(32), small_sizes=[32])\n"
+        f"FAMILY = kernel({place!r}, sizes=[32], arguments=lambda n: [Out(n)], block=32, grid=lambda n: 1,\n"
+        "                bytes=lambda n: 4 * n, reference=lambda xp: xp.ones(32), edges=[32])\n"
     )
-    source = project("one", family).parents[1] / "one.cu"
+
+
+def test_mutants_of_a_source_beside_the_kernels_run(project):
+    own = project("one", at("../../source/one.cu")).parents[1] / "source"
+    own.mkdir()
+    kernel = "__global__ void one(float* out) { if (threadIdx.x < 32) put(out); if (threadIdx.x > 31) out[99] = 1; }"
+    (own / "one.cu").write_text(f'#include "part.cuh"\n{kernel}\n')
+    (own / "part.cuh").write_text("__device__ void put(float* out) { out[threadIdx.x] = 1; }\n")
+    found, without = mutation_run.targets()
+    assert {mutant.file for mutant in found} == {"source/one.cu"}
+    assert not without
+    results = {each.change: mutation_run.run_mutant(each, (0,), report) for each in found}
+    assert results["threadIdx.x < 32 -> true"].survived
+    assert results["threadIdx.x > 31 -> true"].caught_by
+
+
+def test_a_source_outside_the_project_is_named_as_not_mutated(project, tmp_path_factory):
+    source = tmp_path_factory.mktemp("elsewhere") / "one.cu"
     source.write_text("__global__ void one(float* out) { __syncthreads(); out[threadIdx.x] = 1; }")
-    assert [*mutation_run.targets()[1]] == ["one.cu"]
+    project("one", at(str(source)))
+    found, without = mutation_run.targets()
+    assert not found
+    assert [Path(each).name for each in without] == ["one.cu"]
 
 
 def test_a_file_that_changes_while_its_mutants_run_is_named():

@@ -57,7 +57,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     unmutated = [f"{file}: not mutated: {reason}" for file, reason in without.items()]
     if not mutants:
         raise PeakgateError(
-            f"no barrier, guard or clamp to delete in the files of {config.near(project.kernels)}"
+            f"no barrier, guard or clamp to delete in the kernels of {config.near(project.root)}"
             f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; so there are no mutants to run"
             f"{''.join(f'; {each}' for each in unmutated)}",
             Code.SOURCE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -51,31 +50,33 @@ class MutantResult:
 def targets(text: str = "") -> tuple[list[Mutant], dict[str, str]]:
     """The mutants of all files of the stages that ``-k text`` selects, and the files without mutants, with the reason.
 
-    Host code, and kernels that no such stage launches, are not mutated. Raises PeakgateError if a family fails to
-    describe its cases.
+    Files of the project's kernels and of the folders of stages' sources, not libraries elsewhere. Host code, and
+    kernels that no such stage launches, are not mutated. Raises PeakgateError if a family fails to describe its cases.
     """
     for each in refused(text):
         raise PeakgateError.repeated(each.reason)
     run = _builds_and_sources(text, config.current().root)
     used = {path for _, sources in run for path in sources}
     ran: dict[Path, set[str]] = {}
+    folders = {config.current().kernels.resolve()}
     for problems, _ in run:
+        source = problems[0].stage.source
+        folders |= {source.resolve().parent} if source else set()
         for path, device_text in _device_texts(problems[0].stage).items():
-            ran.setdefault(path, set()).add(device_text)
-    kernels = config.current().kernels
-    files = sorted(path for path in kernels.rglob("*.cu*") if path.is_file())
+            ran.setdefault(path.resolve(), set()).add(device_text)
     found = [
         mutant
-        for path in files
-        if path in used
-        for mutant in mutants(_relative(path), source_text(path))
+        for path in sorted(used)
+        if any(map(path.is_relative_to, folders))
+        for mutant in mutants(_name(path), source_text(path))
         if any(device_text[mutant.start : mutant.stop].strip() for device_text in ran[path])
     ]
-    without = {} if text else {_relative(path): "no stage includes it" for path in files if path not in used}
+    of_kernels = (path.resolve() for path in sorted(config.current().kernels.rglob("*.cu*")) if path.is_file())
+    without = {} if text else {_name(path): "no stage includes it" for path in of_kernels if path not in used}
     for cases in builds(text).values():
         source = cases[0].stage.source
         if source is not None and not _inside(source):
-            without[str(config.near(source.resolve()))] = f"it is outside {config.near(kernels)}"
+            without[str(config.near(source.resolve()))] = f"it is outside {config.near(config.current().root)}"
     return found, without
 
 
@@ -84,22 +85,22 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
 
     Raises PeakgateError if the file was changed since its mutants were listed.
     """
-    own = config.current().kernels
-    original = own / mutant.file
+    original = _path(mutant.file)
     text = source_text(original)
     if mutant not in mutants(mutant.file, text):
         raise PeakgateError(f"{original} was changed while its mutants ran; run them again", Code.CHANGED)
     with scratch_folder("mutant") as folder:
-        kernels = folder / own.name
-        shutil.copytree(own, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg", "*.py", "__pycache__"))
-        (kernels / mutant.file).write_text(mutant.applied(text), encoding="utf-8")
         for problems, sources in _builds_and_sources("", config.current().root):
             if original not in sources:
                 continue
+            for source in sources:
+                copy = _within(folder, source)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_text(mutant.applied(text) if source == original else source_text(source), encoding="utf-8")
             for problem in problems:
                 report(problem.id)
                 try:
-                    launched = check_case(_within(kernels, problem), orders, access_budget=MUTANT_ACCESS_BUDGET)
+                    launched = check_case(_copied(folder, problem), orders, access_budget=MUTANT_ACCESS_BUDGET)
                 except RefusedSize:
                     continue
                 except BuildError as error:
@@ -152,7 +153,7 @@ def complaints(
 
 def placed(rule: str, mutant: Mutant, said: str, tone: Tone = Tone.BAD) -> Annotation:
     """What is said about a mutant, at its line."""
-    return Annotation(rule, f"{mutant}: {said}", config.current().kernels / mutant.file, mutant.line, tone)
+    return Annotation(rule, f"{mutant}: {said}", _path(mutant.file), mutant.line, tone)
 
 
 def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
@@ -177,13 +178,14 @@ def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str
 def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozenset[Path]]]:  # noqa: ARG001  (a key)
     """The problems of each build that the emulator can run, the smallest buffers first, and its source files.
 
-    Without those whose source is outside the project's kernels, which are copied for each mutant.
+    Without those whose source is outside the project, whose files are copied for each mutant.
     """
     found = []
     for cases in builds(text).values():
         stage = cases[0].stage
         if not_emulated(cases[0]) is None and (stage.source is None or _inside(stage.source)):
-            sources = frozenset(source_files(stage.source, stage.include) if stage.source else ())
+            files = source_files(stage.source, stage.include) if stage.source else ()
+            sources = frozenset(path.resolve() for path in files if _inside(path))
             found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))
     return found
 
@@ -196,17 +198,33 @@ def _device_texts(stage: Stage) -> dict[Path, str]:
     return {file.path: text for file, text in zip(files, device_texts(files, stage.functions), strict=True)}
 
 
-def _within(kernels: Path, problem: Case) -> Case:
-    """The problem with the source of its stage in a copy of kernels/."""
+def _copied(folder: Path, problem: Case) -> Case:
+    """The problem with its stage's files in a copy of the project."""
     stage = problem.stage
     assert stage.source is not None
-    return replace(problem, stage=replace(stage, source=kernels / stage.source.relative_to(config.current().kernels)))
+    include = tuple(_within(folder, each.resolve()) if _inside(each) else each for each in stage.include)
+    return replace(problem, stage=replace(stage, source=_within(folder, stage.source.resolve()), include=include))
 
 
-def _inside(source: Path) -> bool:
-    """Whether a file is in the project's folder of kernels."""
-    return source.resolve().is_relative_to(config.current().kernels.resolve())
+def _within(folder: Path, path: Path) -> Path:
+    """The place of a project's file or folder in a copy of it."""
+    return folder / path.relative_to(config.current().root.resolve())
 
 
-def _relative(path: Path) -> str:
-    return path.relative_to(config.current().kernels).as_posix()
+def _inside(path: Path) -> bool:
+    """Whether a file or folder is in the project."""
+    return path.resolve().is_relative_to(config.current().root.resolve())
+
+
+def _name(path: Path) -> str:
+    """A file as reports and lists name it: by its place in the folder of kernels, else in the project."""
+    project = config.current()
+    kernels = project.kernels.resolve()
+    return path.relative_to(kernels if path.is_relative_to(kernels) else project.root.resolve()).as_posix()
+
+
+def _path(name: str) -> Path:
+    """The file of a name."""
+    project = config.current()
+    of_kernels = project.kernels.resolve() / name
+    return of_kernels if of_kernels.exists() else project.root.resolve() / name
