@@ -39,6 +39,18 @@ def test_missing_and_other_keys_are_wrong_and_named(keys):
         proven(lambda x: dict.fromkeys(keys, x), lambda x: dict.fromkeys("ab", x), X)
 
 
+def test_the_kernel_that_a_launch_of_triton_returns_is_no_result():
+    launched = type("CompiledKernel", (), {"__module__": "triton.compiler.compiler"})
+
+    def double(out, x):
+        out[:] = 2 * x
+        return launched()
+
+    proven(double, lambda out, x: 2 * x, np.zeros(4), X)
+    with pytest.raises(WrongResult):
+        proven(double, lambda out, x: 3 * x, np.zeros(4), X)
+
+
 def test_outputs_that_a_test_names_by_other_keys_than_its_reference_are_its_mistake():
     with refuses(Code.BENCHMARK_TEST):
         proven(lambda x: None, lambda x: {"b": x}, X, outputs=lambda x: {"a": x})

@@ -161,7 +161,8 @@ class Call:
         """Call the function once on the arrays as they are; the current stream waits for its result."""
         args, kwargs = given(self._arguments)
         try:
-            self.result = self.function(*args, **kwargs)
+            result = self.function(*args, **kwargs)
+            self.result = None if _is_compiled_kernel(result) else result
             settled(self.result)
         except Exception as error:
             self.raised = error
@@ -322,6 +323,11 @@ def _evaluated(name: str, code: Code, function: Callable[..., Any], arguments: t
             "callable",
             code,
         ) from error
+
+
+def _is_compiled_kernel(result: object) -> bool:
+    """Whether a call returned what Triton's and Gluon's launches return, the kernel and no result."""
+    return type(result).__module__.partition(".")[0] == "triton"
 
 
 def out_of_memory(error: BaseException) -> bool:
