@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from peakgate_emulator.masking import blanks, closing, masked
 from peakgate_emulator.signatures import listed, parameter_name
-from peakgate_emulator.sources import blanks, closing, masked
 
 _CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")

@@ -27,18 +27,11 @@ from peakgate_emulator.compiler import (
     run,
     runtime_flags,
 )
+from peakgate_emulator.device_code import device_only
 from peakgate_emulator.errors import EmulatorError, KernelBuildError
 from peakgate_emulator.files import alone, cache_folder, scratch_folder, writing
 from peakgate_emulator.ptx import collides, preprocessed, put_together, translated
-from peakgate_emulator.sources import (
-    KernelEntry,
-    SourceFile,
-    device_only,
-    entry_of,
-    kernels,
-    missing_header,
-    read_sources,
-)
+from peakgate_emulator.sources import KernelEntry, SourceFile, entry_of, kernels, missing_header, read_sources
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")

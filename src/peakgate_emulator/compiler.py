@@ -16,10 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from peakgate_emulator import bounded
+from peakgate_emulator.device_code import remedy
 from peakgate_emulator.errors import KernelBuildError, NoCompiler
 from peakgate_emulator.files import cache_folder
 from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, NVIDIA_HEADER
-from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel, remedy
+from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel
 
 MIN_GCC = 12
 MIN_CLANG = 16

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peakgate_emulator.attributes import in_clusters
-from peakgate_emulator.sources import blanks, closing, masked, without_comments
+from peakgate_emulator.masking import blanks, closing, masked, without_comments
 
 if TYPE_CHECKING:
     from peakgate_emulator.ptx_grammar import Instruction, Names

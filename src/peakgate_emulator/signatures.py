@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from peakgate_emulator.sources import KERNEL_HEAD, SourceFile, closing, code_of
+from peakgate_emulator.masking import closing, code_of
+from peakgate_emulator.sources import KERNEL_HEAD, SourceFile
 
 
 @dataclass(frozen=True, slots=True)

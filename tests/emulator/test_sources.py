@@ -5,18 +5,10 @@ from pathlib import Path
 import pytest
 from emulating import CUDA
 
+from peakgate_emulator.device_code import device_only, device_texts, host_code, remedy
 from peakgate_emulator.errors import SourceError
-from peakgate_emulator.sources import (
-    SourceFile,
-    device_only,
-    device_texts,
-    entry_of,
-    host_code,
-    kernels,
-    masked,
-    read_sources,
-    remedy,
-)
+from peakgate_emulator.masking import masked
+from peakgate_emulator.sources import SourceFile, entry_of, kernels, read_sources
 
 
 def left_of(tmp_path: Path, text: str) -> str:

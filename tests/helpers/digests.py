@@ -32,7 +32,7 @@ from peakgate.measure.data import input_array
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Role
 from peakgate.spec.catalogue import problems
-from peakgate_emulator.sources import without_comments
+from peakgate_emulator.masking import without_comments
 
 SAMPLES = 16
 """Elements recorded of an output that need not be equal bit by bit, evenly spread from the first to the last."""

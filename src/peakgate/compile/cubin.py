@@ -27,15 +27,9 @@ from peakgate.compile import compilers
 from peakgate.compile.compilers import objection_to
 from peakgate.judge.occupancy import Occupancy, occupancy
 from peakgate.spec.case import Launch, Stage
+from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only, remedy
 from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, PRELUDE, cuda_folders, cuda_version, host_headers
-from peakgate_emulator.sources import (
-    PEAKGATE_MACRO,
-    SourceFile,
-    device_only,
-    missing_header,
-    no_such_kernel,
-    remedy,
-)
+from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel
 
 Defines = tuple[tuple[str, str], ...]
 

@@ -21,7 +21,7 @@ from peakgate.inspect.workers import Died, TaskProgress
 from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
 from peakgate.spec.case import Case, Stage
-from peakgate_emulator.sources import device_texts
+from peakgate_emulator.device_code import device_texts
 
 SURVIVING = "surviving mutant"
 """Rule of an annotation."""

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from peakgate_emulator.sources import blanks, closing, masked
+from peakgate_emulator.masking import blanks, closing, masked
 
 EMULATED_MACRO = "PEAKGATE_EMULATED"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 
 from peakgate.inspect.skeleton.types import Types, element
+from peakgate_emulator.masking import closing
 from peakgate_emulator.signatures import Signature, WrittenLaunch, listed
-from peakgate_emulator.sources import closing
 
 USUAL_BLOCK = 256
 """Threads of a block whose launch is not known."""

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from peakgate.spec import dtypes
+from peakgate_emulator.masking import closing, without_comments
 from peakgate_emulator.signatures import listed
-from peakgate_emulator.sources import without_comments
 
 ELEMENT_TYPES = {
     "float32": r"float|scalar_t|real",
@@ -148,7 +148,7 @@ class Types:
             head = rf"(?:template\s*<(?P<of>[^<>{{}};]*)>\s*)?\b(?:struct|class)\b{words}\b{name}\s*(?:final\s*)?\{{"
             if found := re.search(head, self._text):
                 parameters = [each.split()[-1] for each in listed(found["of"] or "") if each.split()]
-                return parameters, self._text[found.end() : _close(self._text, found.end())]
+                return parameters, self._text[found.end() : closing(self._text, found.end() - 1)]
             for ended in re.finditer(rf"\}}\s*{name}\s*;", self._text):
                 opened = _opening(self._text, ended.start())
                 if re.search(r"\btypedef\s+struct\b[^;{}]*$", self._text[:opened]):
@@ -214,7 +214,7 @@ def _statements(body: str) -> Iterator[str]:
             yield body[begun:at]
             begun = at + 1
         elif body[at] == "{":
-            end = _close(body, at + 1)
+            end = closing(body, at)
             before = body[begun:at]
             if re.match(r"\s*(?:struct|union|class)\b", before):
                 raise Undescribed
@@ -222,16 +222,6 @@ def _statements(body: str) -> Iterator[str]:
                 begun = end + 1
             at = end
         at += 1
-
-
-def _close(text: str, begin: int) -> int:
-    """Where the brace closes that was opened before ``begin``."""
-    depth = 1
-    for match in re.compile("[{}]").finditer(text, begin):
-        depth += 1 if match[0] == "{" else -1
-        if depth == 0:
-            return match.start()
-    return len(text)
 
 
 def _opening(text: str, closed: int) -> int:
