@@ -13,6 +13,7 @@ from typing import Any
 import cupy
 
 from peakgate.base import progress
+from peakgate.base.ranks import ALONE, Ranks
 from peakgate.compile.cubin import built_before
 from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.arrays import CaseArrays
@@ -65,9 +66,11 @@ class GpuDevice(Device):
     scale = Scale.BENCH
     xp: Any = cupy
 
-    def __init__(self, index: int, *further: int, guarded: bool = True, later: bool = False) -> None:
+    def __init__(
+        self, index: int, *further: int, guarded: bool = True, later: bool = False, ranks: Ranks = ALONE
+    ) -> None:
         super().__init__()
-        self.guarded = guarded
+        self.guarded, self.ranks = guarded, ranks
         self.gpus = (index, *further)
         self._before: dict[int, warmup.Before] = {}
         self.facts, self.peaks = facts.read(index)
@@ -85,7 +88,7 @@ class GpuDevice(Device):
 
     def open(self) -> None:
         """Create the CUDA contexts. With several GPUs NVLink multicast is disabled."""
-        if len(self.gpus) > 1:
+        if len(self.gpus) > 1 or self.ranks.size > 1:
             for name, value in MULTICAST_OFF.items():
                 os.environ.setdefault(name, value)
         for gpu in reversed(self.gpus):
@@ -239,5 +242,5 @@ class GpuDevice(Device):
     def sample_stream(self, batch: int, gpus: int = 1) -> SampleStream:
         """The stream of all samples, on the first ``gpus`` GPUs, for batches of up to ``batch``."""
         if gpus not in self._streams or self._streams[gpus].largest_batch < batch:
-            self._streams[gpus] = SampleStream(self.facts.l2_bytes, batch, self.gpus[:gpus])
+            self._streams[gpus] = SampleStream(self.facts.l2_bytes, batch, self.gpus[:gpus], self.ranks)
         return self._streams[gpus]

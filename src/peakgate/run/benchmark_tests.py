@@ -15,6 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest
+from peakgate.base.ranks import EndedElsewhere
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import of_framework
@@ -62,6 +63,7 @@ class BenchmarkTests:
         """The fixture of one test; from here on a crash is attributed to its case."""
         from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (as above)
 
+        self._run.ranks.begin_test(self.ids[node.nodeid])
         made = GpuBenchmark(node, self._run.session, benchmark, timer)
         self._run.session.steps.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
         self._used[node.nodeid] = made
@@ -120,10 +122,11 @@ class BenchmarkTests:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Keep the result of a test. A failed assertion is WRONG, any other failure INCONCLUSIVE.
 
-        A failing verdict of the fixture counts even if the test is then skipped or marked xfail.
+        A failing verdict of the fixture counts even if the test is then skipped or marked xfail. Several ranks agree on
+        a verdict.
         """
         report = yield
-        if call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault):
+        if call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault | EndedElsewhere):
             report.longrepr = f"{item.nodeid}: {call.excinfo.value}"  # without Peakgate's own traceback
         benchmark = item.funcargs.get("benchmark") if isinstance(item, pytest.Function) else None
         ours = FIXTURE in getattr(item, "fixturenames", ())
@@ -133,14 +136,18 @@ class BenchmarkTests:
         if case_id is None:
             return report
         if call.when == "teardown" and report.failed and call.excinfo is not None:
-            self._fails_afterwards(item, f"the test's teardown fails: {_error_of(call.excinfo)}")
+            reason = f"the test's teardown fails: {_error_of(call.excinfo)}"
+            self._end_all_ranks(case_id, reason, call.excinfo)
+            self._fails_afterwards(item, reason)
         if item.nodeid in self._done or not (report.failed or report.skipped or call.when == "call"):
             return report
         self._done.add(item.nodeid)
         fixture = self._used.get(item.nodeid)
         outcome = fixture.outcome if fixture else None
         if report.skipped and outcome is None:
-            self._keep_skip(item, str(call.excinfo.value) if call.excinfo else "skipped")
+            reason = str(call.excinfo.value) if call.excinfo else "skipped"
+            self._run.ranks.end_test(case_id, None, reason)
+            self._keep_skip(item, reason)
             return report
         called = fixture is not None and fixture.called
         if call.excinfo is not None and not call.excinfo.errisinstance(SKIPPING):
@@ -154,6 +161,7 @@ class BenchmarkTests:
             judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes and was expected to fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
         if outcome is not None:
+            outcome = self._of_all_ranks(item, outcome)
             self._run.store.keep(outcome)
             judged = outcome.judgement
             if not report.failed and fails(judged.verdict, judged.reason, self._run.session):
@@ -184,6 +192,8 @@ class BenchmarkTests:
         compared = error.errisinstance((AssertionError, pytest.fail.Exception)) and not of_callable
         if outcome is None:
             case = case_of(item.nodeid)
+            if not compared and not error.errisinstance(EndedElsewhere):  # its judgement is that of all ranks
+                self._end_all_ranks(case.id, _error_of(error), error)
             if isinstance(error.value, PeakgateError):
                 return self._run.session.failed(case, error.value)
             if _is_async(item) and error.errisinstance(pytest.fail.Exception):
@@ -199,6 +209,21 @@ class BenchmarkTests:
         verdict = Verdict.WRONG if compared else Verdict.INCONCLUSIVE
         judgement = Judgement(verdict, f"the test fails after its measurement: {_error_of(error)}")
         return _unmeasured(item, outcome, judgement)
+
+    def _end_all_ranks(self, case_id: str, reason: str, error: pytest.ExceptionInfo[BaseException]) -> None:
+        """End all ranks, if there are several: the others may wait on their GPUs for what this one does not do."""
+        ranks = self._run.ranks
+        if ranks.size > 1:
+            ranks.end_all(f"rank {ranks.rank}: {case_id}: {reason}", str(error.getrepr(style="short")))
+
+    def _of_all_ranks(self, item: pytest.Item, outcome: Outcome) -> Outcome:
+        """The outcome with the judgement of all ranks, and without figures if that fails for another reason."""
+        joint = self._run.ranks.end_test(outcome.case.id, outcome.judgement)
+        if joint is None or joint == outcome.judgement:
+            return outcome
+        if outcome.samples is not None and joint.verdict in FAILING:
+            return _unmeasured(item, outcome, joint)
+        return replace(outcome, judgement=joint)
 
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
         """Make a case INCONCLUSIVE whose fixtures fail in teardown, unless its verdict already fails."""
