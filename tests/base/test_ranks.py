@@ -33,6 +33,7 @@ def test_a_process_by_itself_agrees_with_itself():
     assert not alone.any("a step", [])
     assert alone.end_test("a.case", WRONG) is WRONG
     alone.end_all("nobody is there")
+    alone.finish()
     alone.close()
 
 
@@ -41,6 +42,7 @@ def test_every_rank_gets_the_values_of_all(tmp_path):
         one = connected()
         found = [one.all("numbers", one.rank), one.same("first", one.rank), one.any("any", one.rank == 2)]
         one.end_test("a.case", RIGHT)
+        one.finish()
         one.close()
         return found
 
@@ -53,11 +55,27 @@ def test_all_start_after_the_last_has_come(tmp_path):
         came = time.monotonic_ns()
         one.start("together")
         times = one.all("times", [came, time.monotonic_ns()])
+        one.finish()
         one.close()
         return times
 
     for ended in in_ranks(tmp_path, run, 3):
         assert max(came for came, _ in ended.value) < min(started for _, started in ended.value)
+
+
+def test_the_others_stay_until_rank_0_leaves(tmp_path):
+    left = tmp_path / "left"
+
+    def run():
+        one = connected()
+        one.end_test("a.case", RIGHT)
+        one.finish()
+        seen = left.exists()
+        left.touch()  # as the run file
+        one.close()
+        return seen
+
+    assert [each.value for each in in_ranks(tmp_path, run)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +92,7 @@ def test_all_ranks_have_the_verdict_of_the_worst(tmp_path, of_each, verdict, rea
     def run():
         one = connected()
         found = one.end_test("a.case", of_each[one.rank])
+        one.finish()
         one.close()
         return [found.verdict, found.reason]
 
@@ -90,6 +109,7 @@ def test_a_verdict_of_one_ends_the_test_of_the_others(tmp_path):
         one.begin_test("b.case")
         again = one.all("a call", one.rank)
         one.end_test("b.case", RIGHT)
+        one.finish()
         one.close()
         return [found.verdict, found.reason, again]
 
@@ -129,9 +149,9 @@ def killed(one):
 
 def left_early(one):
     if one.rank == 1:
-        one.close(wait=False)
+        one.close()
         os._exit(0)
-    one.close()
+    one.finish()
 
 
 def endless(one):

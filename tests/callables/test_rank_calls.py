@@ -87,6 +87,7 @@ def test_ranks_take_the_same_batches_and_compare_the_same_calls(monkeypatch, tmp
         one.begin_test("b.t-2gpu-ranks")
         found = sampled(one, twice, monkeypatch)
         one.end_test("b.t-2gpu-ranks", None)
+        one.finish()
         one.close()
         return found
 
@@ -116,6 +117,7 @@ def test_a_timed_call_that_is_wrong_in_one_rank_ends_the_test_in_all(monkeypatch
             joint = one.end_test("b.t-2gpu-ranks", Judgement(Verdict.WRONG, str(wrong)))
         except EndedElsewhere as ended:
             joint = one.end_test("b.t-2gpu-ranks", ended.judgement)
+        one.finish()
         one.close()
         return [joint.verdict, joint.reason]
 

@@ -217,11 +217,12 @@ def test_ranks_have_the_times_of_the_slowest(machine, tmp_path):
         rank = started()
         rank.connect()
         gpus, stream = machine(1, rank)
-        times_us = iter([10.0, 40.0, 10.0] if rank.rank else [20.0, 30.0, 50.0])
-        taken = stream.batch([lambda: on(gpus, next(times_us))()] * 3, blocked=True)
+        times_us = [10.0, 40.0, 10.0] if rank.rank else [20.0, 30.0, 50.0]
+        taken = stream.batch([on(gpus, each) for each in times_us], blocked=True)
         unblocked = stream.batch([on(gpus, 7.0 + rank.rank)], blocked=False)
         trial = stream.trial(on(gpus, 10.0 * (1 + rank.rank)), 3, limit_ns=1000)
         unknown = stream.leaves_work(on(gpus, 1.0), 1), stream.with_second_clock(None, on(gpus, 1.0), 1)
+        rank.finish()
         rank.close()
         found = [time_us for time_us, _ in (*taken, *unblocked)]
         return [found, trial.event_us, trial.waited, unknown, stream.method(blocked=True, moved=False)]

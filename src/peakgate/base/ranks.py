@@ -76,8 +76,14 @@ class Ranks:
     def end_all(self, reason: str, details: str = "") -> None:
         """End the processes of all ranks, if there are several; only this one prints the ``details``."""
 
-    def close(self, *, wait: bool = True) -> None:
-        """Disconnect; with ``wait`` only when every rank does."""
+    def finish(self) -> None:
+        """Wait until all ranks have run their tests; others than rank 0 also wait until that one disconnects.
+
+        A launcher that sees one process fail ends the others: that must not stop rank 0 from writing the run file.
+        """
+
+    def close(self) -> None:
+        """Disconnect; without ``finish`` before it, this ends the other ranks."""
 
 
 ALONE = Ranks()
@@ -222,12 +228,17 @@ class _Connected(Ranks):
             )
         os._exit(ExitCode.UNDECIDED)
 
-    def close(self, *, wait: bool = True) -> None:
-        if self._closed.is_set() or not self._peers:
+    def finish(self) -> None:
+        if self._closing or not self._peers:
             return
         self._closing = True
-        if wait:
-            self._exchanged("the end of the run", None)
+        self._exchanged("the end of the run", None)
+        if self.rank:
+            self._step, self._until = "the wait for rank 0's run file", time.monotonic() + LIMIT_S
+            self._heard[0].get()
+            self.close()
+
+    def close(self) -> None:
         self._closed.set()
         for peer in self._peers.values():
             with suppress(OSError):

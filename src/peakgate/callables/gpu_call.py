@@ -140,7 +140,7 @@ class GpuCall(CallableLaunchable):
         self._device, self._call, self._stream, self._behaviour = device, call, stream, behaviour
         self._outputs = outputs
         self._seeds: list[int] = []
-        self._keys = round_keys([device.draw(SEEDS) for _ in range(KEY_WORDS)])
+        self._keys = round_keys(device.ranks.same("its keys", [device.draw(SEEDS) for _ in range(KEY_WORDS)]))
         self._keys_there = cupy.asarray(self._keys)
         self._words: list[tuple[Any, Any]] = []
         """Real arrays as words, each with its elements at the start."""

@@ -218,7 +218,10 @@ class BenchmarkTests:
 
     def _of_all_ranks(self, item: pytest.Item, outcome: Outcome) -> Outcome:
         """The outcome with the judgement of all ranks, and without figures if that fails for another reason."""
-        joint = self._run.ranks.end_test(outcome.case.id, outcome.judgement)
+        ranks, fixture = self._run.ranks, self._used.get(item.nodeid)
+        if self._run.session.device.lost or (fixture is not None and fixture.raised is not None):
+            ranks.end_all(f"rank {ranks.rank}: {outcome.case.id}: {outcome.judgement.reason}")
+        joint = ranks.end_test(outcome.case.id, outcome.judgement)
         if joint is None or joint == outcome.judgement:
             return outcome
         if outcome.samples is not None and joint.verdict in FAILING:

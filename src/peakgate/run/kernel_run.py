@@ -221,13 +221,15 @@ class RunHooks:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Keep pytest's exit status; wait for the other ranks before a run file is written."""
-        self.run.part(wait=session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED))
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            self.run.ranks.finish()
         self._exit_code = int(session.exitstatus)
         yield
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
-        """Exit at once after a lost CUDA context: all files are written, and clean-up would fail."""
+        """Part; exit at once after a lost CUDA context: all files are written, and clean-up would fail."""
+        self.run.part()
         if self.run.session.device.lost:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -112,9 +112,9 @@ class BenchRun:
             saving.save = saving.autosave = saving.json = None
             saving.quiet = True
 
-    def part(self, *, wait: bool) -> None:
-        """Disconnect the ranks, with ``wait`` when all have run their tests, and unlock the GPU."""
-        self.ranks.close(wait=wait)
+    def part(self) -> None:
+        """Disconnect from the other ranks, and unlock the GPU."""
+        self.ranks.close()
         self._locks.close()
 
     def begin(self, selected: Sequence[RunCase], pytest_config: pytest.Config) -> None:

@@ -33,6 +33,7 @@ def meet(session: Session, tests: Sequence[str], locks: ExitStack) -> None:
     uuid = driver.gpu_uuid(device.gpus[0]) if device.gpus else None
     of_each = ranks.all("its tests and its GPU", (tests, device.slug, uuid))
     if (refusal := unlike(of_each)) is not None:
+        ranks.finish()  # all of them know it
         ranks.close()
         raise refusal
     session.draw_from(ranks.same("the seed", session.seed))
