@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from peakgate.base import ranks
+
 _NUMBERS = count(1)
 
 
@@ -58,6 +60,7 @@ def _run(folder: Path, rank: int, environment: dict[str, str], run: Callable[[],
     code = 70
     try:
         os.environ.update(environment)
+        ranks.LIMIT_S = 20.0
         output = os.open(folder / f"output-{rank}", os.O_CREAT | os.O_TRUNC | os.O_RDWR)
         os.dup2(output, 1)
         os.dup2(output, 2)

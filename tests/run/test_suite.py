@@ -137,7 +137,7 @@ def test_in_several_processes_of_torchrun_only_pytest_measures(project, monkeypa
     assert (done.returncode, f"[{Code.OPTION}]" in done.stderr) == (2, True), done.stdout + done.stderr
     monkeypatch.setitem(runs.ENVIRONMENT, "LOCAL_WORLD_SIZE", "1")
     done = plain_pytest(project, "own")
-    assert (done.returncode, f"[{Code.ENVIRONMENT}]" in done.stdout + done.stderr) == (4, True), done.stdout
+    assert (done.returncode, f"[{Code.OPTION}]" in done.stdout + done.stderr) == (4, True), done.stdout
 
 
 def test_skipped_benchmarks_are_skipped(project):

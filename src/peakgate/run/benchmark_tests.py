@@ -145,9 +145,8 @@ class BenchmarkTests:
         fixture = self._used.get(item.nodeid)
         outcome = fixture.outcome if fixture else None
         if report.skipped and outcome is None:
-            reason = str(call.excinfo.value) if call.excinfo else "skipped"
-            self._run.ranks.end_test(case_id, None, reason)
-            self._keep_skip(item, reason)
+            self._run.ranks.end_test(case_id, None)
+            self._keep_skip(item, str(call.excinfo.value) if call.excinfo else "skipped")
             return report
         called = fixture is not None and fixture.called
         if call.excinfo is not None and not call.excinfo.errisinstance(SKIPPING):
