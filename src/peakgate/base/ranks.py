@@ -42,8 +42,10 @@ class EndedElsewhere(BaseException):
 class Ranks:
     """The ranks of a run: this one's number ``rank``, and its number ``local`` on this host, of ``size``.
 
-    A run in one process has one rank, which waits for nobody.
+    A run in one process has one rank, which waits for nobody. ``uuids`` are those of the GPUs of several.
     """
+
+    uuids: Sequence[str] = ()
 
     def __init__(self, rank: int = 0, size: int = 1, local: int = 0, port: int = 0) -> None:
         self.rank, self.size, self.local = rank, size, local

@@ -103,7 +103,7 @@ class GpuDevice(Device):
             "peak_tflops": self.peaks.fp32_tflops if self.peaks else None,
             "peak_tensor_tflops": dict(self.peaks.tensor_tflops) if self.peaks else {},
             "peak_link_gbs": self.peaks.link_gbs if self.peaks else None,
-            "uuids": [driver.gpu_uuid(gpu) for gpu in self.gpus],
+            "uuids": self.ranks.uuids or [driver.gpu_uuid(gpu) for gpu in self.gpus],
             "peak_nvlink_gbs": self.peaks.nvlink_gbs if self.peaks else None,
             "peak_derivation": self.peaks.derivation if self.peaks else None,
         }

@@ -159,7 +159,9 @@ class BenchmarkTests:
         elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILING:
             judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes and was expected to fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
-        if outcome is not None:
+        if outcome is None:
+            self._run.ranks.end_test(case_id, None)
+        else:
             outcome = self._of_all_ranks(item, outcome)
             self._run.store.keep(outcome)
             judged = outcome.judgement
