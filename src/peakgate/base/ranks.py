@@ -45,7 +45,7 @@ class Ranks:
     A run in one process has one rank, which waits for nobody. ``uuids`` are those of the GPUs of several.
     """
 
-    uuids: Sequence[str] = ()
+    uuids: Sequence[str | None] = ()
 
     def __init__(self, rank: int = 0, size: int = 1, local: int = 0, port: int = 0) -> None:
         self.rank, self.size, self.local = rank, size, local

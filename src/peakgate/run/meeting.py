@@ -37,8 +37,8 @@ def meet(session: Session, tests: Sequence[str], locks: ExitStack) -> None:
         ranks.close()
         raise refusal
     session.draw_from(ranks.same("the seed", session.seed))
-    ranks.uuids = [each for _, _, each in of_each if each]
-    for each in sorted(ranks.uuids):  # in one order: no two runs wait for each other
+    ranks.uuids = uuids = [each for _, _, each in of_each if each]
+    for each in sorted(uuids):  # in one order: no two runs wait for each other
         if each == uuid:
             locks.enter_context(locked(uuid, LOCK_LIMIT_S))
         ranks.all(f"the lock of {each}")
