@@ -150,6 +150,29 @@ def test_a_rank_alone_says_which_one_is_missing(in_ranks):
     assert "0 s passed at the wait for rank 1 of the run" in ended[0].output
 
 
+def test_a_run_in_one_process_knows_the_floors_of_ranks(tmp_path, bench):
+    (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench_it.py"]\n')
+    (tmp_path / "bench_it.py").write_text(ONE)
+    floors = tmp_path / "baselines" / "cpu-emulator" / "floors.toml"
+    floors.parent.mkdir(parents=True)
+    for case, code in (("bench_it.bench_it-2gpu-ranks", 0), ("bench_it.bench_it-3gpu-ranks", 2)):
+        floors.write_text(f'schema = 1\ngpu = "cpu-emulator"\n\n[floors]\n"{case}" = 0.5\n')
+        done = bench(tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+
+
+ONE = """
+import pytest
+
+@pytest.mark.peakgate(gpus=2)
+def bench_it(gpu_benchmark):
+    gpu_benchmark(int)
+
+def bench_one(gpu_benchmark):
+    gpu_benchmark.expect(2)(lambda: 2)
+"""
+
+
 def about(tests=("a.b",), slug="nvidia-h200", uuid="GPU-0"):
     return [list(tests), slug, uuid]
 

@@ -114,7 +114,7 @@ class Ranks:
                 self.end_all(f"{where}; expected the same tests and calls in every rank")
             self._joint = _joint(ended)
             if step != _END:
-                raise EndedElsewhere(f"{self._joint.verdict}: {self._joint.reason}")
+                raise EndedElsewhere(f"{self._joint.verdict} {self._case}: {self._joint.reason}")
         return [each["value"] for each in said]
 
     def same(self, step: str, value: Any) -> Any:
@@ -162,7 +162,7 @@ class Ranks:
             sys.stdout.flush()
         with suppress(OSError):
             line = f"not measured: {one_line(reason)} [{Code.PROCESS}]\n"
-            os.write(self._terminal, f"{details}\n{line}".lstrip().encode())
+            os.write(self._terminal, "\n".join(["", *([details] if details else []), line]).encode())
         os._exit(ExitCode.UNDECIDED)
 
     def finish(self) -> None:

@@ -21,6 +21,9 @@ from peakgate.spec.work import MATH
 
 MARKER = "peakgate"
 
+RANKS = "-ranks"
+"""The end of the ids of cases that are measured in a process per GPU."""
+
 ANY_NUMBERS = "any"
 """The value of ``fresh`` for any numbers of the arrays' types."""
 
@@ -175,7 +178,7 @@ def in_variants(metafunc: pytest.Metafunc) -> None:
 
 def _label(state: object, gpus: object) -> str:
     """The end of a test's id: ``2gpu``, ``warm``, ``2gpu-warm``, or empty; ``2gpu-ranks`` in a process per GPU."""
-    number = f"{gpus}gpu-ranks" if launched() else f"{gpus}gpu"
+    number = f"{gpus}gpu{RANKS if launched() else ''}"
     return "-".join([*([number] if gpus else []), *([] if state == "cold" else [str(state)])])
 
 

@@ -20,6 +20,7 @@ from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import FIXTURE, case_of
+from peakgate.callables.settings import RANKS
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
@@ -126,7 +127,9 @@ class BenchmarkTests:
         a verdict.
         """
         report = yield
-        if call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault | EndedElsewhere):
+        if call.excinfo is not None and call.excinfo.errisinstance(EndedElsewhere):
+            report.longrepr = str(call.excinfo.value)
+        elif call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault):
             report.longrepr = f"{item.nodeid}: {call.excinfo.value}"  # without Peakgate's own traceback
         benchmark = item.funcargs.get("benchmark") if isinstance(item, pytest.Function) else None
         ours = FIXTURE in getattr(item, "fixturenames", ())
@@ -159,10 +162,8 @@ class BenchmarkTests:
         elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILING:
             judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes and was expected to fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
-        if outcome is None:
-            self._run.ranks.end_test(case_id, None)
-        else:
-            outcome = self._of_all_ranks(item, outcome)
+        outcome = self._of_all_ranks(item, case_id, outcome)
+        if outcome is not None:
             self._run.store.keep(outcome)
             judged = outcome.judgement
             if not report.failed and fails(judged.verdict, judged.reason, self._run.session):
@@ -217,13 +218,13 @@ class BenchmarkTests:
         if ranks.size > 1:
             ranks.end_all(f"rank {ranks.rank}: {case_id}: {reason}", str(error.getrepr(style="short")))
 
-    def _of_all_ranks(self, item: pytest.Item, outcome: Outcome) -> Outcome:
+    def _of_all_ranks(self, item: pytest.Item, case_id: str, outcome: Outcome | None) -> Outcome | None:
         """The outcome with the judgement of all ranks, and without figures if that fails for another reason."""
         ranks, fixture = self._run.ranks, self._used.get(item.nodeid)
-        if self._run.session.device.lost or (fixture is not None and fixture.raised is not None):
-            ranks.end_all(f"rank {ranks.rank}: {outcome.case.id}: {outcome.judgement.reason}")
-        joint = ranks.end_test(outcome.case.id, outcome.judgement)
-        if joint is None or joint == outcome.judgement:
+        if outcome and (self._run.session.device.lost or (fixture is not None and fixture.raised is not None)):
+            ranks.end_all(f"rank {ranks.rank}: {case_id}: {outcome.judgement.reason}")
+        joint = ranks.end_test(case_id, outcome.judgement if outcome else None)
+        if outcome is None or joint is None or joint == outcome.judgement:
             return outcome
         if outcome.samples is not None and joint.verdict in FAILING:
             return _unmeasured(item, outcome, joint)
@@ -265,7 +266,8 @@ class BenchmarkTests:
         known = {*kernels, *self.ids.values()}
         unknown = some_unknown or any(each.whole for each in self._run.known.refused)
         if not unknown and self._run.session.floors.present:
-            load_floors(self._run.session.floors.path, known_cases=known)
+            of_ranks = {f"{case_id}{RANKS}" for case_id in self.ids.values()}
+            load_floors(self._run.session.floors.path, known_cases=known | of_ranks)
         for case_id in self._run.choose()[1] or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
                 raise PeakgateError(
