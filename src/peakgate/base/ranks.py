@@ -27,7 +27,7 @@ LIMIT_S = 300.0
 """The longest time between two exchanges of a benchmark test, and the longest wait for another rank."""
 
 LEAD_NS = 1_000_000
-"""From rank 0's message to a common start: longer than messages take."""
+"""From the arrival of the last rank to a common start: longer than messages take."""
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 """The variables of torchrun by which ranks find each other."""
@@ -128,7 +128,8 @@ class Ranks:
     def start(self, step: str) -> None:
         """Return at the same moment in all ranks."""
         if self.size > 1:
-            at = self.same(step, time.monotonic_ns() + LEAD_NS)  # one clock for all processes of the host
+            at = max(self.all(step, time.monotonic_ns() + LEAD_NS))  # one clock for all processes of the host
+            time.sleep(max(0, at - LEAD_NS // 4 - time.monotonic_ns()) / 1e9)  # leaves the processor to the others
             while time.monotonic_ns() < at:
                 pass
 
