@@ -82,7 +82,10 @@ def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1
         if warp is not None and not handle:
             handle = int(stack.enter_context(cupy.cuda.Stream()).ptr)
         if not handle:
-            yield device.sample_stream(largest_batch)
+            if device.ranks.size == 1:
+                yield device.sample_stream(largest_batch)
+            else:  # with the device's own stream each rank measures its roofs by itself
+                yield SampleStream(device.facts.l2_bytes, largest_batch, device.gpus, device.ranks)
             return
         stack.enter_context(cupy.cuda.Stream.from_external(StreamHandle(handle)))
         torch: Any = sys.modules.get("torch")

@@ -242,5 +242,5 @@ class GpuDevice(Device):
     def sample_stream(self, batch: int, gpus: int = 1) -> SampleStream:
         """The stream of all samples, on the first ``gpus`` GPUs, for batches of up to ``batch``."""
         if gpus not in self._streams or self._streams[gpus].largest_batch < batch:
-            self._streams[gpus] = SampleStream(self.facts.l2_bytes, batch, self.gpus[:gpus], self.ranks)
+            self._streams[gpus] = SampleStream(self.facts.l2_bytes, batch, self.gpus[:gpus])
         return self._streams[gpus]
