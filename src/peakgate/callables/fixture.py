@@ -242,8 +242,9 @@ class GpuBenchmark:
                 start = time.perf_counter()
                 launchable.run()
                 launch_s = max(self._ranks.all("the time of a call", time.perf_counter() - start))
-                compare = output_check.timed if output_check else None
-                samples, proof = self._sampled(session, launchable, proof, launch_s, compare)
+                samples, proof = self._sampled(
+                    session, launchable, proof, launch_s, output_check.timed if output_check else None
+                )
                 session.steps.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if output_check:
                     checked = output_check.on_fresh_inputs(launchable.run)
@@ -258,6 +259,8 @@ class GpuBenchmark:
         except (DeviceLost, Unmeasurable, PeakgateError) as error:
             self._fail(case, _fault_behind(device, case, error) or error)
         except Exception as error:
+            if self._ranks.size > 1:  # it ends all of them; this GPU may wait for theirs
+                raise
             if (full := _no_room(error)) is not None:
                 self._fail(case, full)
             found = device.faulted(case, error)
