@@ -4,9 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rank_processes import in_ranks
 
 pytest.importorskip("cupy", exc_type=ImportError)
 
+from peakgate.base.ranks import ALONE, started
 from peakgate.device import stream as sampled
 from peakgate.device.stream import SampleStream
 from peakgate.judge.activity import STAMP, Activity
@@ -125,12 +127,12 @@ class OnGpu:
 
 @pytest.fixture
 def machine(monkeypatch):
-    def made(gpus):
+    def made(gpus, ranks=ALONE):
         machine = Machine(gpus)
         monkeypatch.setattr(sampled, "cupy", machine)
         monkeypatch.setattr(sampled.np, "frombuffer", lambda memory, dtype, count: np.zeros(count, dtype))
         monkeypatch.setattr(sampled.driver, "reset_persisting_l2", lambda: None)
-        return machine, SampleStream(1 << 20, 4, range(gpus))
+        return machine, SampleStream(1 << 20, 4, range(gpus), ranks)
 
     return made
 
@@ -208,6 +210,29 @@ def test_the_control_kernel_of_several_gpus_runs_on_the_first(machine):
     _, stream = machine(2)
     assert [time_us for time_us, _ in stream.control()] == pytest.approx([CONTROL_US] * 4)
     assert "2 GPUs started together" in stream.method(blocked=True, moved=False)
+
+
+def test_ranks_have_the_times_of_the_slowest(machine, tmp_path):
+    def run():
+        rank = started()
+        rank.connect()
+        gpus, stream = machine(1, rank)
+        times_us = [10.0, 40.0, 10.0] if rank.rank else [20.0, 30.0, 50.0]
+        taken = stream.batch([on(gpus, each) for each in times_us], blocked=True)
+        unblocked = stream.batch([on(gpus, 7.0 + rank.rank)], blocked=False)
+        trial = stream.trial(on(gpus, 10.0 * (1 + rank.rank)), 3, limit_ns=1000)
+        unknown = stream.leaves_work(on(gpus, 1.0), 1), stream.with_second_clock(None, on(gpus, 1.0), 1)
+        rank.finish()
+        rank.close()
+        found = [time_us for time_us, _ in (*taken, *unblocked)]
+        return [found, trial.event_us, trial.waited, unknown, stream.method(blocked=True, moved=False)]
+
+    first, second = in_ranks(tmp_path, run)
+    assert first.value == second.value
+    times_us, event_us, waited, unknown, method = first.value
+    assert times_us == pytest.approx([20.0, 40.0, 50.0, 8.0])
+    assert (event_us, waited, unknown) == (pytest.approx(20.0), False, [None, None])
+    assert "2 processes with a GPU each, started together, timed as the slowest" in method
 
 
 STAMPED = Activity(STAMP, 100, 101, 7)

@@ -143,8 +143,10 @@ def project(folder, text):
     return folder
 
 
-def test_the_pages_example_is_the_benchmark_that_is_measured():
-    assert "\n\n".join(re.findall(r"```python\n(.*?)```", page("several-gpus"), re.DOTALL)) == LINKS.read_text()
+def test_the_pages_examples_are_the_benchmarks_that_are_measured():
+    *links, ranks = re.findall(r"```python\n(.*?)```", page("several-gpus"), re.DOTALL)
+    assert "\n\n".join(links) == LINKS.read_text()
+    assert ranks == (LINKS.parents[1] / "ranks" / "bench_all_reduce.py").read_text()
 
 
 def test_the_pages_example_is_skipped_where_no_gpu_is(tmp_path, bench):

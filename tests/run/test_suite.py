@@ -4,6 +4,7 @@ import json
 
 import pytest
 import runs
+from rank_processes import variables
 from runs import plain_pytest
 
 from peakgate.base.errors import Code
@@ -128,12 +129,15 @@ def test_disabled_benchmarks_are_proven_alone(project):
     assert "--benchmark-max-time has no effect" in done.stdout
 
 
-def test_one_of_several_processes_of_torchrun_is_refused(project, monkeypatch):
-    monkeypatch.setitem(runs.ENVIRONMENT, "LOCAL_RANK", "0")
-    for ranks, code in (("1", 0), ("2", 4)):
-        monkeypatch.setitem(runs.ENVIRONMENT, "WORLD_SIZE", ranks)
-        done = plain_pytest(project, "suite", "--collect-only", "own")
-        assert (done.returncode, f"[{Code.OPTION}]" in done.stdout + done.stderr) == (code, ranks == "2"), done.stdout
+def test_in_several_processes_of_torchrun_only_pytest_measures(project, monkeypatch):
+    for name, value in variables(0, 2, 29500).items():
+        monkeypatch.setitem(runs.ENVIRONMENT, name, value)
+    assert plain_pytest(project, "suite", "--collect-only", "own").returncode == 0
+    done = runs.run(project / "out", project=project)
+    assert (done.returncode, f"[{Code.OPTION}]" in done.stderr) == (2, True), done.stdout + done.stderr
+    monkeypatch.setitem(runs.ENVIRONMENT, "LOCAL_WORLD_SIZE", "1")
+    done = plain_pytest(project, "own")
+    assert (done.returncode, f"[{Code.OPTION}]" in done.stdout + done.stderr) == (4, True), done.stdout
 
 
 def test_skipped_benchmarks_are_skipped(project):

@@ -17,6 +17,7 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError, defined_at, described, raised_at
 from peakgate.base.formatting import shown
+from peakgate.base.ranks import ALONE, Ranks
 from peakgate.callables.arrays import (
     arrays_in,
     comparable,
@@ -128,6 +129,9 @@ class Call:
     ``arrays`` are the visible arrays that it uses, ``saved`` their elements before the first run, ``changed`` the
     indices of those that a run changes, known after ``learn``, ``left`` the arrays that keep their elements between
     calls, with the reason. ``result`` is what the last run returned, ``raised`` what the function raised.
+
+    Of several ``ranks`` each has such a call. All of them run it, and its reference, equally often: in both they may
+    wait for each other.
     """
 
     function: Callable[..., Any]
@@ -139,6 +143,7 @@ class Call:
     changed: tuple[int, ...] = ()
     result: Any = None
     raised: BaseException | None = None
+    ranks: Ranks = ALONE
     _layout: Any = None
     """The layout of the reference's result: dictionaries are compared by key, in its order."""
 
@@ -158,7 +163,12 @@ class Call:
         return tuple(map(nbytes, self.arrays))
 
     def run(self) -> None:
-        """Call the function once on the arrays as they are; the current stream waits for its result."""
+        """Call the function once on the arrays as they are, in all ranks; the current stream waits for its result."""
+        self.ranks.all("a call")
+        self.launch()
+
+    def launch(self) -> None:
+        """As ``run``, without asking the other ranks: within a batch or a trial."""
         args, kwargs = given(self._arguments)
         try:
             result = self.function(*args, **kwargs)
@@ -197,6 +207,7 @@ class Call:
         """The reference's result for the call's arguments, which are all copied to the current GPU."""
         value = reference
         if callable(reference):
+            self.ranks.all("its reference")
             value = _evaluated("its reference", Code.REFERENCE, reference, _gathered(given(self._arguments)))
         self._layout = _layout(value)
         return _flat(value, _REFERENCE)
@@ -246,7 +257,8 @@ class Call:
     def moved(self, reference: object, share: float, seed: int) -> list[Array]:
         """The reference's result with every real input perturbed by up to ``share``; ValueError if there is none."""
         try:
-            if not any([move(array, share, seed + at) for at, array in enumerate(self.arrays)]):  # noqa: C419  (all)
+            moved = [move(array, share, seed + at) for at, array in enumerate(self.arrays)]
+            if not self.ranks.any("perturbed inputs", any(moved)):
                 raise ValueError("no argument can be perturbed")
             return [each.array for each in typed(self._referred(reference))]
         except PeakgateError as error:
@@ -255,8 +267,12 @@ class Call:
             self.rewind_all()
 
     def renewed(self, seed: int, *, redraw: bool = False) -> bool:
-        """Replace the elements of arrays that the function only reads, except ``left``; False if none changed."""
-        return any([renew(array, seed + at, redraw=redraw) for at, array in self._read()])  # noqa: C419  (each of them)
+        """Replace the elements of arrays that the function only reads, except ``left``; False if none changed.
+
+        Arrays of any rank count.
+        """
+        changed = [renew(array, seed + at, redraw=redraw) for at, array in self._read()]
+        return self.ranks.any("other inputs", any(changed))
 
     def patterned(self, pattern: str, between: tuple[float, float] | None) -> bool:
         """Give the arrays that the function only reads, except ``left``, a pattern of data; False if none changed.
@@ -275,7 +291,7 @@ class Call:
             low, high = max(between[0], held.lowest), min(between[1], held.largest)
             if low < high:
                 changed |= fill(array, of_type(pattern, dtype, (low, high), at))
-        return changed
+        return self.ranks.any(f"inputs of the pattern {pattern!r}", changed)
 
     def _read(self) -> list[tuple[int, Any]]:
         """The arrays that the function only reads, except ``left``, each with its position."""

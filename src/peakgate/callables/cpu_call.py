@@ -27,9 +27,10 @@ class CpuCall(CallableLaunchable):
 
     def run(self) -> None:
         """Call it once, and note which arrays that changed."""
+        self._call.ranks.all("a call")
         wait_for(self._call.arrays)  # copies and the reference may run on streams that the callable does not wait for
         start = time.perf_counter()
-        self._call.run()
+        self._call.launch()
         wait_for(self._call.arrays)
         self.wall_us = (time.perf_counter() - start) * 1e6
         self._call.learn()

@@ -44,7 +44,7 @@ class GpuBenchmark:
     """The fixture: call it as pytest-benchmark's ``benchmark``.
 
     ``group``, ``extra_info``, ``name`` and ``stats`` are those of pytest-benchmark. ``gpus`` are the CUDA indices of
-    the test's GPUs; the test is skipped if the run has fewer than it needs.
+    the test's GPUs; the test is skipped if the run has fewer than it needs. In a process per GPU it is this process's.
     """
 
     def __init__(self, node: pytest.Item, session: Session, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
@@ -52,10 +52,11 @@ class GpuBenchmark:
         self._given = given_by(node)
         self._listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus))
         has = session.device.gpus
-        if (lacking := too_few(self._given.gpus, len(has), gpu_count())) is not None:
+        self._ranks = session.device.ranks
+        if (lacking := too_few(self._given.gpus, len(has), gpu_count(), self._ranks.size)) is not None:
             pytest.skip(f"{self._listed.id}: {lacking}")
         benchmark.fullname = f"peakgate::{self._listed.id}"  # runs are compared by it
-        self.gpus = has[: max(1, self._given.gpus)]
+        self.gpus = has[: max(1, self._given.gpus) if self._ranks.size == 1 else 1]
         self.outcome: Outcome | None = None
         self.called = False
         self._call: Call | None = None
@@ -152,6 +153,7 @@ class GpuBenchmark:
             self._refuse(f"gpu_benchmark is given {shown(function)}; expected a function and its arguments")
         try:
             self._call = call = Call(*as_call(function, args, kwargs))
+            call.ranks = self._ranks
             wait_for(call.arrays)  # they are copied on the current stream, which may not be the callable's
         except Exception as error:
             if (full := _no_room(error)) is not None:
@@ -239,8 +241,10 @@ class GpuBenchmark:
                 launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
                 start = time.perf_counter()
                 launchable.run()
-                launch_s, compare = time.perf_counter() - start, output_check.timed if output_check else None
-                samples, proof = self._sampled(session, launchable, proof, launch_s, compare)
+                launch_s = max(self._ranks.all("the time of a call", time.perf_counter() - start))
+                samples, proof = self._sampled(
+                    session, launchable, proof, launch_s, output_check.timed if output_check else None
+                )
                 session.steps.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if output_check:
                     checked = output_check.on_fresh_inputs(launchable.run)
@@ -255,6 +259,8 @@ class GpuBenchmark:
         except (DeviceLost, Unmeasurable, PeakgateError) as error:
             self._fail(case, _fault_behind(device, case, error) or error)
         except Exception as error:
+            if self._ranks.size > 1:  # it ends all of them; this GPU may wait for theirs
+                raise
             if (full := _no_room(error)) is not None:
                 self._fail(case, full)
             found = device.faulted(case, error)

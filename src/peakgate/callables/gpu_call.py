@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -82,7 +82,10 @@ def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1
         if warp is not None and not handle:
             handle = int(stack.enter_context(cupy.cuda.Stream()).ptr)
         if not handle:
-            yield device.sample_stream(largest_batch)
+            if device.ranks.size == 1:
+                yield device.sample_stream(largest_batch)
+            else:  # with the device's own stream each rank measures its roofs by itself
+                yield SampleStream(device.facts.l2_bytes, largest_batch, device.gpus, device.ranks)
             return
         stack.enter_context(cupy.cuda.Stream.from_external(StreamHandle(handle)))
         torch: Any = sys.modules.get("torch")
@@ -91,7 +94,7 @@ def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1
         if warp is not None:
             of_device = f"cuda:{device.facts.index}"
             stack.enter_context(warp.ScopedStream(warp.Stream(of_device, cuda_stream=handle)))
-        yield SampleStream(device.facts.l2_bytes, largest_batch)
+        yield SampleStream(device.facts.l2_bytes, largest_batch, ranks=device.ranks)
 
 
 def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
@@ -102,18 +105,18 @@ def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
     for _ in range(plan.warmup):
         call.rewind()
         call.run()
-    alone = stream.trial(call.run, 1, limit_ns=TRIAL_LIMIT_NS)
+    alone = stream.trial(call.launch, 1, limit_ns=TRIAL_LIMIT_NS)
     batch = max(plan.batch, TRIAL_CALLS)
-    if not alone.waited and stream.trial(call.run, batch, limit_ns=TRIAL_LIMIT_NS).waited:
+    if not alone.waited and stream.trial(call.launch, batch, limit_ns=TRIAL_LIMIT_NS).waited:
         batch = 1  # more launches than the driver queues
     limit_ns = None if alone.waited else TRIAL_LIMIT_NS
-    trials = [stream.trial(call.run, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
+    trials = [stream.trial(call.launch, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
     idle = [stream.trial(lambda: None, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
     event_us = min(trial.event_us for trial in trials)
     tail_us = min(trial.tail_us for trial in trials) - median(trial.tail_us for trial in idle)
     # Host callbacks, by which JAX frees memory, also keep the GPU from being idle: CUPTI tells them from kernels.
     busy = tail_us > max(LEAST_TAIL_US, LEAST_TAIL_SHARE * event_us)
-    if busy and stream.leaves_work(call.run, batch) is not False:
+    if busy and stream.leaves_work(call.launch, batch) is not False:
         raise Unmeasurable(
             f"works on other streams: the GPU is busy for {tail_us:.1f} µs after the measured stream is done "
             f"({event_us:.1f} µs); launch on the current stream, or let it wait for the other one"
@@ -140,7 +143,7 @@ class GpuCall(CallableLaunchable):
         self._device, self._call, self._stream, self._behaviour = device, call, stream, behaviour
         self._outputs = outputs
         self._seeds: list[int] = []
-        self._keys = round_keys([device.draw(SEEDS) for _ in range(KEY_WORDS)])
+        self._keys = round_keys(device.ranks.same("its keys", [device.draw(SEEDS) for _ in range(KEY_WORDS)]))
         self._keys_there = cupy.asarray(self._keys)
         self._words: list[tuple[Any, Any]] = []
         """Real arrays as words, each with its elements at the start."""
@@ -180,7 +183,9 @@ class GpuCall(CallableLaunchable):
         blocked = not behaviour.waits_for_host
         checks = checker or SampleChecker(self._device.draw)
         changing = bool(self._words or self._integers)
-        change = partial(self._renew, checks.draw) if call.changed or changing else None
+        ranks = self._device.ranks  # which draw the same numbers, and so change their arrays alike
+        renewing = ranks.any("contents that change", call.changed or changing)
+        change = partial(self._renew, checks.draw) if renewing else None
         state = DeclaredState(
             self.case,
             stream,
@@ -188,20 +193,22 @@ class GpuCall(CallableLaunchable):
             footprint_bytes=footprint_bytes([span(array) for array in arrays_in([call.arrays, call.result])]),
             by_torch=_by_torch(call),
         )
-        state.begin(call.run, behaviour.batch, call.rewind if call.changed else None)
-        ready = state.ready(call.run)
+        state.begin(call.launch, behaviour.batch, call.rewind if call.changed else None)
+        ready = state.ready(call.launch)
         power = self._device.power_meter(self.case)
-        sampling = Sampling(plan, facts.sm_clock_max_mhz, checks.owed if self._outputs else lambda _launch_us: 0)
+        highest_mhz = ranks.same("its highest clock", facts.sm_clock_max_mhz)
+        sampling = Sampling(plan, highest_mhz, checks.owed if self._outputs else lambda _launch_us: 0)
         outputs = self._outputs or tuple
         launch_us: float | None = None
         for index, most in sampling.batches():
             # Persisting lines are reset once per batch.
-            count = 1 if persisting_l2_bytes() else min(most, behaviour.batch)
+            count = 1 if ranks.any("persisting lines", persisting_l2_bytes()) else min(most, behaviour.batch)
 
             # Choose the calls to compare, and allocate memory for their outputs, which the calls cannot see.
             wanted = checks.wanted(count, launch_us) if self._outputs else 0
             places = list(range(count))
             chosen = sorted(places.pop(checks.draw(len(places))) for _ in range(wanted))
+            ranks.all(f"batch {index + 1} with calls {chosen} compared")
             if chosen:
                 call.rewind_all()  # undo the changes of batches without compared calls
                 self._seeds.clear()
@@ -218,7 +225,10 @@ class GpuCall(CallableLaunchable):
                 self._compare(checks, index, copies)
 
             # Keep undisturbed samples.
-            if not sampling.add(taken, power() if power else None):
+            reading = power() if power else None
+            if reading is not None:
+                reading = replace(reading, steady=all(ranks.all("its power", reading.steady)))
+            if not sampling.add(taken, reading):
                 let_clock_recover()
 
         controls = [stream.control() for _ in range(sampling.control_batches if blocked and not state.captures else 0)]
@@ -240,7 +250,7 @@ class GpuCall(CallableLaunchable):
                 f"{behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
             )
         if blocked and not self.case.repeated:
-            samples = stream.with_second_clock(samples, call.run, behaviour.batch, change)
+            samples = stream.with_second_clock(samples, call.launch, behaviour.batch, change)
         call.rewind_all()
         memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
         return state.shown(samples, facts.l2_bytes, memory_gbs)
@@ -255,7 +265,7 @@ class GpuCall(CallableLaunchable):
         call = self._call
         found = measured_energy(
             self._device.energy_meter,
-            call.run,
+            call.launch,
             launch_us,
             loops,
             by_torch=_by_torch(call),

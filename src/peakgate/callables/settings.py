@@ -12,6 +12,7 @@ import pytest
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest, shown
+from peakgate.base.ranks import launched
 from peakgate.callables.call import Call
 from peakgate.callables.naming import FIXTURE
 from peakgate.spec.case import STATES, TunedChoice, Work, is_allowance
@@ -19,6 +20,9 @@ from peakgate.spec.fields import is_whole
 from peakgate.spec.work import MATH
 
 MARKER = "peakgate"
+
+RANKS = "-ranks"
+"""The end of the ids of cases that are measured in a process per GPU."""
 
 ANY_NUMBERS = "any"
 """The value of ``fresh`` for any numbers of the arrays' types."""
@@ -173,15 +177,19 @@ def in_variants(metafunc: pytest.Metafunc) -> None:
 
 
 def _label(state: object, gpus: object) -> str:
-    """The end of a test's id: ``2gpu``, ``warm``, ``2gpu-warm``, or empty."""
-    return "-".join([*([f"{gpus}gpu"] if gpus else []), *([] if state == "cold" else [str(state)])])
+    """The end of a test's id: ``2gpu``, ``warm``, ``2gpu-warm``, or empty; ``2gpu-ranks`` in a process per GPU."""
+    number = f"{gpus}gpu{RANKS if launched() else ''}"
+    return "-".join([*([number] if gpus else []), *([] if state == "cold" else [str(state)])])
 
 
-def too_few(needed: int, of_run: int, here: int) -> str | None:
+def too_few(needed: int, of_run: int, here: int, ranks: int = 1) -> str | None:
     """Why a test that needs ``needed`` GPUs cannot run, in one line; None if it can.
 
-    ``of_run`` is the number of GPUs of the run, ``here`` that of the machine.
+    ``of_run`` is the number of GPUs of the run, ``here`` that of the machine. Of several ``ranks`` each has one.
     """
+    if ranks > 1:
+        declared = f"needs {counted(needed, 'GPU')}" if needed else "declares no gpus="
+        return None if needed == ranks else f"{declared}, and {ranks} processes run it, with a GPU each"
     if needed <= of_run:
         return None
     needs = f"needs {counted(needed, 'GPU')}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.packages import install_command
+from peakgate.base.ranks import ALONE, Ranks
 from peakgate.device import driver
 
 if TYPE_CHECKING:  # the extras are printed without importing NumPy
@@ -23,11 +24,14 @@ FALLBACK_NOTE = (
 )
 
 
-def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None]:
+def open_device(choice: str, *, later: bool = False, ranks: Ranks = ALONE) -> tuple[Device, str | None]:
     """Open the device that a user chose: auto, cpu, gpu, gpu:N or gpu:N,M; with ``later`` by a call of ``opened``.
 
-    Returns the device and, if ``auto`` fell back to the emulator, a note about that.
+    Returns the device and, if ``auto`` fell back to the emulator, a note about that. Of several ``ranks`` each opens
+    the GPU of its local number, or the only one that its launcher let it see.
     """
+    if ranks.size > 1:
+        choice = _of_rank(choice, ranks.local)
     indices = gpu_indices(choice)
     if indices:
         try:
@@ -39,12 +43,25 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
                 Code.INSTALLATION,
             ) from None
         try:
-            return GpuDevice(*indices, later=later), None
+            return GpuDevice(*indices, later=later, ranks=ranks), None
         except RuntimeError as error:  # CuPy's error if CUDA refuses
             raise _not_opened(f"gpu:{','.join(map(str, indices))}", error) from None
     from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (not needed on a GPU)
 
-    return CpuDevice(), None if choice == "cpu" else FALLBACK_NOTE
+    device = CpuDevice()
+    device.ranks = ranks
+    return device, None if choice == "cpu" else FALLBACK_NOTE
+
+
+def _of_rank(choice: str, local: int) -> str:
+    """The choice of one of several ranks; raises PeakgateError if it names GPUs, which ranks share out themselves."""
+    if ":" in choice:
+        raise PeakgateError(
+            f"--device {choice} in a process per GPU; expected auto, gpu or cpu: each measures on the GPU of its "
+            "LOCAL_RANK, and CUDA_VISIBLE_DEVICES chooses which there are",
+            Code.OPTION,
+        )
+    return choice if choice == "cpu" or driver.gpu_count() < 2 else f"gpu:{local}"
 
 
 def opened(device: Device, choice: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import cupy
 
 from peakgate.base import progress
+from peakgate.base.ranks import ALONE, Ranks
 from peakgate.compile.cubin import built_before
 from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.arrays import CaseArrays
@@ -65,9 +66,11 @@ class GpuDevice(Device):
     scale = Scale.BENCH
     xp: Any = cupy
 
-    def __init__(self, index: int, *further: int, guarded: bool = True, later: bool = False) -> None:
+    def __init__(
+        self, index: int, *further: int, guarded: bool = True, later: bool = False, ranks: Ranks = ALONE
+    ) -> None:
         super().__init__()
-        self.guarded = guarded
+        self.guarded, self.ranks = guarded, ranks
         self.gpus = (index, *further)
         self._before: dict[int, warmup.Before] = {}
         self.facts, self.peaks = facts.read(index)
@@ -85,7 +88,7 @@ class GpuDevice(Device):
 
     def open(self) -> None:
         """Create the CUDA contexts. With several GPUs NVLink multicast is disabled."""
-        if len(self.gpus) > 1:
+        if len(self.gpus) > 1 or self.ranks.size > 1:
             for name, value in MULTICAST_OFF.items():
                 os.environ.setdefault(name, value)
         for gpu in reversed(self.gpus):
@@ -100,7 +103,7 @@ class GpuDevice(Device):
             "peak_tflops": self.peaks.fp32_tflops if self.peaks else None,
             "peak_tensor_tflops": dict(self.peaks.tensor_tflops) if self.peaks else {},
             "peak_link_gbs": self.peaks.link_gbs if self.peaks else None,
-            "uuids": [driver.gpu_uuid(gpu) for gpu in self.gpus],
+            "uuids": self.ranks.uuids or [driver.gpu_uuid(gpu) for gpu in self.gpus],
             "peak_nvlink_gbs": self.peaks.nvlink_gbs if self.peaks else None,
             "peak_derivation": self.peaks.derivation if self.peaks else None,
         }

@@ -12,6 +12,7 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
+from peakgate.base.ranks import ALONE, Ranks
 from peakgate.compile.cubin import Resources
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.peaks import Peaks
@@ -169,6 +170,8 @@ class Device(ABC):
     capability: tuple[int, int] | None
     gpus: tuple[int, ...] = ()
     """The CUDA indices of the GPUs that a case may use, the first for a case on one."""
+    ranks: Ranks = ALONE
+    """The processes of the run, each with a device of its own."""
     lost: str | None
     """Why it accepts no more launches; None while it does."""
     rng: np.random.Generator

@@ -18,6 +18,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
+from peakgate.base.ranks import ALONE, Ranks
 from peakgate.device import driver
 from peakgate.judge.activity import STAMP, Activity, second_clock
 from peakgate.measure.sampling import Batch, Samples, slowest
@@ -108,11 +109,14 @@ class SampleStream:
 
     With several GPUs each has its own blocking kernel: a sample begins on all when the last is ready, its time is that
     of the slowest, and none continues before all are done. ``launch`` queues on the current stream of each.
+
+    Of several ``ranks`` each has a GPU: their batches begin at the same moment, without a blocking kernel their samples
+    do. The time of a sample is that of the slowest.
     """
 
-    def __init__(self, l2_bytes: int, largest_batch: int, gpus: Sequence[int] = ()) -> None:
+    def __init__(self, l2_bytes: int, largest_batch: int, gpus: Sequence[int] = (), ranks: Ranks = ALONE) -> None:
         """``gpus`` are CUDA indices, the current one first; empty for the current GPU only."""
-        self.largest_batch = largest_batch
+        self.largest_batch, self._ranks = largest_batch, ranks
         self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
         self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
         self._places = []
@@ -123,12 +127,19 @@ class SampleStream:
     def method(self, *, blocked: bool, moved: bool) -> str:
         """The sampling method, for the run file."""
         several = f", {len(self._places)} GPUs started together, timed as the slowest" if len(self._places) > 1 else ""
+        if self._ranks.size > 1:
+            several = f", {self._ranks.size} processes with a GPU each, started together, timed as the slowest"
         return (
             "CUDA events, L2 flushed before each sample"
             + (", stream blocked until the batch is queued" if blocked else "")
             + (", arrays at new random offsets for each batch" if moved else "")
             + several
         )
+
+    @property
+    def _several(self) -> bool:
+        """Whether a sample is that of several GPUs."""
+        return len(self._places) > 1 or self._ranks.size > 1
 
     def synchronize(self) -> None:
         """Synchronize the GPUs, on all of their streams."""
@@ -188,6 +199,7 @@ class SampleStream:
         ``before`` is queued before the flush, ``prime`` between flush and launch, and ``after[number]``, numbered from
         0, right after it; none of them is timed.
         """
+        self._ranks.all(f"a batch of {len(launches)} calls")  # before it is queued: no rank has failed
         for place in self._each():
             place.stream.synchronize()
             driver.reset_persisting_l2()
@@ -202,6 +214,8 @@ class SampleStream:
                 self._flush_all(index)
                 if prime is not None:
                     prime()
+                if not blocked:
+                    self._ranks.start("a sample")
                 self._start(index)
                 launch()
                 self._stop(index)
@@ -209,11 +223,13 @@ class SampleStream:
                     after[index]()
             for place in self._each():
                 place.stamp(len(launches))
+            if blocked:
+                self._ranks.start("a batch")
         finally:
             self._flag[0] = 1
         for place in self._each():
             place.stream.synchronize()
-        return slowest([place.taken(len(launches)) for place in self._each()])
+        return slowest(self._ranks.all("its times", slowest([place.taken(len(launches)) for place in self._each()])))
 
     def control(self) -> Batch:
         """Time a batch of the control kernel, whose time is the same in every process; on the first of several GPUs."""
@@ -233,7 +249,7 @@ class SampleStream:
         Unchanged without CUPTI or with several GPUs. The batch has at most ``count`` launches, and at most
         SECOND_CLOCK_SAMPLES.
         """
-        if len(self._places) > 1:
+        if self._several:
             return samples
         long = samples.times_us and samples.median_us > SECOND_CLOCK_US
         count = 1 if long else min(count, SECOND_CLOCK_SAMPLES)
@@ -255,6 +271,7 @@ class SampleStream:
         While that kernel runs no other can start on any stream, so work on other streams shows up after it. With a
         limit of None nothing blocks the launches.
         """
+        self._ranks.all(f"a trial of {count} calls")  # as for a batch
         self.synchronize()
         self._flag[0] = 0
         for place in self._each():
@@ -269,6 +286,7 @@ class SampleStream:
             waited = limit_ns is not None and any(place.reached.done for place in self._places)
             for place in self._each():
                 place.stops[0].record(place.stream)
+            self._ranks.start("a trial")
         finally:
             self._flag[0] = 1
         for place in self._places:
@@ -277,14 +295,15 @@ class SampleStream:
         self.synchronize()
         tail_us = (time.perf_counter() - finished) * 1e6
         event_ms = max(cupy.cuda.get_elapsed_time(place.starts[0], place.stops[0]) for place in self._places)
-        return Trial(waited, event_ms * 1e3 / count, tail_us / count)
+        of_each = self._ranks.all("its result", (waited, event_ms * 1e3 / count, tail_us / count))
+        return Trial(*map(max, zip(*of_each, strict=True)))
 
     def leaves_work(self, launch: Callable[[], None], count: int) -> bool | None:
         """Whether CUPTI records work that ends after the stream is done.
 
         None if unknown: without CUPTI, and with several GPUs, whose streams end at different times.
         """
-        if len(self._places) > 1:
+        if self._several:
             return None
 
         def launches() -> list[float]:

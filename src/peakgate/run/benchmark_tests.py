@@ -15,10 +15,12 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest
+from peakgate.base.ranks import EndedElsewhere
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import FIXTURE, case_of
+from peakgate.callables.settings import RANKS
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
@@ -62,6 +64,7 @@ class BenchmarkTests:
         """The fixture of one test; from here on a crash is attributed to its case."""
         from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (as above)
 
+        self._run.ranks.begin_test(self.ids[node.nodeid])
         made = GpuBenchmark(node, self._run.session, benchmark, timer)
         self._run.session.steps.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
         self._used[node.nodeid] = made
@@ -120,10 +123,13 @@ class BenchmarkTests:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Keep the result of a test. A failed assertion is WRONG, any other failure INCONCLUSIVE.
 
-        A failing verdict of the fixture counts even if the test is then skipped or marked xfail.
+        A failing verdict of the fixture counts even if the test is then skipped or marked xfail. Several ranks agree on
+        a verdict.
         """
         report = yield
-        if call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault):
+        if call.excinfo is not None and call.excinfo.errisinstance(EndedElsewhere):
+            report.longrepr = str(call.excinfo.value)
+        elif call.excinfo is not None and isinstance(call.excinfo.value, PeakgateError | KernelFault):
             report.longrepr = f"{item.nodeid}: {call.excinfo.value}"  # without Peakgate's own traceback
         benchmark = item.funcargs.get("benchmark") if isinstance(item, pytest.Function) else None
         ours = FIXTURE in getattr(item, "fixturenames", ())
@@ -133,13 +139,16 @@ class BenchmarkTests:
         if case_id is None:
             return report
         if call.when == "teardown" and report.failed and call.excinfo is not None:
-            self._fails_afterwards(item, f"the test's teardown fails: {_error_of(call.excinfo)}")
+            reason = f"the test's teardown fails: {_error_of(call.excinfo)}"
+            self._end_all_ranks(case_id, reason, call.excinfo)
+            self._fails_afterwards(item, reason)
         if item.nodeid in self._done or not (report.failed or report.skipped or call.when == "call"):
             return report
         self._done.add(item.nodeid)
         fixture = self._used.get(item.nodeid)
         outcome = fixture.outcome if fixture else None
         if report.skipped and outcome is None:
+            self._run.ranks.end_test(case_id, None)
             self._keep_skip(item, str(call.excinfo.value) if call.excinfo else "skipped")
             return report
         called = fixture is not None and fixture.called
@@ -153,6 +162,7 @@ class BenchmarkTests:
         elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILING:
             judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes and was expected to fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
+        outcome = self._of_all_ranks(item, case_id, outcome)
         if outcome is not None:
             self._run.store.keep(outcome)
             judged = outcome.judgement
@@ -184,6 +194,8 @@ class BenchmarkTests:
         compared = error.errisinstance((AssertionError, pytest.fail.Exception)) and not of_callable
         if outcome is None:
             case = case_of(item.nodeid)
+            if not compared and not error.errisinstance(EndedElsewhere):  # its judgement is that of all ranks
+                self._end_all_ranks(case.id, _error_of(error), error)
             if isinstance(error.value, PeakgateError):
                 return self._run.session.failed(case, error.value)
             if _is_async(item) and error.errisinstance(pytest.fail.Exception):
@@ -199,6 +211,24 @@ class BenchmarkTests:
         verdict = Verdict.WRONG if compared else Verdict.INCONCLUSIVE
         judgement = Judgement(verdict, f"the test fails after its measurement: {_error_of(error)}")
         return _unmeasured(item, outcome, judgement)
+
+    def _end_all_ranks(self, case_id: str, reason: str, error: pytest.ExceptionInfo[BaseException]) -> None:
+        """End all ranks, if there are several: the others may wait on their GPUs for what this one does not do."""
+        ranks = self._run.ranks
+        if ranks.size > 1:
+            ranks.end_all(f"rank {ranks.rank}: {case_id}: {reason}", str(error.getrepr(style="short")))
+
+    def _of_all_ranks(self, item: pytest.Item, case_id: str, outcome: Outcome | None) -> Outcome | None:
+        """The outcome with the judgement of all ranks, and without figures if that fails for another reason."""
+        ranks, fixture = self._run.ranks, self._used.get(item.nodeid)
+        if outcome and (self._run.session.device.lost or (fixture is not None and fixture.raised is not None)):
+            ranks.end_all(f"rank {ranks.rank}: {case_id}: {outcome.judgement.reason}")
+        joint = ranks.end_test(case_id, outcome.judgement if outcome else None)
+        if outcome is None or joint is None or joint == outcome.judgement:
+            return outcome
+        if outcome.samples is not None and joint.verdict in FAILING:
+            return _unmeasured(item, outcome, joint)
+        return replace(outcome, judgement=joint)
 
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
         """Make a case INCONCLUSIVE whose fixtures fail in teardown, unless its verdict already fails."""
@@ -236,7 +266,8 @@ class BenchmarkTests:
         known = {*kernels, *self.ids.values()}
         unknown = some_unknown or any(each.whole for each in self._run.known.refused)
         if not unknown and self._run.session.floors.present:
-            load_floors(self._run.session.floors.path, known_cases=known)
+            of_ranks = {f"{case_id}{RANKS}" for case_id in self.ids.values()}
+            load_floors(self._run.session.floors.path, known_cases=known | of_ranks)
         for case_id in self._run.choose()[1] or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
                 raise PeakgateError(

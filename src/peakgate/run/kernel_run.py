@@ -18,6 +18,7 @@ import pytest
 from peakgate.base import config, git
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import remove_output, unwritable, write_whole
+from peakgate.base.ranks import launched
 from peakgate.base.report import write_json
 from peakgate.base.safe_text import harmless, one_line
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
@@ -105,11 +106,10 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
 
     ``kernels`` are the kernel files and folders to measure; empty for all.
     """
-    ranks = os.environ.get("WORLD_SIZE", "")
-    if "LOCAL_RANK" in os.environ and ranks.isdigit() and int(ranks) > 1:  # they would wait for the lock of one GPU
+    if launched() and pytest_config.option.peakgate:  # a supervisor has one measuring process
         raise PeakgateError(
-            f"this is one of {ranks} processes of torchrun; expected one process, whose tests use several GPUs by "
-            "pytest.mark.peakgate(gpus=2); `peakgate help several-gpus`",
+            "this is one of several processes of torchrun; expected pytest, which measures in a process per GPU: "
+            "torchrun --nproc-per-node 2 -m pytest FILE; `peakgate help several-gpus`",
             Code.OPTION,
         )
     if getattr(pytest_config.option, "benchmark_histogram", None) and find_spec("pygal") is None:
@@ -160,8 +160,10 @@ class RunHooks:
             remove_output(Path(saved))  # if nothing is timed, pytest-benchmark would leave an older file
         try:
             _refuse_twice(session.items)
+            run.meet([run.tests[item.nodeid] for item in self._tests], session.config)
             run.begin(self._selected, session.config)
         except PeakgateError as error:
+            run.ranks.end_all(f"rank {run.ranks.rank}: {error}")
             _stop(run.link, error.exit_code, str(error))
         for case in refused:
             if run.store.take_over(case) is None:
@@ -216,15 +218,18 @@ class RunHooks:
         run, partial = self.run, self.run.store.partial(self._selected)
         return run_file.run_info(run.session, entries, run.store.skipped, partial, run.before.restarts)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None] | None:
-        """Keep pytest's exit status."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Keep pytest's exit status; wait for the other ranks before a run file is written."""
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            self.run.ranks.finish()
         self._exit_code = int(session.exitstatus)
-        return None
+        yield
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
-        """Exit at once after a lost CUDA context: all files are written, and clean-up would fail."""
+        """Part; exit at once after a lost CUDA context: all files are written, and clean-up would fail."""
+        self.run.part()
         if self.run.session.device.lost:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -233,6 +238,8 @@ class RunHooks:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the run's table and closing lines."""
         session, partial = self.run.session, self.run.store.partial(self._selected)
+        if self.run.ranks.rank:
+            return
         if not self.run.store.entries:
             if partial and not terminalreporter.config.option.collectonly:
                 terminalreporter.write_line(f"partial run: {partial}")

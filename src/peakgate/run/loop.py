@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from peakgate.base import config, git, records
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import write_whole
 from peakgate.base.processes import seconds_since_start_of
+from peakgate.base.ranks import ALONE, started
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure
@@ -25,6 +27,7 @@ from peakgate.run.ahead import CaseShares
 from peakgate.run.cases import RunCase
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
 from peakgate.run.machine import BriefMachine, DescribedMachine
+from peakgate.run.meeting import meet
 from peakgate.run.request import Mode, Request
 from peakgate.run.selection import open_session, wanted_cases
 from peakgate.run.status import StatusLine
@@ -66,7 +69,10 @@ class BenchRun:
             later=self.token.needed,
             plain=self.plain,
             timed=not getattr(options, "benchmark_disable", False),
+            ranks=started() if self.plain else ALONE,
         )
+        self.ranks = self.session.device.ranks
+        self._locks = ExitStack()
         self._chosen: tuple[dict[str, RunCase], list[str] | None] | None = None
         if not self.plain:
             self.choose()
@@ -97,6 +103,19 @@ class BenchRun:
     def cases(self) -> dict[str, RunCase]:
         """The requested kernel cases by id."""
         return self.choose()[0]
+
+    def meet(self, tests: Sequence[str], pytest_config: pytest.Config) -> None:
+        """Begin together with the other ranks (``meeting``); only rank 0 prints tables and writes a run file."""
+        meet(self.session, tests, self._locks)
+        saving = pytest_config.pluginmanager.get_plugin("pytest-benchmark")
+        if self.ranks.rank and saving is not None:
+            saving.save = saving.autosave = saving.json = None
+            saving.quiet = True
+
+    def part(self) -> None:
+        """Disconnect from the other ranks, and unlock the GPU."""
+        self.ranks.close()
+        self._locks.close()
 
     def begin(self, selected: Sequence[RunCase], pytest_config: pytest.Config) -> None:
         """Build kernels, warm up the device and measure the roofs.

@@ -99,10 +99,13 @@ def fixture(
             f"{node.nodeid} takes benchmark beside gpu_benchmark, which uses it; measure each in a test of its own",
             Code.BENCHMARK_TEST,
         )
-    run_of(config)
+    run = run_of(config)
     tests, of_cases = (config.pluginmanager.get_plugin(name) for name in (TESTS_PLUGIN_NAME, CASES_PLUGIN_NAME))
     assert isinstance(tests, BenchmarkTests)
     assert isinstance(of_cases, CaseTests)
     if (case := kernel_run.family_case(node)) is not None:
+        if run.ranks.size > 1:
+            run.store.skipped[case.id] = f"runs on one GPU, and {run.ranks.size} processes run it"
+            pytest.skip(f"{case.id}: {run.store.skipped[case.id]}")
         return of_cases.fixture(node, case, benchmark, timer)
     return tests.fixture(node, benchmark, timer)

@@ -11,6 +11,7 @@ from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import UnreadableFile, read_text
 from peakgate.base.formatting import nearest
+from peakgate.base.ranks import ALONE, Ranks
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
@@ -33,6 +34,7 @@ def open_session(
     later: bool = False,
     plain: bool = False,
     timed: bool = True,
+    ranks: Ranks = ALONE,
 ) -> tuple[Session, Cases]:
     """The session of this process and the cases of its project; with ``later`` the device is not opened yet.
 
@@ -43,7 +45,7 @@ def open_session(
     """
     project, mode = config.current() if plain else config.required(), request.mode
     tier = request.tier or (Tier.FULL if plain else Tier.GATE)
-    device, note = open_device(request.device, later=later)
+    device, note = open_device(request.device, later=later, ranks=ranks)
     baselines = config.near(project.baselines)
     cases = Cases(device.scale)
     ref, base = request.baselines_from, os.environ.get(config.BASE_VARIABLE)

@@ -65,7 +65,6 @@ class Session:
     attempts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.device.draw_from(self.seed)
         self.preflight: Preflight | None = None
         self.roofs: Mapping[str, float] = {}
         self._known_roofs: set[str] = set()
@@ -73,7 +72,13 @@ class Session:
         self.prover = Prover(
             self.device, self.steps, self.probes, nonfinite=self.nonfinite, determinism=self.determinism
         )
-        self.sampler = Sampler(self.steps, self.plan, self.seed, self.attempts, once=not self.checks)
+        self.draw_from(self.seed)
+
+    def draw_from(self, seed: int) -> None:
+        """Draw buffer contents, offsets and the launches to compare from this seed, before anything is measured."""
+        self.seed = seed
+        self.device.draw_from(seed)
+        self.sampler = Sampler(self.steps, self.plan, seed, self.attempts, once=not self.checks)
 
     def look(self) -> list[str]:
         """Run the preflight; record and return its warnings."""
