@@ -325,3 +325,44 @@ def test_sessions_that_a_case_lacks_are_passed_over() -> None:
     log_time[7, ::3] = np.nan
     log_time[8] = np.nan
     assert [each.case for each in find_changes(history(log_time))] == [CASE]
+
+
+@pytest.mark.parametrize("code", [None, "same for others", "new for all"])
+def test_what_a_host_adds_to_each_case_is_put_down_to_no_commit(code: str | None) -> None:
+    rng = np.random.default_rng(5)
+    log_time = np.linspace(1.5, 6, 60)[:, None] + 0.003 * rng.standard_normal((60, 30))
+    added_us = np.where(rng.random(60) < 0.6, rng.random(60), 0.0)
+    log_time[:, 18:] = np.log(np.exp(log_time[:, 18:]) + added_us[:, None])
+    builds = [{f"a.stage{row:03d}": f"{code} {number}" for row in range(60)} if code else {} for number in range(30)]
+    if code == "same for others":
+        builds = [{case: "0" if case > "a.stage010" else mark for case, mark in build.items()} for build in builds]
+    sessions = [session(number, fingerprints=build) for number, build in enumerate(builds)]
+    found = find_changes(history(log_time, sessions))
+    assert {change.cause for change in found} <= {Cause.ENVIRONMENT}
+    assert len(found) > 3
+
+
+def test_a_commit_that_makes_many_short_kernels_slower_is_named() -> None:
+    rng = np.random.default_rng(5)
+    log_time = np.linspace(1.5, 4, 60)[:, None] + 0.003 * rng.standard_normal((60, 30))
+    log_time[::4, 18:] += 0.02
+    slower = {f"a.stage{row:03d}" for row in range(0, 60, 4)}
+    builds = [
+        {f"a.stage{row:03d}": "same" for row in range(60)} | dict.fromkeys(slower, f"{number >= 18}")
+        for number in range(30)
+    ]
+    sessions = [session(number, fingerprints=build) for number, build in enumerate(builds)]
+    found = find_changes(history(log_time, sessions))
+    assert {change.case for change in found if change.cause is Cause.COMMITS} == slower
+
+
+@pytest.mark.parametrize("cases", [1, 30])
+def test_a_step_that_a_lower_clock_explains_is_put_down_to_no_commit(cases: int) -> None:
+    log_time = quiet()[:cases]
+    throttled = range(20, 28)
+    log_time[:, throttled] += 0.06
+    clocks = [
+        {f"a.stage{row:03d}": 1860.0 if number in throttled else 1975.0 for row in range(cases)} for number in range(40)
+    ]
+    found = find_changes(history(log_time, [session(number, clocks_mhz=own) for number, own in enumerate(clocks)]))
+    assert {change.cause for change in found} <= {Cause.ENVIRONMENT}

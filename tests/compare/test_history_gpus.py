@@ -164,3 +164,13 @@ def test_no_step_is_looked_for_between_gpus_however_they_take_turns(
     log_time = quiet(seed, sessions=len(gpus))
     log_time[:, [gpu != A for gpu in gpus]] += by
     assert Verdict.SLOWER not in verdicts(of_gpus(log_time, gpus))
+
+
+def test_two_cuts_around_all_sessions_of_a_gpu_are_told_apart_from_its_level() -> None:
+    of_one, of_two, of_three, of_four = "GPU-0001", "GPU-0007", "GPU-0005", "GPU-0002"
+    gpus = [of_one] * 2 + [of_two] * 4 + [of_three] * 6 + [of_two] * 3 + [of_four] + [of_one] * 5
+    times_us = (
+        *(704.449, 704.474, 705.181, 707.118, 728.546, 706.839, 735.295, 734.252, 734.779, 735.797, 735.54, 735.499),
+        *(706.799, 706.777, 707.025, 720.824, 704.733, 704.126, 703.708, 704.749, 704.187),
+    )
+    assert of_gpus(np.log([times_us]), gpus).findings

@@ -164,6 +164,8 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
     places = [_place(case, chosen, shifts, residuals, sd, place=place) for place in range(len(chosen))]
     kept = [not case.design.steps[best].is_cut or SHORTEST <= best + 1 <= n - SHORTEST for best, _, _ in places]
     moved = tuple(best for (best, _, _), old in zip(places, kept, strict=True) if old)
+    if not _are_distinct(case, moved):  # together they are the level of a GPU
+        moved = tuple(index for index, old in zip(chosen, kept, strict=True) if old)
     if moved != chosen and (rounds or not all(kept)):
         return find_steps(case, series, moved, rounds - 1)
 
@@ -249,6 +251,12 @@ def _least(case: CaseSeries, series: int) -> Floats:
         own = among & case.design.usable
         found[among] = case.least_score(ERROR * share / series / max(1, int(own.sum())))
     return found
+
+
+def _are_distinct(case: CaseSeries, chosen: Sequence[int]) -> bool:
+    """Whether no column is explained by those before it and the levels of the GPUs."""
+    given = (case.given(chosen[:place]).information[0, index] for place, index in enumerate(chosen))
+    return all(information > LEAST_INFORMATION / 4 for information in given)
 
 
 def _refined(case: CaseSeries, chosen: list[int]) -> list[int]:

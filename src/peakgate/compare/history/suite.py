@@ -25,6 +25,7 @@ from peakgate.compare.history.levels import (
     SHORTEST,
     Series,
     case_series,
+    row_medians,
 )
 from peakgate.compare.history.newest import YOUNGEST, Arrival, Newest, arrivals, newest_step
 from peakgate.compare.history.series import History, commit_name, last_known
@@ -42,6 +43,9 @@ MOST_CASES_SHARE = 0.5  # a step that a larger share of the cases makes at one p
 # other cases too.
 FEWEST_TURNS = 3
 CLOCK_SHIFT = 0.01  # larger relative differences of the SM clock are reported
+HOST_SHARE = 0.15  # a host's event moves more than this share of the cases that would show it
+HOST_SESSIONS = 10  # on each side of an event are compared
+SURELY_MOVED = 3.0  # standard errors
 CODE_CHANGED = "its code changed"
 ONE_COMMIT = "within one commit: environment"
 
@@ -158,7 +162,7 @@ def find_changes(history: History) -> Changes:
     found = {row: find_steps(case, count) for row, case in enumerate(searched) if case}
     hosts_moved = common.launch and newest_step(common.launch, [common.launch])
     every = list(found.values())
-    causes = _Causes(history, columns, len(known), every, common.per_launch_us)
+    causes = _Causes(history, columns, len(known), found, common.per_launch_us)
     cases: dict[str, Judged] = {}
     for row, each in found.items():
         arrived = arrivals(each, count, math.exp(each.offset))
@@ -200,8 +204,11 @@ def _environment_changes(history: History) -> Iterator[Bools]:
 class _Causes:
     """Attributes changes to causes, considering the changes of all cases."""
 
-    def __init__(self, history: History, events: Bools, known: int, there: Sequence[Levels], launch: Floats) -> None:
+    def __init__(
+        self, history: History, events: Bools, known: int, found: Mapping[int, Levels], launch: Floats
+    ) -> None:
         self.history, self.events, self.known, self.launch = history, events, known, launch
+        there = list(found.values())
         changes = [(each, change) for each in there for change in each.changes]
         chosen = {change.column.known for _, change in changes}
         # the sessions after each change of the environment that moved a case
@@ -214,6 +221,14 @@ class _Causes:
             (int(each.at[change.good]), int(each.at[change.bad])) for each, change in changes if change.column.is_cut
         ]
         self.cases = len(there)
+        self.levelled = np.full((len(there), len(history.facts)), np.nan)  # log times less the levels of the GPUs
+        for levels, each in zip(self.levelled, there, strict=True):
+            levels[each.at] = each.residuals + each.steps
+        self.times_us = np.exp([each.offset for each in there])
+        self.sds = np.array([each.sd for each in there])
+        self.codes = history.table("fingerprint").to_numpy()[list(found)]
+        self.clocks_mhz = history.table("sm_clock_mhz")
+        self.steady = np.array([not each.is_correlated for each in there], dtype=bool)
         self.stepped = [each for each in there if each.turns]
         self.unsteady = [each for each in there if each.turns > 1]
 
@@ -226,10 +241,15 @@ class _Causes:
         judged = Judged(tuple(points[::-1]), level_us, found.detectable)
         if arrived and arrived[0].sessions <= SHORTEST and arrived[0].detectable > found.detectable:
             judged = judged._replace(first=arrived[0].sessions, of_first=arrived[0].detectable)
+        cut = len(found.at) - young.sessions if young else 0
+        if young and row is not None:
+            size_us = young.log_ratio * math.exp(found.offset)
+            of_host = abs(size_us) <= noise.PROCESS_OFFSET_US and self.cases >= FEWEST_CASES_FOR_SUITE
+            if of_host and self._of_many(size_us, int(found.at[cut - 1]), int(found.at[cut])):
+                young = None
         if young and young.log_ratio > 0:
-            cut = len(found.at) - young.sessions
             place = locate(self.history, row, found.at, cut - 1, cut)
-            cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[-1]))
+            cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[-1]), young.log_ratio)
             place = place if cause is Cause.COMMITS else place._replace(command=None)
             older_us = math.exp(found.level(cut - 1) + found.wandered(young.sessions))
             unconfirmed = Unconfirmed(young.sessions, young.log_ratio, older_us, cause, place, young.first)
@@ -249,10 +269,12 @@ class _Causes:
         number = int(at[bad if column.known is not None else column.start])
         if column.is_slow:
             cause = Cause.DRIFT
-        elif column.known is not None or self._of_a_state(found, change) or self._of_a_host(found, change, place):
+        elif column.known is not None or self._of_a_state(found, change):
             cause = Cause.ENVIRONMENT
         else:
-            cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]))
+            cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]), change.shift)
+        if cause is Cause.COMMITS and self._of_a_host(found, change, place):
+            cause = Cause.ENVIRONMENT
         measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
         before = column.start - 1 if column.is_cut else max(0, column.start - 1)
         return ChangePoint(
@@ -269,11 +291,11 @@ class _Causes:
             high=change.high,
         )
 
-    def _cause(self, row: int | None, place: Place, good: int, bad: int) -> Cause:
-        """The cause of a step after session ``good`` and no later than ``bad``."""
+    def _cause(self, row: int | None, place: Place, good: int, bad: int, log_ratio: float) -> Cause:
+        """The cause of a step by ``log_ratio`` after session ``good`` and no later than ``bad``."""
         first, last = self.history.sessions[place.good], self.history.sessions[place.bad]
         one_commit = not first.dirty and not last.dirty and first.commit == last.commit
-        if row is None or one_commit or SAME_CODE in place.facts:
+        if row is None or one_commit or SAME_CODE in place.facts or self._of_a_clock(row, place, log_ratio):
             return Cause.ENVIRONMENT
         if any(good < after[0] <= bad or bad in after[:SETTLING] for after in self.moved):
             return Cause.ENVIRONMENT
@@ -292,20 +314,53 @@ class _Causes:
         return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.is_correlated else 0.0)
 
     def _of_a_host(self, found: Levels, change: Change, place: Place) -> bool:
-        """Whether a step may be what another host adds to every launch, since the common time per launch moved too.
+        """Whether a step may be what another host adds to every launch.
 
-        It is if the common step is closer to this step than to 0. With too few cases for that estimate, only a step
-        with changed machine code is not attributed to the host.
+        It is if many cases moved with it, or the common time per launch by more than half of it; the latter only if the
+        code of too few cases is known to be the same. With too few cases, only a step with changed code is not.
         """
-        size = change.shift * math.exp(found.offset)
-        if abs(size) > noise.PROCESS_OFFSET_US:
+        size_us = change.shift * math.exp(found.offset)
+        if abs(size_us) > noise.PROCESS_OFFSET_US:
             return False
         if self.cases < FEWEST_CASES_FOR_SUITE:
             return CODE_CHANGED not in place.facts
+        good, bad = int(found.at[change.good]), int(found.at[change.bad])
+        if self._same_code(good, bad).sum() >= FEWEST_CASES_FOR_SUITE:
+            return self._of_many(size_us, good, bad)
         chosen, design = list(found.chosen), found.case.design
         towards = design.columns[chosen] @ design.precision[0] @ self.launch[found.at]
         moved = np.linalg.solve(design.gram[0][np.ix_(chosen, chosen)], towards)[found.changes.index(change)]
-        return bool(moved / size > 0.5)
+        return bool(moved / size_us > 0.5) or self._of_many(size_us, good, bad)
+
+    def _same_code(self, good: int, bad: int) -> Bools:
+        """Which cases are known to have the same machine code in both sessions."""
+        codes = zip(self.codes[:, good], self.codes[:, bad], strict=True)
+        return np.array([isinstance(old, str) and old == new for old, new in codes], dtype=bool)
+
+    def _of_many(self, size_us: float, good: int, bad: int) -> bool:
+        """Whether HOST_SHARE of the steady cases that would show a shift like this moved by up to PROCESS_OFFSET_US.
+
+        Medians of up to HOST_SESSIONS sessions until ``good`` and from ``bad`` on are compared. If the code of enough
+        cases is the same on both sides, these alone count: a commit moves others.
+        """
+        before = self.levelled[:, max(0, good + 1 - HOST_SESSIONS) : good + 1]
+        after = self.levelled[:, bad : bad + HOST_SESSIONS]
+        counts = [np.isfinite(each).sum(axis=1) for each in (before, after)]
+        there = (np.minimum(*counts) > 0) & self.steady
+        if (same := self._same_code(good, bad)).sum() >= FEWEST_CASES_FOR_SUITE:
+            there &= same
+        moved_us = (row_medians(after) - row_medians(before)) * self.times_us
+        error_us = self.sds * self.times_us * np.sqrt(sum(1 / np.maximum(each, 1) for each in counts))
+        shows = there & (SURELY_MOVED * error_us < abs(size_us))
+        surely = shows & (np.abs(moved_us) > SURELY_MOVED * error_us) & (np.abs(moved_us) < noise.PROCESS_OFFSET_US)
+        return bool(np.count_nonzero(surely) > max(1, HOST_SHARE * np.count_nonzero(shows)))
+
+    def _of_a_clock(self, row: int, place: Place, log_ratio: float) -> bool:
+        """Whether the SM clock of all cases, or that of this one of a few, changed by what explains half of a step."""
+        whole = self.cases >= FEWEST_CASES_FOR_SUITE
+        clocks_mhz = self.clocks_mhz.median() if whole else self.clocks_mhz.loc[self.history.cases[row]]
+        slower = -float(np.diff(np.log(clocks_mhz.to_numpy()[[place.good, place.bad]]))[0])
+        return abs(slower) > CLOCK_SHIFT and slower / log_ratio > 0.5  # False for NaN, which is unknown
 
 
 def _moved_newest(number: int, event: Bools, found: Sequence[Levels]) -> bool:
