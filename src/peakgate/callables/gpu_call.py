@@ -93,6 +93,7 @@ def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1
             stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(handle)))
         if warp is not None:
             of_device = f"cuda:{device.facts.index}"
+            warp.init()  # a stream is refused before
             stack.enter_context(warp.ScopedStream(warp.Stream(of_device, cuda_stream=handle)))
         yield SampleStream(device.facts.l2_bytes, largest_batch, ranks=device.ranks)
 
