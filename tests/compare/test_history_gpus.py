@@ -174,3 +174,12 @@ def test_two_cuts_around_all_sessions_of_a_gpu_are_told_apart_from_its_level() -
         *(706.799, 706.777, 707.025, 720.824, 704.733, 704.126, 703.708, 704.749, 704.187),
     )
     assert of_gpus(np.log([times_us]), gpus).findings
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_odd_sessions_of_a_gpu_among_new_gpus_are_no_change(seed: int) -> None:
+    gpus = [f"GPU-{number}" for number in "155551114447771111333321117777"]
+    rng = np.random.default_rng(seed)
+    log_time = np.linspace(1, 8, 30)[:, None] + 0.003 * rng.standard_normal((30, 30))
+    log_time[7, [17, 23]] += 0.03
+    assert not of_gpus(log_time, gpus).changes

@@ -206,20 +206,28 @@ def design(at: Positions, series: Series) -> Design:
     constant = -0.5 * (np.linalg.slogdet(matrices)[1] + np.linalg.slogdet(between)[1])
     independent = np.trace(precision, axis1=1, axis2=2)
 
-    # For each step, the sessions on its smaller side, counting only GPUs that measured both sides.
-    after, of_gpu = columns >= 1, levels.astype(np.intp)
-    late, early = after @ of_gpu, ~after @ of_gpu
-    both = (late > 0) & (early > 0)
-    beside = np.minimum((late * both).sum(axis=1), (early * both).sum(axis=1))
+    late = (columns >= 1) @ levels.astype(np.intp)  # the sessions of each GPU after each step
     own = np.diagonal(gram[0])
-    usable = (np.array([each.is_slow for each in steps]) | (beside >= SHORTEST)) & (own > LEAST_INFORMATION)
+    seen = _on_its_smaller_side(late, gpus)
+    usable = (np.array([each.is_slow for each in steps]) | (seen >= SHORTEST)) & (own > LEAST_INFORMATION)
 
     cuts = np.flatnonzero(usable[: n - 1])
     first, second = (cuts[each] for each in np.triu_indices(len(cuts), 1))
-    fine = (second - first >= SHORTEST) & (own[first] + own[second] - 2 * gram[0, first, second] > LEAST_INFORMATION)
+    fine = _on_its_smaller_side(late[first] - late[second], gpus) >= SHORTEST
+    fine &= own[first] + own[second] - 2 * gram[0, first, second] > LEAST_INFORMATION
     pairs = first[fine], second[fine]
     df = n - levels.shape[1]
     return Design(at, gpus, tuple(steps), columns, usable, pairs, precision, gram, constant, independent, df)
+
+
+def _on_its_smaller_side(counts: Positions, gpus: Positions) -> Positions:
+    """The sessions on the smaller side of each change, counting only GPUs that measured both sides.
+
+    ``counts`` (change, GPU) are those of each GPU on one side.
+    """
+    others = np.unique(gpus, return_counts=True)[1] - counts
+    both = (counts > 0) & (others > 0)
+    return np.asarray(np.minimum((counts * both).sum(axis=1), (others * both).sum(axis=1)))
 
 
 class Unexplained(NamedTuple):

@@ -129,15 +129,15 @@ def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arriva
 def _is_chance(found: Levels, cases: Sequence[Levels], off: Floats, sessions: int) -> bool:
     """Whether ``sessions`` successive outliers of this size may be chance, by how often older sessions had them.
 
-    An older residual counts if it is as large in log time and in SDs of its case.
+    An older residual, from its GPU's other sessions, counts if it is as large in log time and in SDs of its case.
     """
     up = float(np.sign(off.mean()))
     size = NEARLY * float((up * off).min())
-    older = [up * each.residuals[:-YOUNGEST] for each in cases]
+    older = [up * each.apart[:-YOUNGEST] for each in cases]
     pairs = zip(older, cases, strict=True)
     counts = np.array([np.count_nonzero((own >= size) & (own / each.sd >= size / found.sd)) for own, each in pairs])
     alike = int(counts.sum())
     counts = np.minimum(counts, 1) if sessions == 1 else counts
     often = float(((counts / max(map(len, older))) ** sessions).sum())
-    own = float(np.mean(up * found.residuals[:-YOUNGEST] >= size))
+    own = float(np.mean(up * found.apart[:-YOUNGEST] >= size))
     return own**sessions > RARE / 2 or (alike > 1 and often > RARE)

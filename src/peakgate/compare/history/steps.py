@@ -89,6 +89,13 @@ class Levels:
         return [shifts.get(number, 0.0) for number in range(count)]
 
     @cached_property
+    def apart(self) -> Floats:
+        """The residuals from the level of the GPU's other sessions; 0 for its only one."""
+        _, group, counts = np.unique(self.case.design.gpus, return_inverse=True, return_counts=True)
+        own = counts[group]
+        return np.asarray(self.residuals * np.where(own > 1, own / np.maximum(own - 1, 1), 0.0))
+
+    @cached_property
     def turns(self) -> int:
         """How often the case alternated between levels.
 
