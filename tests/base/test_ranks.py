@@ -157,7 +157,7 @@ def left_early(one):
 
 def endless(one):
     if one.rank == 1:
-        ranks.LIMIT_S = 0.05
+        ranks.WAIT_LIMIT_S = 0.05
     one.all("a call")
     if one.rank == 1:
         threading.Event().wait()  # as a collective that nobody else calls
@@ -220,7 +220,7 @@ def test_a_rank_that_does_not_come_is_named(tmp_path):
     def run():
         os.environ["WORLD_SIZE"] = os.environ["LOCAL_WORLD_SIZE"] = "3"  # two of them are there
         if (one := started()).rank == 0:
-            ranks.LIMIT_S = 0.5
+            ranks.WAIT_LIMIT_S = 0.5
         one.connect()
         one.all("its tests")
 

@@ -60,7 +60,7 @@ def _run(folder: Path, rank: int, environment: dict[str, str], run: Callable[[],
     code = 70
     try:
         os.environ.update(environment)
-        ranks.LIMIT_S = 20.0
+        ranks.WAIT_LIMIT_S = 20.0
         output = os.open(folder / f"output-{rank}", os.O_CREAT | os.O_TRUNC | os.O_RDWR)
         os.dup2(output, 1)
         os.dup2(output, 2)

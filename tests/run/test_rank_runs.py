@@ -107,7 +107,7 @@ def bench_it(gpu_benchmark, both):
 CALLS_MORE = """
 @pytest.mark.peakgate(gpus=2)
 def bench_it(gpu_benchmark, both):
-    ranks.LIMIT_S = 0.2
+    ranks.WAIT_LIMIT_S = 0.2
     gpu_benchmark(lambda: (both(1.0), both(1.0)) if RANK == 0 else both(1.0))
 """
 
@@ -144,7 +144,7 @@ def test_ranks_with_other_tests_are_refused(in_ranks):
 
 
 def test_a_rank_alone_says_which_one_is_missing(in_ranks):
-    late = "\nranks.LIMIT_S = 0.2\nif RANK == 1:\n    os._exit(0)\n"
+    late = "\nranks.WAIT_LIMIT_S = 0.2\nif RANK == 1:\n    os._exit(0)\n"
     ended, saved = in_ranks(more=late)
     assert (saved, ended[0].code) == (None, 3), ended
     assert "0 s passed at the wait for rank 1 of the run" in ended[0].output

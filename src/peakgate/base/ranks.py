@@ -23,7 +23,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, FAULTY, UNDECIDED, ExitCode, Judgement, Verdict
 
-LIMIT_S = 300.0
+WAIT_LIMIT_S = 300.0
 """The longest time between two exchanges of a benchmark test, and the longest wait for another rank."""
 
 LEAD_NS = 1_000_000
@@ -59,7 +59,7 @@ class Ranks:
     def connect(self) -> None:
         """Connect all ranks. Raises PeakgateError if another run has their address."""
         self._terminal = os.dup(2)  # while a test runs, pytest captures 2
-        self._until = time.monotonic() + LIMIT_S
+        self._until = time.monotonic() + WAIT_LIMIT_S
         threading.Thread(target=self._watch, daemon=True).start()
         try:
             if self.rank == 0:
@@ -134,8 +134,8 @@ class Ranks:
                 pass
 
     def begin_test(self, case: str) -> None:
-        """Begin a benchmark test; until its end, no two exchanges may be further apart than ``LIMIT_S``."""
-        self._case, self._step, self._until = case, "its beginning", time.monotonic() + LIMIT_S
+        """Begin a benchmark test; until its end, no two exchanges may be further apart than ``WAIT_LIMIT_S``."""
+        self._case, self._step, self._until = case, "its beginning", time.monotonic() + WAIT_LIMIT_S
 
     def end_test(self, case: str, own: Judgement | None) -> Judgement | None:
         """The judgement of all ranks on a test, from each one's own; None if it was skipped, in all of them.
@@ -176,7 +176,7 @@ class Ranks:
         self._finishing = True
         self._exchanged("the end of the run", None)
         if self.rank:
-            self._step, self._until = "the wait for rank 0's run file", time.monotonic() + LIMIT_S
+            self._step, self._until = "the wait for rank 0's run file", time.monotonic() + WAIT_LIMIT_S
             self._heard[0].get()
             self.close()
 
@@ -188,7 +188,7 @@ class Ranks:
                 peer.shutdown(socket.SHUT_RDWR)
 
     def _exchanged(self, step: str, value: Any) -> list[dict[str, Any]]:
-        self._step, self._until = step, time.monotonic() + LIMIT_S
+        self._step, self._until = step, time.monotonic() + WAIT_LIMIT_S
         said: Any = {"case": self._case, "step": step, "value": value}
         if self.rank == 0:
             said = [said, *(self._next(rank) for rank in range(1, self.size))]
@@ -197,7 +197,7 @@ class Ranks:
         else:
             self._send(0, said)
             said = self._next(0)
-        self._until = time.monotonic() + LIMIT_S if self._case else float("inf")
+        self._until = time.monotonic() + WAIT_LIMIT_S if self._case else float("inf")
         return list(said)
 
     def _next(self, rank: int) -> Any:
@@ -224,9 +224,9 @@ class Ranks:
         return f"rank {rank} of {self.size} ended before the others; its own output says why"
 
     def _watch(self) -> None:
-        while not self._closed.wait(min(1.0, LIMIT_S)):
+        while not self._closed.wait(min(1.0, WAIT_LIMIT_S)):
             if time.monotonic() > self._until:
-                what = f"rank {self.rank}: {LIMIT_S:.0f} s passed at {self._step} of {self._case or 'the run'}"
+                what = f"rank {self.rank}: {WAIT_LIMIT_S:.0f} s passed at {self._step} of {self._case or 'the run'}"
                 self.end_all(f"{what}; look for a test or a collective that not every rank reaches")
 
 

@@ -7,15 +7,15 @@ from contextlib import ExitStack
 
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.base.ranks import LIMIT_S
+from peakgate.base.ranks import WAIT_LIMIT_S
 from peakgate.device import driver
 from peakgate.run.lock import locked
 from peakgate.session.session import Session
 
-LOCK_LIMIT_S = LIMIT_S / 2
+LOCK_LIMIT_S = WAIT_LIMIT_S / 2
 """How long a rank waits for the lock of its GPU: less than the others wait for the rank."""
 
-About = tuple[Sequence[str], str, str | None]
+RankFacts = tuple[Sequence[str], str, str | None]
 """The case ids of a rank's tests in their order, its device, and the uuid of its GPU."""
 
 
@@ -44,7 +44,7 @@ def meet(session: Session, tests: Sequence[str], locks: ExitStack) -> None:
         ranks.all(f"the lock of {each}")
 
 
-def unlike(of_each: Sequence[About]) -> PeakgateError | None:
+def unlike(of_each: Sequence[RankFacts]) -> PeakgateError | None:
     """Why these ranks cannot measure together; None if they can."""
     first, model, _ = of_each[0]
     for rank, (tests, slug, _) in enumerate(of_each):
