@@ -366,3 +366,15 @@ def test_a_step_that_a_lower_clock_explains_is_put_down_to_no_commit(cases: int)
     ]
     found = find_changes(history(log_time, [session(number, clocks_mhz=own) for number, own in enumerate(clocks)]))
     assert {change.cause for change in found} <= {Cause.ENVIRONMENT}
+
+
+def test_clocks_that_two_gpus_have_at_all_times_explain_no_step() -> None:
+    log_time = slowed(quiet(), 7, 15, 0.02)
+    gpus = [("GPU-0001", 1980.0), ("GPU-0002", 1940.0)]
+    sessions = []
+    for number in range(40):
+        uuid, clock = gpus[number % 2]
+        clocks = {f"a.stage{row:03d}": clock for row in range(30)}
+        sessions.append(session(number, uuid=uuid, clocks_mhz=clocks))
+    (change,) = find_changes(history(log_time, sessions))
+    assert (change.case, change.cause) == (CASE, Cause.COMMITS)

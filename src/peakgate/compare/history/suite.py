@@ -227,7 +227,9 @@ class _Causes:
         self.times_us = np.exp([each.offset for each in there])
         self.sds = np.array([each.sd for each in there])
         self.codes = history.table("fingerprint").to_numpy()[list(found)]
-        self.clocks_mhz = history.table("sm_clock_mhz")
+        self.clocks = history.table("sm_clock_mhz")  # as a share of the GPU's median
+        for own in history.by_gpu.values():
+            self.clocks[own] = self.clocks[own].div(self.clocks[own].median(axis=1), axis=0)
         self.steady = np.array([not each.is_correlated for each in there], dtype=bool)
         self.stepped = [each for each in there if each.turns]
         self.unsteady = [each for each in there if each.turns > 1]
@@ -356,10 +358,13 @@ class _Causes:
         return bool(np.count_nonzero(surely) > max(1, HOST_SHARE * np.count_nonzero(shows)))
 
     def _of_a_clock(self, row: int, place: Place, log_ratio: float) -> bool:
-        """Whether the SM clock of all cases, or that of this one of a few, changed by what explains half of a step."""
+        """Whether the SM clock of all cases, or that of this one of a few, changed by what explains half of a step.
+
+        GPUs of one model differ in their clocks: each session's is taken relative to its GPU's median.
+        """
         whole = self.cases >= FEWEST_CASES_FOR_SUITE
-        clocks_mhz = self.clocks_mhz.median() if whole else self.clocks_mhz.loc[self.history.cases[row]]
-        slower = -float(np.diff(np.log(clocks_mhz.to_numpy()[[place.good, place.bad]]))[0])
+        clocks = (self.clocks.median() if whole else self.clocks.loc[self.history.cases[row]]).to_numpy()
+        slower = math.log(clocks[place.good] / clocks[place.bad])
         return abs(slower) > CLOCK_SHIFT and slower / log_ratio > 0.5  # False for NaN, which is unknown
 
 
