@@ -90,13 +90,12 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
     if mutant not in mutants(mutant.file, text):
         raise PeakgateError(f"{original} was changed while its mutants ran; run them again", Code.CHANGED)
     with scratch_folder("mutant") as folder:
-        for problems, sources in _builds_and_sources("", config.current().root):
-            if original not in sources:
-                continue
-            for source in sources:
-                copy = _within(folder, source)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_text(mutant.applied(text) if source == original else source_text(source), encoding="utf-8")
+        including = [each for each in _builds_and_sources("", config.current().root) if original in each[1]]
+        for source in {source for _, sources in including for source in sources}:
+            copy = _within(folder, source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(mutant.applied(text) if source == original else source_text(source), encoding="utf-8")
+        for problems, _ in including:
             for problem in problems:
                 report(problem.id)
                 try:

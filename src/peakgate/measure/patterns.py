@@ -69,14 +69,16 @@ def varied(problems: Sequence[Case]) -> Varied:
     """
     free = sorted(filter(_takes_patterns, problems), key=_size)
     every = next(filter(_enough, free), free[-1] if free else None)
-    left, filled = list(reversed(PATTERNS)), dict[int, Case]()
+    left, filled, plain = list(reversed(PATTERNS)), dict[int, Case](), dict[str, Case]()
     for problem in reversed(free):
+        if problem is every or not _enough(problem, _FEWEST_ROWS):
+            continue
         pattern = next((each for each in left if _filled(problem, each) is not problem), None)
-        if pattern and problem is not every and _enough(problem, _FEWEST_ROWS):
+        if pattern:
             left.remove(pattern)
-            filled[id(problem)] = _filled(problem, pattern)
+            filled[id(problem)] = each = _filled(problem, pattern)
+            plain[each.id] = problem
     last = () if every is None else (each for name in PATTERNS if (each := _filled(every, name)) is not every)
-    plain = {filled[id(problem)].id: problem for problem in problems if id(problem) in filled}
     return Varied((*(filled.get(id(problem), problem) for problem in problems), *last), plain)
 
 

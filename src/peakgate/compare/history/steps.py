@@ -171,7 +171,7 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
     places = [_place(case, chosen, shifts, residuals, sd, place=place) for place in range(len(chosen))]
     kept = [not case.design.steps[best].is_cut or SHORTEST <= best + 1 <= n - SHORTEST for best, _, _ in places]
     moved = tuple(best for (best, _, _), old in zip(places, kept, strict=True) if old)
-    if not _are_distinct(case, moved):  # together they are the level of a GPU
+    if moved != chosen and not _are_distinct(case, moved):  # together they are the level of a GPU
         moved = tuple(index for index, old in zip(chosen, kept, strict=True) if old)
     if moved != chosen and (rounds or not all(kept)):
         return find_steps(case, series, moved, rounds - 1)

@@ -167,8 +167,11 @@ def find_changes(history: History) -> Changes:
     for row, each in found.items():
         arrived = arrivals(each, count, math.exp(each.offset))
         young = newest_step(each, every, arrived)
-        if young and hosts_moved and abs(young.log_ratio) * math.exp(each.offset) <= noise.PROCESS_OFFSET_US:
-            young = None  # explained by what another host adds to every launch
+        if young and (hosts_moved or count >= FEWEST_CASES_FOR_SUITE):
+            size_us, cut = young.log_ratio * math.exp(each.offset), len(each.at) - young.sessions
+            good, bad = int(each.at[cut - 1]), int(each.at[cut])
+            if abs(size_us) <= noise.PROCESS_OFFSET_US and (hosts_moved or causes.of_many(size_us, good, bad)):
+                young = None  # explained by what another host adds to every launch
         removed = float(np.median(common.removed[row, each.at[-NOW:]]))
         cases[history.cases[row]] = causes.judged(row, each, young, arrived, removed)
     suite: Judged | None = None
@@ -243,13 +246,8 @@ class _Causes:
         judged = Judged(tuple(points[::-1]), level_us, found.detectable)
         if arrived and arrived[0].sessions <= SHORTEST and arrived[0].detectable > found.detectable:
             judged = judged._replace(first=arrived[0].sessions, of_first=arrived[0].detectable)
-        cut = len(found.at) - young.sessions if young else 0
-        if young and row is not None:
-            size_us = young.log_ratio * math.exp(found.offset)
-            of_host = abs(size_us) <= noise.PROCESS_OFFSET_US and self.cases >= FEWEST_CASES_FOR_SUITE
-            if of_host and self._of_many(size_us, int(found.at[cut - 1]), int(found.at[cut])):
-                young = None
         if young and young.log_ratio > 0:
+            cut = len(found.at) - young.sessions
             place = locate(self.history, row, found.at, cut - 1, cut)
             cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[-1]), young.log_ratio)
             place = place if cause is Cause.COMMITS else place._replace(command=None)
@@ -327,19 +325,22 @@ class _Causes:
         if self.cases < FEWEST_CASES_FOR_SUITE:
             return CODE_CHANGED not in place.facts
         good, bad = int(found.at[change.good]), int(found.at[change.bad])
-        if self._same_code(good, bad).sum() >= FEWEST_CASES_FOR_SUITE:
-            return self._of_many(size_us, good, bad)
+        if self.of_many(size_us, good, bad):
+            return True
+        if self._same_code(good, bad) is not None:
+            return False
         chosen, design = list(found.chosen), found.case.design
         towards = design.columns[chosen] @ design.precision[0] @ self.launch[found.at]
         moved = np.linalg.solve(design.gram[0][np.ix_(chosen, chosen)], towards)[found.changes.index(change)]
-        return bool(moved / size_us > 0.5) or self._of_many(size_us, good, bad)
+        return bool(moved / size_us > 0.5)
 
-    def _same_code(self, good: int, bad: int) -> Bools:
-        """Which cases are known to have the same machine code in both sessions."""
+    def _same_code(self, good: int, bad: int) -> Bools | None:
+        """Which cases are known to have the same machine code in both sessions; None if too few are."""
         codes = zip(self.codes[:, good], self.codes[:, bad], strict=True)
-        return np.array([isinstance(old, str) and old == new for old, new in codes], dtype=bool)
+        same = np.array([isinstance(old, str) and old == new for old, new in codes], dtype=bool)
+        return same if np.count_nonzero(same) >= FEWEST_CASES_FOR_SUITE else None
 
-    def _of_many(self, size_us: float, good: int, bad: int) -> bool:
+    def of_many(self, size_us: float, good: int, bad: int) -> bool:
         """Whether HOST_SHARE of the steady cases that would show a shift like this moved by up to PROCESS_OFFSET_US.
 
         Medians of up to HOST_SESSIONS sessions until ``good`` and from ``bad`` on are compared. If the code of enough
@@ -349,7 +350,7 @@ class _Causes:
         after = self.levelled[:, bad : bad + HOST_SESSIONS]
         counts = [np.isfinite(each).sum(axis=1) for each in (before, after)]
         there = (np.minimum(*counts) > 0) & self.steady
-        if (same := self._same_code(good, bad)).sum() >= FEWEST_CASES_FOR_SUITE:
+        if (same := self._same_code(good, bad)) is not None:
             there &= same
         moved_us = (row_medians(after) - row_medians(before)) * self.times_us
         error_us = self.sds * self.times_us * np.sqrt(sum(1 / np.maximum(each, 1) for each in counts))
