@@ -205,7 +205,7 @@ class Processes:
             f"--tier={self._record.settings.tier}",
             f"--peakgate-cases={listed}",
             f"--benchmark-json={file}",
-            f"--benchmark-storage=file://{self._scratch / 'saved'}",
+            f"--benchmark-storage=file://{verdicts / 'saved'}",  # two processes may save in the same second
             f"--out={verdicts}",
             f"--seed={self._seeds.setdefault((stage, pair), secrets.randbits(32))}",
             "--assert=plain",  # modules that are imported already cannot be rewritten
