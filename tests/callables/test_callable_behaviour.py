@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("cupy", exc_type=ImportError)
 
+from peakgate.base.ranks import ALONE
 from peakgate.callables import gpu_call as measured
 from peakgate.callables.call import Call
 from peakgate.callables.naming import case_of
@@ -33,13 +34,16 @@ class Stream:
         launch()
         return self._trial(launch, count, limit_ns)
 
-    def batch(self, launch, count, *, hold, before=None, after=None, prime=None):
-        self.batches.append((count, hold))
-        for _ in range(count):
+    def batch(self, launches, *, blocked, before=None, after=None, prime=None):
+        self.batches.append((len(launches), blocked))
+        for launch in launches:
             for each in (before, prime, launch):
                 if each is not None:
                     each()
-        return [(self._time_us, None)] * count
+        return [(self._time_us, None)] * len(launches)
+
+    def synchronize(self):
+        self.batches.append("idle")
 
     def control(self):
         return [(3.5, None)] * PLAN.batch
@@ -49,8 +53,8 @@ class Stream:
         return samples
 
     @staticmethod
-    def method(*, held, moved):
-        return "held" if held else "not held"
+    def method(*, blocked, moved):
+        return "blocked" if blocked else "not blocked"
 
 
 def idle(launch):
@@ -58,15 +62,20 @@ def idle(launch):
     return not isinstance(getattr(launch, "__self__", None), Call)
 
 
-def launchable(call, stream, behaviour, *, lost=None, state="cold"):
+def device_of(lost=None):
     facts = SimpleNamespace(sm_clock_max_mhz=2000.0, l2_bytes=50_000_000)
-    device = SimpleNamespace(facts=facts, peaks=Peaks(4800.0, 60.0, ""), lost=lost, draw=lambda end: 0)
-    return measured.GpuCall(device, case_of("a.py::b", state), call, stream, behaviour)
+    drawn = {"draw": lambda end: 0, "ranks": ALONE, "power_meter": lambda case: None}
+    return SimpleNamespace(facts=facts, peaks=Peaks(4800.0, 60.0, ""), lost=lost, **drawn)
+
+
+def launchable(call, stream, behaviour, *, lost=None, state="cold"):
+    return measured.GpuCall(device_of(lost), case_of("a.py::b", state), call, stream, behaviour)
 
 
 @pytest.fixture(autouse=True)
 def _no_driver(monkeypatch):
     monkeypatch.setattr(measured, "persisting_l2_bytes", lambda: 0)
+    monkeypatch.setattr(measured, "cupy", SimpleNamespace(asarray=np.asarray))
 
 
 def test_what_the_host_takes_to_see_the_end_is_no_other_stream_where_one_sample_is_wanted():
@@ -91,7 +100,7 @@ def test_one_that_waits_for_the_host_is_sampled_unblocked_and_the_record_says_so
     behaviour = measured.find_out(stream, Call(lambda: None, (), {}), PLAN)
     assert behaviour.waits_for_host
     samples = launchable(Call(lambda: None, (), {}), stream, behaviour).sample(PLAN)
-    assert {hold for _, hold in stream.batches} == {False}
+    assert {blocked for _, blocked in stream.batches} == {False}
     assert "for the host" in samples.method
 
 

@@ -351,6 +351,38 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     assert "never calls gpu_benchmark" in wrong["test_never_calls"]["reason"]
 
 
+METRICS = """
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("n", [8])
+@pytest.mark.peakgate(bytes=lambda x: 2 * x.nbytes, reference=lambda x: 2 * x, metric=["gpu", "launch"])
+def bench_double(gpu_benchmark, n):
+    gpu_benchmark(lambda x: 2 * x, np.arange(n, dtype="float32"))
+
+
+@pytest.mark.peakgate(reference=lambda x: 2 * x, metric="launch")
+def bench_wrong(gpu_benchmark):
+    gpu_benchmark(lambda x: 3 * x, np.arange(8, dtype="float32"))
+"""
+
+
+def test_a_launch_is_a_case_of_its_own_and_checked_without_a_gpu(benchmarks, bench):
+    folder = benchmarks(METRICS)
+    done = bench(folder, SAVED)
+    assert done.returncode == 1, done.stdout + done.stderr
+    saved = json.loads((folder / "run.json").read_text())
+    (on_gpu,) = [entry["extra_info"] for entry in saved["benchmarks"]]
+    assert (on_gpu["case"], on_gpu["metric"]) == ("benchmarks-bench_ops.bench_double-8", "gpu")
+    untimed = {entry["case"]: entry["verdict"] for entry in saved["peakgate"]["not_measured"]}
+    assert untimed == {
+        "benchmarks-bench_ops.bench_double-8-launch": "NO_FLOOR",
+        "benchmarks-bench_ops.bench_wrong-launch": "WRONG",
+    }
+    assert "RIGHT" in next(line for line in done.stdout.splitlines() if "double-8-launch" in line)
+
+
 HIDDEN = """
 import numpy as np
 import pytest

@@ -153,7 +153,7 @@ def test_a_p_value_of_exactly_alpha_or_a_shift_of_exactly_the_smallest_is_not_fl
     monkeypatch.undo()
     monkeypatch.setattr(judge, "SMALLEST_SHIFT", log_ratio)
     assert not judged(spread)[0]
-    monkeypatch.setattr(noise, "fixed_resolvable", lambda *_: np.array([log_ratio]))
+    monkeypatch.setattr(noise, "fixed_resolvable", lambda *_, **__: np.array([log_ratio]))
     assert not judged(None, 0.0)[0]
 
 

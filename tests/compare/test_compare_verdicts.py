@@ -210,18 +210,17 @@ def test_a_case_that_a_frame_has_twice_of_a_run_counts_once(run: pd.DataFrame) -
 def notes(
     run: pd.DataFrame,
     rules: Rules = RULES,
-    repeats: pd.DataFrame | None = None,
+    saved: int = 0,
     df: tuple[float, ...] = (0.0,),
     *,
     other_model: bool = False,
 ) -> int:
     """How many notes there are besides that of the machine code."""
-    none = pd.DataFrame({"side": ["base"], "session": [0]})
     found = judge._notes(
         run,
         run.assign(run="new", **(OTHER_MODEL if other_model else {})),
         rules,
-        none if repeats is None else repeats,
+        saved,
         np.array(df),
     )
     return len([note for note in found if not note.startswith("machine code")])
@@ -232,8 +231,7 @@ def test_notes_are_given_only_where_they_hold(run: pd.DataFrame) -> None:
     two_models = replace(RULES, same_gpu=False)
     assert notes(run, two_models, other_model=True) == 1
     assert notes(run, replace(two_models, refusal="no times"), other_model=True) == 0
-    from_history = pd.DataFrame({"side": ["base", "history", "history", "history"], "session": [1, 3, 3, 5]})
-    assert notes(run, repeats=from_history) == 1
+    assert notes(run, saved=2) == 1
     assert notes(run, df=(1.0, 0.0, 0.0)) == 1
     assert notes(run, df=(1.0, 1.0)) == 0
 

@@ -150,5 +150,5 @@ def test_cases_that_repeat_worse_than_two_single_runs_resolve_are_listed_worst_f
         [100 * math.expm1(4 * math.sqrt(2) * error), 3.5, 3.5]
     )
     assert 100 * math.expm1(4 * math.sqrt(2) * error) > 3.6
-    monkeypatch.setattr(noise, "fixed_resolvable", lambda *_: 3 * math.sqrt(2) * np.array([0.02, 0.03, 0.5]))
+    monkeypatch.setattr(noise, "fixed_resolvable", lambda *_, **__: 3 * math.sqrt(2) * np.array([0.02, 0.03, 0.5]))
     assert resample.tight_thresholds(runs, sds) == ()

@@ -150,13 +150,23 @@ def test_a_setting_that_is_none_is_undecided_in_one_line(benchmarks, bench, mark
     [
         *({"state": each} for each in ([], ["cold", "cold"], "hot", ["warm", 3], None)),
         *({"gpus": each} for each in (0, [], [1, 1], True, None, [1, "1"], 1.0)),
+        *({"metric": each} for each in ([], ["gpu", "gpu"], "host", ["gpu", 1], None)),
     ],
     ids=str,
 )
-def test_a_state_or_a_number_of_gpus_that_is_none_is_refused(given):
+def test_a_state_metric_or_number_of_gpus_that_is_none_is_refused(given):
     mark = pytest.mark.peakgate(**given).mark
     with refuses(Code.BENCHMARK_TEST):
         settings.given_by(SimpleNamespace(nodeid="bench_ops.py::bench_it", get_closest_marker=lambda _: mark))
+
+
+@pytest.mark.parametrize(("state", "gpus"), [("warm", 0), ("graph", 1), ("cold", 2)])
+def test_a_launch_has_no_state_and_one_gpu(state, gpus):
+    mark = pytest.mark.peakgate(state=state, gpus=gpus or 1, metric="launch").mark
+    params = {"gpu_benchmark": (state, gpus, "launch")}
+    node = SimpleNamespace(nodeid="a.py::b", get_closest_marker=lambda _: mark, callspec=SimpleNamespace(params=params))
+    with refuses(Code.BENCHMARK_TEST):
+        settings.given_by(node)
 
 
 def test_what_the_fixture_does_not_have_leaves_its_test_undecided(judged):

@@ -8,6 +8,7 @@ writes them. No framework is imported here.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,7 +129,8 @@ class Call:
 
     ``arrays`` are the visible arrays that it uses, ``saved`` their elements before the first run, ``changed`` the
     indices of those that a run changes, known after ``learn``, ``left`` the arrays that keep their elements between
-    calls, with the reason. ``result`` is what the last run returned, ``raised`` what the function raised.
+    calls, with the reason. ``result`` is what the last run returned, ``raised`` what the function raised, ``host_us``
+    the time that the function took on the host.
 
     Of several ``ranks`` each has such a call. All of them run it, and its reference, equally often: in both they may
     wait for each other.
@@ -143,6 +145,7 @@ class Call:
     changed: tuple[int, ...] = ()
     result: Any = None
     raised: BaseException | None = None
+    host_us: float = 0.0
     ranks: Ranks = ALONE
     _layout: Any = None
     """The layout of the reference's result: dictionaries are compared by key, in its order."""
@@ -171,7 +174,9 @@ class Call:
         """As ``run``, without asking the other ranks: within a batch or a trial."""
         args, kwargs = given(self._arguments)
         try:
+            start = time.perf_counter()
             result = self.function(*args, **kwargs)
+            self.host_us = (time.perf_counter() - start) * 1e6
             self.result = None if _is_compiled_kernel(result) else result
             settled(self.result)
         except Exception as error:

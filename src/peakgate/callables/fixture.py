@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -20,7 +21,7 @@ from peakgate.callables.frameworks import of_framework
 from peakgate.callables.loaded import as_call, is_kernel
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
-from peakgate.callables.settings import given_by, too_few
+from peakgate.callables.settings import collects_garbage, given_by, too_few
 from peakgate.callables.tuners import choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
@@ -34,10 +35,12 @@ from peakgate.session.replay import ReplayTimer, raise_for, replay
 from peakgate.session.session import Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Role
-from peakgate.spec.work import MATH_OF_INPUTS, default_roof
+from peakgate.spec.work import MATH_OF_INPUTS, Work, default_roof
 
-if TYPE_CHECKING:  # few runs measure it
+if TYPE_CHECKING:  # a machine without a GPU has no CuPy
+    from peakgate.callables.gpu_call import Behaviour, GpuCall
     from peakgate.device.gpu import GpuDevice
+    from peakgate.device.stream import SampleStream
 
 
 class GpuBenchmark:
@@ -50,7 +53,7 @@ class GpuBenchmark:
     def __init__(self, node: pytest.Item, session: Session, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
         self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
         self._given = given_by(node)
-        self._listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus))
+        self._listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus), self._given.metric)
         has = session.device.gpus
         self._ranks = session.device.ranks
         if (lacking := too_few(self._given.gpus, len(has), gpu_count(), self._ranks.size)) is not None:
@@ -207,7 +210,10 @@ class GpuBenchmark:
             self._fail(case, _wrong(error))
         session = self._session
         right = "right" if proof is not None else NO_REFERENCE
-        if session.timed:
+        if case.of_host:
+            untimed = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, where nothing is launched: not timed")
+            self._keep(replace(session.untimed(case, proof, right), judgement=untimed), Samples((), (), 0, ""))
+        elif session.timed:
             samples, _ = session.sampler.sample(launchable, None, 0.0, None)
             if output_check:
                 launchable.case = replace(case, tolerance=output_check.tolerance)
@@ -219,7 +225,7 @@ class GpuBenchmark:
         return call.result
 
     def _measured(self, call: Call, session: Session) -> Any:
-        from peakgate.callables.gpu_call import GpuCall, find_out, one_stream, stream_handle  # noqa: PLC0415
+        from peakgate.callables.gpu_call import find_out, one_stream, stream_handle  # noqa: PLC0415
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
 
         device = session.device
@@ -237,8 +243,7 @@ class GpuBenchmark:
                 proof = output_check.first() if output_check else None
                 behaviour = find_out(stream, call, session.plan)
                 case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
-                outputs, fresh = output_check.outputs if output_check else None, bool(self._given.fresh)
-                launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
+                launchable = self._launchable(device, case, call, stream, behaviour, output_check=output_check)
                 start = time.perf_counter()
                 launchable.run()
                 launch_s = max(self._ranks.all("the time of a call", time.perf_counter() - start))
@@ -273,6 +278,24 @@ class GpuBenchmark:
         self._keep(replace(outcome, judgement=_judged(outcome, launchable.case), tuned=tuned, energy=energy), samples)
         return call.result
 
+    def _launchable(
+        self,
+        device: GpuDevice,
+        case: Case,
+        call: Call,
+        stream: SampleStream,
+        behaviour: Behaviour,
+        *,
+        output_check: OutputCheck | None,
+    ) -> GpuCall:
+        """The callable as a case of its metric."""
+        from peakgate.callables.gpu_call import GpuCall  # noqa: PLC0415  (as above)
+        from peakgate.callables.host_call import HostCall  # noqa: PLC0415  (as above)
+
+        timed = partial(HostCall, collects=collects_garbage(self._node)) if case.of_host else GpuCall
+        outputs, fresh = output_check.outputs if output_check else None, bool(self._given.fresh)
+        return timed(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
+
     def _refuse_elsewhere(self, call: Call, session: Session) -> None:
         """Fail the test if the GPU is lost, or if another GPU than the test's holds an array."""
         if session.device.lost:
@@ -304,7 +327,7 @@ class GpuBenchmark:
 
     def _case(self, call: Call) -> Case:
         self._given.refuse_invalid()
-        work = self._given.work(call)
+        work = Work(0) if self._listed.of_host else self._given.work(call)  # no peak limits the host
         arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
         roof = "nvlink" if self._listed.gpus > 1 else default_roof(work.math)
         return replace(self._listed, work=work, arguments=arrays, roof=roof)
@@ -368,7 +391,7 @@ def _wrong(error: Exception) -> Exception:
 
 
 def _judged(outcome: Outcome, case: Case) -> Judgement:
-    """The judgement of a callable; without declared work, or if it waits for the host, no floor applies."""
+    """The judgement of a callable; no floor applies to the host's time, nor without declared work."""
     judgement = outcome.judgement
     if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
         return judgement
@@ -377,10 +400,10 @@ def _judged(outcome: Outcome, case: Case) -> Judgement:
         return Judgement(
             Verdict.NO_FLOOR, f"waits for the host, whose time is included: recorded, not judged{unchecked}"
         )
-    if not case.work.claimed:
-        if outcome.floor is not None:
-            return Judgement(
-                Verdict.INCONCLUSIVE, f"has a floor of {outcome.floor:.3g}, but no bytes or flops are given"
-            )
-        return Judgement(Verdict.NO_FLOOR, f"no bytes or flops are given: only `peakgate ab` judges it{unchecked}")
-    return replace(judgement, reason=judgement.reason + unchecked)
+    if case.work.claimed:
+        return replace(judgement, reason=judgement.reason + unchecked)
+    why = "it is the host's time, which no peak limits" if case.of_host else "no bytes or flops are given"
+    if outcome.floor is not None:
+        return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {outcome.floor:.3g}, but {why}")
+    judges = "comparisons judge" if case.of_host else "only `peakgate ab` judges"
+    return Judgement(Verdict.NO_FLOOR, f"{why}: {judges} it{unchecked}")

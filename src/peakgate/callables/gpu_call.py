@@ -219,7 +219,7 @@ class GpuCall(CallableLaunchable):
             taken = state.batch(
                 [ready] * count,
                 change=change,
-                after={at: partial(_copy_all, outputs, copies[at]) for at in chosen},
+                after={at: partial(copy_all, outputs, copies[at]) for at in chosen},
             )
             if chosen:
                 launch_us = min(time_us for time_us, _ in taken)
@@ -308,7 +308,7 @@ def _by_torch(call: Call) -> bool:
     return any(framework(array) == "torch" for array in arrays_in([call.arrays, call.result]))
 
 
-def _copy_all(outputs: Callable[[], Sequence[Any]], copies: list[Any]) -> None:
+def copy_all(outputs: Callable[[], Sequence[Any]], copies: list[Any]) -> None:
     """Copy the last call's outputs, in stream order, into ``copies``, reusing its memory; keep numbers."""
     found = outputs()
     for at, output in enumerate(found):

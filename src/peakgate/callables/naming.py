@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peakgate.spec.case import Case, Launch, Stage, Tier, Work
-from peakgate.spec.recorded import case_parts
+from peakgate.spec.recorded import Metric, case_parts
 
 OPERATION = "callable"
 """The operation of a callable's case, which has no source file."""
@@ -11,14 +11,17 @@ OPERATION = "callable"
 FIXTURE = "gpu_benchmark"
 
 
-def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:
+def case_of(nodeid: str, state: str = "cold", gpus: int = 1, metric: Metric = "gpu") -> Case:
     """The case of a benchmark test, without its work and arrays, which only the call provides.
 
-    A ``state`` other than cold is the last of the test's parameters; a number of GPUs is part of the size.
+    A ``state`` other than cold, or the metric launch, is the last of the test's parameters; a number of GPUs is part of
+    the size.
     """
     file, test, parameters = case_parts(nodeid)
     if state != "cold":
         parameters = parameters.removesuffix(state).removesuffix("-")
+    if metric != "gpu":
+        parameters = parameters.removesuffix(metric).removesuffix("-")
     return Case(
         family=file,
         stage=Stage(test, "a benchmark test", operation=OPERATION),
@@ -30,4 +33,5 @@ def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:
         tier=Tier.GATE,
         state=state,
         gpus=gpus,
+        metric=metric,
     )

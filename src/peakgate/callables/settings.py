@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,8 +16,9 @@ from peakgate.base.formatting import counted, nearest, shown
 from peakgate.base.ranks import launched
 from peakgate.callables.call import Call
 from peakgate.callables.naming import FIXTURE
-from peakgate.spec.case import STATES, TunedChoice, Work, is_allowance
+from peakgate.spec.case import METRICS, STATES, TunedChoice, Work, is_allowance
 from peakgate.spec.fields import is_whole
+from peakgate.spec.recorded import Metric
 from peakgate.spec.work import MATH
 
 MARKER = "peakgate"
@@ -42,6 +44,7 @@ class Given:
       also the patterns of input data (``measure.patterns``) within this range; "any": the patterns, with any numbers of
       the types. False keeps the inputs' elements, and no other inputs are checked.
     - ``state``: the state of a timed call, one of ``peakgate.spec.case.STATES``. Several states make several tests.
+    - ``metric``: what is timed, one of ``peakgate.spec.case.METRICS``. Several make several tests.
     - ``tuned``: the choice of a tuner that is not supported here, ``{"kernel": configuration}``.
     - ``gpus``: the number of GPUs that it needs, 0 by default. Several numbers make several tests.
     """
@@ -58,6 +61,7 @@ class Given:
     stream: object = None
     fresh: object = True
     state: str = "cold"
+    metric: Metric = "gpu"
     tuned: object = None
     gpus: int = 0
 
@@ -109,7 +113,7 @@ NAMES = tuple(field.name for field in fields(Given))
 
 
 def given_by(node: pytest.Item) -> Given:
-    """The settings of the nearest marker; raises PeakgateError for an unknown name or an invalid state or number."""
+    """The settings of the nearest marker; raises PeakgateError for an unknown name, state, metric or number."""
     marker = node.get_closest_marker(MARKER)
     if marker is None:
         return Given()
@@ -126,6 +130,7 @@ def given_by(node: pytest.Item) -> Given:
         )
     for name, one_of, fits in (
         ("state", f"one of {', '.join(STATES)}", lambda each: isinstance(each, str) and each in STATES),
+        ("metric", f"one of {', '.join(METRICS)}", lambda each: isinstance(each, str) and each in METRICS),
         ("gpus", "a whole number, 1 or more", lambda each: is_whole(each, 1)),
     ):
         several = _several(marker.kwargs.get(name, ()))
@@ -136,23 +141,38 @@ def given_by(node: pytest.Item) -> Given:
                 "differ",
                 Code.BENCHMARK_TEST,
             )
-    state, gpus = getattr(node, "callspec").params[FIXTURE] if variants_of(marker) != PLAIN else PLAIN[0]  # noqa: B009
+    variant = getattr(node, "callspec").params[FIXTURE] if variants_of(marker) != PLAIN else PLAIN[0]  # noqa: B009
+    state, gpus, metric = variant
     if gpus > 1 and (state != "cold" or marker.kwargs.get("stream") is not None):
         raise PeakgateError(
             f"{node.nodeid}: state={state!r} or a stream on several GPUs; expected neither: a test on several GPUs is "
             "measured cold, on the current stream of each",
             Code.BENCHMARK_TEST,
         )
-    return Given(**{**marker.kwargs, "state": state, "gpus": gpus})
+    if metric == "launch" and (state != "cold" or gpus > 1):
+        raise PeakgateError(
+            f"{node.nodeid}: metric='launch' with state={state!r} or on several GPUs; expected neither: the "
+            "time of the host is measured with one GPU, whatever its caches hold; give a test of its own",
+            Code.BENCHMARK_TEST,
+        )
+    return Given(**{**marker.kwargs, "state": state, "gpus": gpus, "metric": metric})
 
 
-PLAIN = (("cold", 0),)
+def collects_garbage(node: pytest.Item) -> bool:
+    """Whether garbage is collected while a test's calls are timed on the host: pytest-benchmark's ``disable_gc``."""
+    marker = node.get_closest_marker("benchmark")
+    by_default = node.config.getoption("benchmark_disable_gc", default=False)
+    return not (by_default if marker is None else marker.kwargs.get("disable_gc", by_default))
 
 
-def variants_of(marker: pytest.Mark | None) -> tuple[tuple[Any, Any], ...]:
-    """State and number of GPUs of each test that a marker makes."""
-    given = {"state": "cold", "gpus": 0, **({} if marker is None else marker.kwargs)}
-    return tuple((state, count) for count in _several(given["gpus"]) for state in _several(given["state"]))
+PLAIN = (("cold", 0, "gpu"),)
+
+
+def variants_of(marker: pytest.Mark | None) -> tuple[tuple[Any, Any, Any], ...]:
+    """State, number of GPUs and metric of each test that a marker makes."""
+    given = {"state": "cold", "gpus": 0, "metric": "gpu", **({} if marker is None else marker.kwargs)}
+    several = (_several(given[name]) for name in ("gpus", "state", "metric"))
+    return tuple((state, count, metric) for count, state, metric in itertools.product(*several))
 
 
 def _is_range(given: object) -> bool:
@@ -168,7 +188,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 
 def in_variants(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a benchmark test by number of GPUs and state; its id ends with them, except for cold."""
+    """Parametrize a benchmark test by number of GPUs, state and metric; its id ends with those that are not usual."""
     variants = variants_of(metafunc.definition.get_closest_marker(MARKER))
     labels = {_label(*variant) for variant in variants}
     if FIXTURE in metafunc.fixturenames and variants != PLAIN and len(labels) == len(variants) > 0:  # else: given_by
@@ -176,10 +196,11 @@ def in_variants(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(FIXTURE, variants, ids=ids, indirect=True)
 
 
-def _label(state: object, gpus: object) -> str:
-    """The end of a test's id: ``2gpu``, ``warm``, ``2gpu-warm``, or empty; ``2gpu-ranks`` in a process per GPU."""
+def _label(state: object, gpus: object, metric: object) -> str:
+    """The end of a test's id: ``2gpu``, ``warm``, ``1gpu-launch``, or empty; ``2gpu-ranks`` in a process per GPU."""
     number = f"{gpus}gpu{RANKS if launched() else ''}"
-    return "-".join([*([number] if gpus else []), *([] if state == "cold" else [str(state)])])
+    usual = ("cold", "gpu")
+    return "-".join([*([number] if gpus else []), *(str(each) for each in (state, metric) if each not in usual)])
 
 
 def too_few(needed: int, of_run: int, here: int, ranks: int = 1) -> str | None:

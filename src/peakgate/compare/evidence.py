@@ -17,7 +17,17 @@ from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
 from peakgate.compare.result import BOTH_SIDES, CASE_LABELS, Difference, change_text, probability, shift_percent
-from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require, run_facts
+from peakgate.runfile.frame import (
+    FRAME_COLUMNS,
+    Objects,
+    is_library,
+    is_of_host,
+    is_usable,
+    objects,
+    records,
+    require,
+    run_facts,
+)
 from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
 
@@ -58,15 +68,16 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
 
     The columns REPORTED are of the latest session that timed the case; these are over all that did:
 
-    =================== =============================================================================== ``sessions``
-    their number ``log_time`` mean of the log medians in microseconds; ``mean_us`` is its exponential ``sampling_error``
-    standard error of ``log_time`` from the samples alone; missing if one has none ``host_bound`` number of sessions in
-    which the time depends on the host as much as on the GPU ``link`` whether it is a transfer over the link to the
-    host, which is shared ``library`` whether the driver or a vendor's library did the work in any session ``below``
-    text: how far below its floor, if at least half of the sessions were ``open``, ``wrong`` the latest reason of an
-    untimed and of a faulty session; ``wrong_as``: the latter's verdict ``known`` whether any session has the case;
-    ``in_gate``: whether one of the gate tier has ===================
-    ===============================================================================
+    - ``sessions``: their number
+    - ``log_time``: mean of the log medians in microseconds; ``mean_us`` is its exponential
+    - ``sampling_error``: standard error of ``log_time`` from the samples alone; missing if one has none
+    - ``host_bound``: number of sessions in which the time depends on the host as much as on the GPU
+    - ``link``: whether it is a transfer over the link to the host, which is shared
+    - ``of_host``: whether it is the time of a call on the host
+    - ``library``: whether the driver or a vendor's library did the work in any session
+    - ``below``: text: how far below its floor, if at least half of the sessions were
+    - ``open``, ``wrong``: the latest reason of an untimed and of a faulty session; ``wrong_as``: the latter's verdict
+    - ``known``: whether any session has the case; ``in_gate``: whether one of the gate tier has
     """
     place, count, timed = places(rows, cases), len(cases), is_usable(rows)
     faulty = rows["verdict"].isin(FAULTY).to_numpy()
@@ -99,6 +110,7 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
         "host_bound": total(timed & rows["host_bound"].to_numpy()),
         "library": total(timed & is_library(rows)) > 0,
         "link": total(timed & rows["bound"].isin(["link"]).to_numpy()) > 0,
+        "of_host": total(is_of_host(rows)) > 0,
         "below": worded(below_last, _below_floor),
         "open": worded(open_, _untimed),
         "wrong": worded(wrong, _untimed),

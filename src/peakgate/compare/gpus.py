@@ -30,7 +30,7 @@ CASE_SD = 0.0085
 HOST_SD_US = 0.55
 USUAL_DF = 6.0
 
-# At most so many cases share SHIFT_ERROR (Bonferroni): in larger suites cases are similar kernels, which are
+# At most so many cases share SHIFT_ERROR: in larger suites cases are similar kernels, which are
 # correlated.
 SHARING_CASES = 200
 
@@ -44,39 +44,56 @@ class BetweenGpus:
 
 
 def between(
-    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None, cases: pd.Index[str], time_us: Floats
+    base: pd.DataFrame,
+    new: pd.DataFrame,
+    history: pd.DataFrame | None,
+    cases: pd.Index[str],
+    time_us: Floats,
+    *,
+    of_host: bool = False,
 ) -> BetweenGpus:
-    """The shift that the sides' GPUs may cause in each of ``cases``; 0 between two models, which have other rules."""
+    """The shift that the sides' GPUs may cause in each of ``cases``; 0 between two models, which have other rules.
+
+    ``of_host``: the cases' times are those of the hosts, which other GPUs have.
+    """
     apart = _apart(base, new, cases)
     if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] or not apart.any():
         return BetweenGpus(np.zeros(len(time_us)))
     variance, df, known = known_gpus(cases, history)
-    shift = np.sqrt(apart) * limit(time_us, variance, df)
+    sharing = 1 if of_host else min(len(time_us), SHARING_CASES)  # a slow host slows all calls
+    shift = np.sqrt(apart) * limit(usual(time_us, of_host=of_host), variance, df, sharing)
     sure = all(rows["gpu_uuid"].notna().all() for rows in (base, new))
     typical, most = (percent(shift_percent(each)) for each in (np.median(shift), shift.max()))
-    source = f"from {counted(known, 'other GPU')} of saved runs" if known > 1 else "as of H200s: no other saved runs"
+    as_of = "hosts" if of_host else "H200s"
+    source = f"from {counted(known, 'other GPU')} of saved runs" if known > 1 else f"as of {as_of}: no other saved runs"
     note = (
-        f"the runs are not {'' if sure else 'known to be '}of one and the same GPU: GPUs of one model may differ by"
-        f" {typical} in the median case and {most} in the worst ({source}), so no smaller change is flagged; to detect"
-        " one, measure both sides on one GPU (`peakgate ab`)"
+        f"the runs are not {'' if sure else 'known to be '}of one and the same GPU:"
+        f" {'the hosts of ' if of_host else ''}GPUs of one model may differ by {typical} in the median case and {most}"
+        f" in the worst ({source}), so no smaller change is flagged; to detect one, measure both sides on one GPU"
+        " (`peakgate ab`)"
     )
     return BetweenGpus(shift, (note,))
 
 
-def limit(time_us: Floats, variance: Floats, df: Floats) -> Floats:
+def limit(usually: Floats, variance: Floats, df: Floats, sharing: int) -> Floats:
     """The shift that the GPU causes in none of these cases with probability 1 - SHIFT_ERROR.
 
-    ``variance`` is that of each case between known GPUs, ``df`` its degrees of freedom, 0 without known GPUs.
+    ``usually`` is the ``usual`` variance, ``variance`` that of each case between known GPUs, ``df`` its degrees of
+    freedom, 0 without known GPUs. ``sharing`` cases share the error (Bonferroni).
     """
-    quantile = noise.upper_quantile(SHIFT_ERROR / min(len(time_us), SHARING_CASES), USUAL_DF + df)
-    found: Floats = np.sqrt(moderated(time_us, variance, df)) * quantile
+    quantile = noise.upper_quantile(SHIFT_ERROR / sharing, USUAL_DF + df)
+    found: Floats = np.sqrt(moderated(usually, variance, df)) * quantile
     return found
 
 
-def moderated(time_us: Floats | float, variance: Floats | float, df: Floats | float) -> Any:
-    """The variance between GPUs moderated toward the usual value, with USUAL_DF + ``df`` degrees of freedom."""
-    usual = CASE_SD**2 + (HOST_SD_US / time_us) ** 2
-    return (USUAL_DF * usual + df * variance) / (USUAL_DF + df)
+def usual(time_us: Any, *, of_host: bool = False) -> Any:
+    """The usual variance of the log time between GPUs of one model; ``of_host``: between their hosts."""
+    return 0.0 * time_us + noise.HOST_SD**2 if of_host else CASE_SD**2 + (HOST_SD_US / time_us) ** 2
+
+
+def moderated(usually: Any, variance: Floats | float, df: Floats | float) -> Any:
+    """The variance between GPUs moderated toward the usual one, with USUAL_DF + ``df`` degrees of freedom."""
+    return (USUAL_DF * usually + df * variance) / (USUAL_DF + df)
 
 
 def _apart(base: pd.DataFrame, new: pd.DataFrame, cases: pd.Index[str]) -> Floats:

@@ -19,6 +19,9 @@ spread it is SAME. A transfer over the link to the host that moved is INCONCLUSI
 because that link is shared. The suite-wide shift is judged separately and never subtracted from the cases: when
 everything slows down, every case is slower.
 
+Times of the host are judged by themselves, with a noise and a family of tests of their own: one run against one
+resolves 15 % of them. They are no part of the suite-wide shift.
+
 A case gets the worst verdict that applies: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then the
 rest. These three fail the gate; the reason of SLOWER names the floor too.
 """
@@ -110,28 +113,66 @@ def compare(
     before, after = before[in_scope], after[in_scope]
     settled = _first(_settling(before, after, base, new, rules), before.index)
     unsettled = settled["verdict"].isna().to_numpy()
-    sides = before[unsettled], after[unsettled]
-    cases = settled.index[unsettled]
-    repeats = evidence.repeated_sessions(cases, base, new, history)
-    sessions_noise, df = _spread(*sides, repeats)
-    between = gpus.between(base, new, history, cases, _shorter_us(*sides))
-    shifts = _shifts(*sides, sessions_noise, df, rules)
-    shifts = _across_gpus(shifts, between.shift)
-    # If the interval excludes 0, the change would have been flagged on its own.
-    change, resolvable = shifts["log_ratio"], shifts["resolvable"]
-    figures = in_percent(shifts.assign(low=change - resolvable, high=change + resolvable))
-    weighed = _first(_judging(*sides, shifts, figures), shifts.index)
-    judged = pd.concat([settled[~unsettled], weighed]).join(figures).reindex(before.index)
+    host = (before["of_host"] | after["of_host"]).to_numpy()
+    on_gpu, on_host = unsettled & ~host, unsettled & host
+    gpu_times, host_times = (
+        _weighed((before[own], after[own]), base, new, history, rules, of_host=of_host)
+        for own, of_host in ((on_gpu, False), (on_host, True))
+    )
+    weighed = [each for each in (gpu_times, host_times) if len(each.rows)] or [gpu_times]
+    judged = pd.concat([settled[~unsettled], *(each.rows for each in weighed)])
+    judged = judged.join(pd.concat([each.figures for each in weighed])).reindex(before.index)
+    saved, df = max(each.saved for each in weighed), np.concatenate([each.df for each in weighed])
     per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
     return side_by_side(
         before.assign(time_us=before["mean_us"]),
         after.assign(time_us=after["mean_us"]),
         judged,
-        suite=_suite(shifts["log_ratio"].to_numpy(), sessions_noise, rules, per_session),
+        suite=_suite(gpu_times.log_ratios, gpu_times.noise, rules, per_session),
         differences=evidence.differences(base, new),
-        notes=[*_notes(base, new, rules, repeats, df), *between.notes, *scope],
-        spread=_grown(*sides, base, new) if rules.same_gpu else (),
+        notes=[*_notes(base, new, rules, saved, df), *(note for each in weighed for note in each.notes), *scope],
+        spread=_grown(before[on_gpu], after[on_gpu], base, new) if rules.same_gpu else (),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """Cases whose times were compared: ``rows`` with verdict and reason, ``figures``, and what the notes need.
+
+    ``df`` are the cases' degrees of freedom, 0 without repeated sessions; ``saved`` is the number of other saved
+    sessions that give the ``noise``.
+    """
+
+    rows: pd.DataFrame
+    figures: pd.DataFrame
+    log_ratios: Floats
+    noise: noise.SessionNoise | None
+    df: Floats
+    saved: int
+    notes: tuple[str, ...]
+
+
+def _weighed(
+    sides: tuple[pd.DataFrame, pd.DataFrame],
+    base: pd.DataFrame,
+    new: pd.DataFrame,
+    history: pd.DataFrame | None,
+    rules: Rules,
+    *,
+    of_host: bool,
+) -> _Weighed:
+    """Compare the times of the cases of ``sides``, all of the GPU or all of the host."""
+    before, after = sides
+    repeats = evidence.repeated_sessions(before.index, base, new, history)
+    sessions_noise, df = _spread(before, after, repeats)
+    between = gpus.between(base, new, history, before.index, _shorter_us(before, after), of_host=of_host)
+    shifts = _across_gpus(_shifts(before, after, sessions_noise, df, rules, of_host=of_host), between.shift)
+    # If the interval excludes 0, the change would have been flagged on its own.
+    change, resolvable = shifts["log_ratio"], shifts["resolvable"]
+    figures = in_percent(shifts.assign(low=change - resolvable, high=change + resolvable))
+    rows = _first(_judging(before, after, shifts, figures), shifts.index)
+    saved = repeats.loc[repeats["side"] == "history", "session"].nunique()
+    return _Weighed(rows, figures, shifts["log_ratio"].to_numpy(), sessions_noise, df, saved, between.notes)
 
 
 def _grown(before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame) -> list[SpreadFinding]:
@@ -205,7 +246,13 @@ def _tiers(base: pd.DataFrame, new: pd.DataFrame) -> str:
 
 
 def _shifts(
-    before: pd.DataFrame, after: pd.DataFrame, spread: noise.SessionNoise | None, df: Floats, rules: Rules
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    spread: noise.SessionNoise | None,
+    df: Floats,
+    rules: Rules,
+    *,
+    of_host: bool = False,
 ) -> pd.DataFrame:
     """The shift of each case, tested by the rules that apply to it.
 
@@ -217,13 +264,13 @@ def _shifts(
     moved, time_us = log_ratio.abs().to_numpy(), _shorter_us(before, after)
     sampling = np.hypot(before["sampling_error"].to_numpy(), after["sampling_error"].to_numpy())
     library = (before["library"].astype(bool) | after["library"].astype(bool)).to_numpy()
-    resolvable = noise.fixed_resolvable(time_us, sampling, sessions.to_numpy(), library)
+    resolvable = noise.fixed_resolvable(time_us, sampling, sessions.to_numpy(), library, of_host=of_host)
     flagged, p_value, p_alone = moved > resolvable, np.full(len(moved), np.nan), np.full(len(moved), np.nan)
     if spread is not None:
         tested = df > 0
         errors = spread.standard_error(sessions.to_numpy(), _sampling_variance(before, after))
         fewest = np.minimum(before["sessions"].to_numpy(), after["sessions"].to_numpy())
-        odd = noise.odd_session(time_us, fewest)
+        odd = noise.odd_session(time_us, fewest, of_host=of_host)
         beyond = np.sqrt(np.maximum(moved**2 - odd**2, 0.0))
         p_alone[tested] = noise.upper_tail(beyond / errors, spread.df)[tested]
         p_value[tested] = noise.holm(p_alone[tested])
@@ -233,7 +280,7 @@ def _shifts(
         detected = np.maximum(least, np.hypot(odd, errors * noise.upper_quantile(share, spread.df)))
         # Repeated sessions must not lower the power, so the single-run rule applies too, except for cases that are
         # known to vary by as much.
-        single = noise.fixed_resolvable(time_us, sampling, noise.ONE_AGAINST_ONE, library)
+        single = noise.fixed_resolvable(time_us, sampling, noise.ONE_AGAINST_ONE, library, of_host=of_host)
         moves = noise.surely(errors, spread.df) * noise.upper_quantile(share, math.inf)
         single = np.where(moves <= single, single, math.inf)
         resolvable = np.where(tested, np.minimum(detected, single), resolvable)
@@ -339,7 +386,7 @@ def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_
     return SuiteShift(verdict, reason, len(ratios), change_percent, resolvable_percent)
 
 
-def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.DataFrame, df: Floats) -> list[str]:
+def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, saved: int, df: Floats) -> list[str]:
     notes = evidence.changed_terms(base, new)
     code = evidence.machine_code(base, new)
     if code is not None:
@@ -348,8 +395,8 @@ def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.Data
         notes.append("a run is on both sides, where it cannot differ from itself")
     if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] and not rules.refusal:
         notes.append("the sides are of two GPU models, which differ by more than sessions of one do")
-    if from_history := repeats.loc[repeats["side"] == "history", "session"].nunique():
-        notes.append(f"{from_history} other saved sessions give the spread between sessions")
+    if saved:
+        notes.append(f"{saved} other saved sessions give the spread between sessions")
     if (df > 0).any() and not (df > 0).all():
         never = np.count_nonzero(df == 0)
         verb = "was" if never == 1 else "were"

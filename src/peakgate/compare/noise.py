@@ -42,6 +42,14 @@ ODD_SESSION = math.log1p(0.015)
 SHORT_IN_A_LIBRARY_US = 20.0
 LIBRARY_RESOLVABLE = math.log1p(0.15)
 
+# A process takes more or less time for all of its calls on the host, by the core that it runs on and where its memory
+# is: a single process may be off by this much. Hosts of one GPU model differ by a fifth, of which this is the SD.
+HOST_RESOLVABLE = math.log1p(0.15)
+HOST_SD = 0.1
+
+# A step up to this size of the time on the host may be another host's, or this one's after a restart.
+OF_ANOTHER_HOST = math.log1p(0.25)
+
 # Detectable shift in standard errors from the samples within the two runs (a z value). 6e-5 of normal differences
 # exceed it, which is 1 % of gates of 160 cases.
 SAMPLING_ERRORS = 4.0
@@ -114,29 +122,33 @@ class SessionNoise:
         return df
 
 
-def fixed_resolvable(time_us: Floats, sampling_error: Floats, sessions: Floats | float, library: Bools) -> Floats:
+def fixed_resolvable(
+    time_us: Floats, sampling_error: Floats, sessions: Floats | float, library: Bools, *, of_host: bool = False
+) -> Floats:
     """The smallest log shift to flag if the spread between sessions is unknown, per case.
 
     ``time_us`` is the shorter of the two medians, ``sampling_error`` the standard error of the log ratio from the
     samples within the sessions, ``sessions`` the sum of 1 / sessions over the sides. ``library`` marks cases that run
-    in the driver or a vendor's library.
+    in the driver or a vendor's library. ``of_host``: the times are the host's.
     """
-    between = np.maximum(SINGLE_RUN_RESOLVABLE, process_offset(time_us))
+    between = np.maximum(SINGLE_RUN_RESOLVABLE, process_offset(time_us, of_host=of_host))
     short = library & (time_us < SHORT_IN_A_LIBRARY_US)
     between = np.where(short, np.maximum(between, LIBRARY_RESOLVABLE), between)
     found: Floats = np.maximum(np.sqrt(sessions / ONE_AGAINST_ONE) * between, SAMPLING_ERRORS * sampling_error)
     return found
 
 
-def odd_session(time_us: Floats, fewest_sessions: Floats) -> Floats:
+def odd_session(time_us: Floats, fewest_sessions: Floats, *, of_host: bool = False) -> Floats:
     """The log shift that one outlying session may cause in the mean of ``fewest_sessions``."""
-    found: Floats = np.maximum(ODD_SESSION, process_offset(time_us)) / fewest_sessions
+    found: Floats = np.maximum(ODD_SESSION, process_offset(time_us, of_host=of_host)) / fewest_sessions
     return found
 
 
-def process_offset(time_us: Floats) -> Floats:
-    """The log shift that a process's constant overhead per sample may cause."""
-    return np.minimum(PROCESS_OFFSET_US / time_us, SHORT_RESOLVABLE)
+def process_offset(time_us: Floats, *, of_host: bool = False) -> Floats:
+    """The log shift that a process's constant overhead per sample may cause, or its share of the host's times."""
+    return (
+        np.full_like(time_us, HOST_RESOLVABLE) if of_host else np.minimum(PROCESS_OFFSET_US / time_us, SHORT_RESOLVABLE)
+    )
 
 
 def session_noise(residuals: Floats, df: Floats, log_time: Floats) -> SessionNoise | None:

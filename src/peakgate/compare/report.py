@@ -45,6 +45,7 @@ def report(
         following = f"peakgate ab {commits[0][:12]} {commits[1][:12]}"  # alternately, which decides more
     drawn, sections = _drawn(found, run) if page else ((), ())
     differences = [(each.name, each.base, each.new) for each in found.differences]
+    rows = [_row(record, past.get(record.case)) for record in found.records]
     tiers = [f"base ran the tier {base}, new {new}" for name, base, new in differences if name == "tier"]
     return Report(
         command=command,
@@ -53,8 +54,8 @@ def report(
         about=(("base", cases.side(found.base)), ("new", cases.side(found.new))),
         notes=(*tiers, *found.notes),
         overall=overall,
-        rows=[_row(record, past.get(record.case)) for record in found.records],
-        columns=cases.COMPARED_COLUMNS,
+        rows=rows,
+        columns=(*cases.of_metric(rows), *cases.COMPARED_COLUMNS),
         sentences=sentences,
         tables=[
             *([spread_table(found.spread)] if found.spread else []),

@@ -24,7 +24,7 @@ WORST_FIRST = (
 )
 
 # The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them.
-CASE_LABELS = ("family", "stage", "size", "block", "variant", "dtype")
+CASE_LABELS = ("family", "stage", "size", "block", "variant", "dtype", "metric")
 BOTH_SIDES = {
     **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
     **dict.fromkeys(("registers", "spill_bytes", "shared_bytes", "occupancy"), "float64"),

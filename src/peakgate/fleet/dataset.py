@@ -50,7 +50,7 @@ GATE_COLUMNS: Mapping[str, str] = {
 OF_GATE = ("mode", "started", "outcome", "reason", "exit_code", "workers_lost", "wall_s")
 
 DATASET_CASE_COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(("case", "family", "bound", "verdict"), TEXT),
+    **dict.fromkeys(("case", "family", "bound", "verdict", "metric"), TEXT),
     **dict.fromkeys(("time_us", "sampling_error", "gbs", "tflops", "peak_fraction", "floor", "sm_clock_mhz"), NUMBER),
     "fingerprint": TEXT,
 }
@@ -58,7 +58,7 @@ DATASET_COLUMNS: Mapping[str, str] = {**DATASET_GPU_COLUMNS, **GATE_COLUMNS, **D
 REPORT_COLUMNS = (
     *("uuid", "node", "rack", "slug", "driver", "vbios", "fleet", "mode", "started", "outcome", "reason", "exit_code"),
     *("emulated", "workers_lost", "wall_s", "temperature_after_c"),
-    *("case", "bound", "verdict", "time_us", "peak_fraction", "fingerprint"),
+    *("case", "bound", "verdict", "time_us", "peak_fraction", "fingerprint", "metric"),
 )
 """The columns that reports use."""
 
@@ -151,8 +151,12 @@ def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def log_times(table: pd.DataFrame) -> pd.DataFrame:
-    """Log of the times in microseconds, one row per uuid, one column per case; NaN without a usable time."""
+    """Log of the times in microseconds, one row per uuid, one column per case; NaN without a usable time.
+
+    Not those of the host.
+    """
     usable = table[table["time_us"].gt(0) & ~table["verdict"].isin([each.value for each in UNUSABLE])]
+    usable = usable[~usable["metric"].isin(["launch"])]
     uuids, cases = (usable[name].astype("category").cat.remove_unused_categories() for name in ("uuid", "case"))
     times = np.full((len(uuids.cat.categories), len(cases.cat.categories)), np.nan)
     times[uuids.cat.codes, cases.cat.codes] = np.log(usable["time_us"].to_numpy())

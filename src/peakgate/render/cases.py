@@ -13,7 +13,7 @@ from peakgate.base.safe_text import encodable, one_line
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import PREDICTED, run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run
-from peakgate.spec.recorded import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH, TIME_OF
 
 FEWEST_RUNS_FOR_HISTORY, MOST_BARS = 3, 20
 
@@ -53,6 +53,14 @@ COMPARED_COLUMNS = (
 )
 """Of the cells of a comparison's rows."""
 
+OF_METRIC = Column("metric", "time of the", TIME_OF.__getitem__, brief=True)
+
+
+def of_metric(rows: Sequence[Row]) -> list[Column]:
+    """The column that says whose time each is, if the time of some row is the host's."""
+    return [OF_METRIC] if any(row.cells.get("metric") == "launch" for row in rows) else []
+
+
 MEASURED_COLUMNS = (
     Column("min_us", "min (µs)", figure),
     Column("time_us", "median (µs)", figure, brief=True),
@@ -87,7 +95,7 @@ def measured_cells(result: CaseResult) -> dict[str, CellValue]:
         column.name: getattr(result, column.name, getattr(counters, column.name, None)) for column in MEASURED_COLUMNS
     }
     predicted = {encodable(PREDICTED + name): value for name, value in (result.predicted or {}).items()}
-    return cells | {"bound": bound(result)} | predicted
+    return cells | {"bound": bound(result), "metric": result.metric} | predicted
 
 
 def measured_columns(rows: Sequence[Row]) -> list[Column]:
@@ -98,7 +106,7 @@ def measured_columns(rows: Sequence[Row]) -> list[Column]:
         for name in filled
         if name.startswith(PREDICTED)
     ]
-    return [*(each for each in MEASURED_COLUMNS if each.name in filled), *predicted]
+    return [*of_metric(rows), *(each for each in MEASURED_COLUMNS if each.name in filled), *predicted]
 
 
 def bound(result: CaseResult) -> str | None:

@@ -46,7 +46,7 @@ PLUGIN_NAME = "peakgate-run"
 WITHOUT_EFFECT = {
     f"--benchmark-{name}"
     for name in (
-        *("min-rounds", "min-time", "max-time", "warmup", "warmup-iterations", "calibration-precision", "disable-gc"),
+        *("min-rounds", "min-time", "max-time", "warmup", "warmup-iterations", "calibration-precision"),
         *("timer", "precision", "confidence", "cprofile", "cprofile-loops", "cprofile-top", "cprofile-dump"),
     )
 }

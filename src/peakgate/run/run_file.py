@@ -86,7 +86,7 @@ def judged(entry: Entry) -> dict[str, Any]:
 
 def summarised(entry: Entry, place: tuple[str, int] | None) -> dict[str, Any]:
     """A case in the verdict file: its verdict, reason and figures, and the file and line that define it."""
-    figures = ("time_us", "median_interval_us", "gbs", "peak_fraction", "bound", "floor", "relative_error")
+    figures = ("metric", "time_us", "median_interval_us", "gbs", "peak_fraction", "bound", "floor", "relative_error")
     file, line = place or (None, None)
     return {**judged(entry), **{name: entry.get(name) for name in figures}, "file": file, "line": line}
 

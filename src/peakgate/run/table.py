@@ -15,6 +15,7 @@ from rich.text import Text
 from peakgate.base.formatting import share, time_text
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, RAN, Verdict
+from peakgate.spec.recorded import TIME_OF
 
 _BAR_CELLS = 8
 _WIDTH_WITH_BAR = 100
@@ -71,6 +72,8 @@ def _rate(entry: TableEntry) -> str:
 
 def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Table:
     cells_of = {"time": 10}
+    if any(entry["metric"] == "launch" for entry in entries):
+        cells_of |= {"of the": 6}
     if any(entry["peak_fraction"] is not None for entry in entries):
         cells_of |= {"rate": 12, "peak": 6}
         cells_of |= {"": _BAR_CELLS} if width >= _WIDTH_WITH_BAR else {}
@@ -90,6 +93,7 @@ def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Tab
     for name, entry in zip(names, entries, strict=True):
         figures = {
             "time": "" if entry["time_us"] is None else time_text(entry["time_us"]),
+            "of the": TIME_OF[entry["metric"]],
             "rate": _rate(entry),
             "peak": _share(entry["peak_fraction"]),
             "": bar(entry["peak_fraction"]),

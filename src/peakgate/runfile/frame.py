@@ -65,6 +65,7 @@ HISTORY_COLUMNS = (
     *("gpu_slug", "run", "taken", "commit", "dirty", "whole", "gpu_uuid", "run_tier"),
     *(f"gpu_{name}" for name in ENVIRONMENT),
     *("case", "time_us", "samples", "sampling_error", "fingerprint", "sm_clock_mhz", "verdict", "host_bound"),
+    "metric",
 )
 """The columns needed to choose runs and to compute a history."""
 
@@ -180,6 +181,11 @@ def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
     A GPU run records fingerprint and registers of every other kernel.
     """
     return rows["fingerprint"].isna().to_numpy() & rows["registers"].isna().to_numpy()
+
+
+def is_of_host(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """A mask of the rows whose time is that of a call on the host."""
+    return rows["metric"].isin(["launch"]).to_numpy()
 
 
 GPU_NAMES: Mapping[str, str] = {

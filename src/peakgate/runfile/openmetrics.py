@@ -17,7 +17,10 @@ PROM = ".prom"
 
 
 class CaseMetrics(NamedTuple):
-    """A case in one run: ``gpu`` is the model, ``commit`` the one measured; unknown figures are None or NaN."""
+    """A case in one run: ``gpu`` is the model, ``commit`` the one measured; unknown figures are None or NaN.
+
+    A time of the host has the label ``metric="launch"``.
+    """
 
     case: str
     gpu: str
@@ -26,10 +29,11 @@ class CaseMetrics(NamedTuple):
     time_us: float | None = None
     gbs: float | None = None
     peak_fraction: float | None = None
+    metric: str | None = None
 
 
 FAMILIES = (
-    ("time_us", 1e-6, "seconds", "peakgate_time_seconds", "Median time of a launch."),
+    ("time_us", 1e-6, "seconds", "peakgate_time_seconds", "Median time of a launch, or of a call on the host."),
     ("gbs", 1e9, "bytes_per_second", "peakgate_rate_bytes_per_second", "Bytes that a launch must move, over its time."),
     ("peak_fraction", 1, "ratio", "peakgate_peak_ratio", "Fraction of the peak that limits the case."),
 )
@@ -60,7 +64,8 @@ def _lines(cases: list[CaseMetrics]) -> Iterator[str]:
 
 
 def _labels(case: CaseMetrics, **more: str) -> str:
-    labels = {"case": case.case, "gpu": case.gpu, "commit": case.commit, **more}
+    of_host = {"metric": case.metric} if case.metric == "launch" else {}
+    labels = {"case": case.case, "gpu": case.gpu, "commit": case.commit, **of_host, **more}
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
 
 

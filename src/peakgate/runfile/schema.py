@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from peakgate.base.records import Finite, Name, Number, Text
 from peakgate.base.verdict import Verdict
 from peakgate.judge.work import WorkNote
-from peakgate.spec.recorded import Energy, Tier, TunedChoice
+from peakgate.spec.recorded import Energy, Metric, Tier, TunedChoice
 
 TEXT, NUMBER, FLAG, ANY = "string", "float64", "bool", "object"
 
@@ -98,6 +98,9 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     variant: Annotated[Text | None, means("the variant's part of the case id", 10)] = None
     state: Annotated[Text | None, means("state of the caches, or how it is launched: `cold`, `warm` or `graph`")] = None
     gpus: Annotated[Number | None, means("how many GPUs it runs on")] = None
+    metric: Annotated[
+        Metric, means("what its time is: `gpu`, or `launch`, the time that a call takes on the host", 42)
+    ] = "gpu"
     dtype: Annotated[Text | None, means("the type of its elements", 11)] = None
     tier: Annotated[Text | None, means("the tier that it belongs to", 13)] = None
     host_bound: Annotated[bool, means("its time depends on the host as much as on the GPU", 38)] = False
@@ -317,7 +320,16 @@ class FrameColumn(NamedTuple):
     meaning: str
 
 
-DTYPES = {str: TEXT, Text | None: TEXT, Verdict: TEXT, Number: NUMBER, Number | None: NUMBER, bool: FLAG, Fact: ANY}
+DTYPES = {
+    str: TEXT,
+    Metric: TEXT,
+    Text | None: TEXT,
+    Verdict: TEXT,
+    Number: NUMBER,
+    Number | None: NUMBER,
+    bool: FLAG,
+    Fact: ANY,
+}
 
 
 def columns(*records: type) -> dict[str, FrameColumn]:

@@ -79,6 +79,7 @@ def _described(case: Case) -> dict[str, Any]:
         "variant": case.variant,
         "state": case.state,
         "gpus": case.gpus,
+        "metric": case.metric,
         "dtype": case.dtype,
         "tier": case.tier.value,
         "host_bound": case.stage.host_bound,
@@ -96,7 +97,7 @@ def _described(case: Case) -> dict[str, Any]:
 def _undescribed(case: RefusedCase) -> dict[str, Any]:
     """The same for a case that its family does not describe: only its name is known."""
     named = {"case": case.id, "family": case.family, "stage": case.name, "size": "", "block": "", "variant": ""}
-    judged = {"state": "cold", "gpus": 1, "dtype": "float32", "tier": "gate", "host_bound": False}
+    judged = {"state": "cold", "gpus": 1, "metric": "gpu", "dtype": "float32", "tier": "gate", "host_bound": False}
     work = {"bytes": None, "flops": None, "peak_tflops": None, "math": "fp32", "math_given": False}
     return named | judged | work | {"dynamic_shared_bytes": 0, "tolerance": 0.0, "predicted": {}}
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
@@ -22,7 +22,7 @@ from peakgate.spec import dtypes, fields
 from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
-from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG, ID_PATTERN, Tier, TunedChoice
+from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG, ID_PATTERN, Metric, Tier, TunedChoice
 from peakgate.spec.stage import KernelLaunch, Launch, Stage
 from peakgate.spec.work import MATH_OF_INPUTS, Work
 
@@ -68,6 +68,8 @@ STATES = ("cold", "warm", "graph")
 """The state in which a launch is timed. cold: after a flush of the L2. warm: right after the same launch on the same
 arrays. graph: as one of many equal launches in a captured CUDA graph."""
 
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
 CASE_SCHEMA = 1
 """``peakgate_schema`` of a run file; incremented when the meaning of a field changes."""
 
@@ -93,8 +95,9 @@ class Case:
     the first. ``reference`` is the expected result: a function, the files that numpy.save wrote for each output, or a
     case of another kernel on the same arguments; None for a kernel without one (``unchecked``), and for a benchmark
     test, whose callable has its own. ``roof`` names the measured roof with which the case is compared. ``predicted``
-    has a model's predictions, by their name in the run file. ``state`` is one of STATES; two states are two cases. With
-    several ``gpus`` the bytes of a callable are those that each GPU has to send over its links.
+    has a model's predictions, by their name in the run file. ``state`` is one of STATES, ``metric`` one of METRICS; two
+    of them are two cases. With several ``gpus`` the bytes of a callable are those that each GPU has to send over its
+    links.
 
     The bound of an element's error is ``tolerance * max(|ref|, magnitude)`` plus the rounding of the output's type
     (``judge.correctness``). ``tolerance`` is one number for all floating-point outputs, or one per output; 0 requires
@@ -124,6 +127,7 @@ class Case:
     rtol: float | None = None
     state: str = "cold"
     gpus: int = 1
+    metric: Metric = "gpu"
 
     def __post_init__(self) -> None:
         check(self, CASE_FIELDS, "a case")
@@ -190,9 +194,15 @@ class Case:
 
     @property
     def id(self) -> str:
-        """``family.stage-size-block-variant-state``, without empty parts and without the state cold."""
+        """``family.stage-size-block-variant-state-metric``, without empty parts, the state cold and the metric gpu."""
         parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)
-        return "-".join(part for part in (*parts, self.state if self.repeated else "") if part)
+        ends = self.state if self.repeated else "", self.metric if self.of_host else ""
+        return "-".join(part for part in (*parts, *ends) if part)
+
+    @property
+    def of_host(self) -> bool:
+        """Whether its time is that of a call on the host."""
+        return self.metric == "launch"
 
     @property
     def repeated(self) -> bool:
@@ -280,6 +290,7 @@ CASE_FIELDS: fields.Kinds = {
     "sequence": several(fields.instance(KernelLaunch, "a KernelLaunch")),
     "scale": fields.FUNCTION | fields.NOTHING,
     "state": fields.one_of(STATES),
+    "metric": fields.one_of(METRICS),
     "gpus": fields.whole(1, fields.MOST_VALUES),
 }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
+from typing import Literal
 
 from msgspec import Struct
 
@@ -37,6 +39,14 @@ TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
 
 ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
 """The measured roofs that are rates of operations; the others are rates of bytes."""
+
+
+Metric = Literal["gpu", "launch"]
+"""What the time of a case is. gpu: that of a launch on the GPU. launch: that which a call takes on the host, without
+waiting for the GPU."""
+
+TIME_OF: Mapping[Metric, str] = {"gpu": "GPU", "launch": "host"}
+"""Whose time each is, in tables."""
 
 
 class Tier(Enum):

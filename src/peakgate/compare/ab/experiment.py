@@ -23,6 +23,7 @@ from peakgate.compare.ab.record import (
     AbRecord,
     PairSettings,
     Process,
+    by_metric,
     decisions,
     log_ratios,
     log_times,
@@ -191,8 +192,8 @@ class _Experiment:
     def _unsettled(self, cases: Sequence[str]) -> list[str]:
         """The cases to screen further; sentinels alone only if nothing else is measured at all."""
         timed = self._timed
-        rows = unsettled(*self._screened(timed))
-        still_open = {timed[row] for row in rows}
+        parts = by_metric(self._processes.so_far, timed)
+        still_open = {part[row] for part in parts for row in unsettled(*self._screened(part))}
         watched = [case for case in cases if case in self._record.plan.sentinels]
         needed = [case for case in cases if case in still_open and case not in watched]
         return [*needed, *watched] if needed or len(watched) == len(timed) else []

@@ -292,14 +292,23 @@ def mentioned(record: AbRecord, which: Side, case: str) -> bool:
     )
 
 
+def by_metric(record: AbRecord, cases: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The cases of the GPU's time, and those of the host's: their noise differs, so they are judged separately."""
+    runs = record.runs.values()
+    of_host = {case for run in runs for case, result in run.cases.items() if result.metric == "launch"}
+    return [case for case in cases if case not in of_host], [case for case in cases if case in of_host]
+
+
 def decisions(record: AbRecord) -> pd.DataFrame:
     """``decide`` on the pairs so far, one row per timed case of the plan, with the column ``case``."""
-    cases = record.plan.timed
-    screen, confirm = (log_ratios(record, stage, cases) for stage in (Phase.SCREEN, Phase.CONFIRM))
-    log_time = log_times(record, cases)
-    judged = [case not in record.plan.sentinels for case in cases]
-    decided = decide(screen, confirm, log_time, looks(record.settings.confirm_pairs), judged)
-    return decided.assign(case=cases)
+    decided = []
+    on_gpu, on_host = by_metric(record, record.plan.timed)
+    for cases in (on_gpu, on_host) if on_gpu and on_host else (record.plan.timed,):
+        screen, confirm = (log_ratios(record, stage, cases) for stage in (Phase.SCREEN, Phase.CONFIRM))
+        judged = [case not in record.plan.sentinels for case in cases]
+        of_pairs = screen, confirm, log_times(record, cases), looks(record.settings.confirm_pairs), judged
+        decided.append(decide(*of_pairs).assign(case=cases))
+    return pd.concat(decided, ignore_index=True)
 
 
 def log_times(record: AbRecord, cases: Sequence[str]) -> Floats:

@@ -20,6 +20,7 @@ from peakgate.compare.ab.decide import CaseStatus, Together, interval, moved_tog
 from peakgate.compare.ab.record import (
     AbRecord,
     Times,
+    by_metric,
     compared_us,
     decisions,
     log_ratios,
@@ -75,8 +76,8 @@ def comparison(record: AbRecord) -> Comparison:
 
 
 def _grown(record: AbRecord) -> list[SpreadFinding]:
-    """The measured cases that vary more in head than in base, between processes or within them."""
-    cases = pd.Index(record.plan.measured)
+    """The cases of the GPU's time that vary more in head than in base, between processes or within them."""
+    cases = pd.Index(by_metric(record, record.plan.measured)[0])
     sides = [record.side_runs(which, proof=False) for which in Side]
     if cases.empty or not all(sides):
         return []
@@ -231,8 +232,8 @@ def reported(estimate: SimpleNamespace) -> str:
 
 
 def _suite(record: AbRecord) -> SuiteShift | None:
-    """Whether the median of the changed cases moved; not subtracted from any of them."""
-    measured = record.plan.measured
+    """Whether the median of the changed cases moved, of the GPU's times; not subtracted from any of them."""
+    measured = by_metric(record, record.plan.measured)[0]
     together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
     if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
         return None

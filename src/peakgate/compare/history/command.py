@@ -115,7 +115,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _newest(archive: Archive, judged: Trend) -> list[CaseMetrics]:
     """Each case with the verdict of the history, and its figures in the newest session, if it was timed there."""
     session = judged.history.sessions[-1]
-    timed = to_frame(archive.read([session.path]))[["case", "time_us", "gbs", "peak_fraction"]]
+    timed = to_frame(archive.read([session.path]))[["case", "time_us", "gbs", "peak_fraction", "metric"]]
     figures = {str(case): known for case, *known in timed.itertuples(index=False)}
     return [
         CaseMetrics(each.case, judged.history.slug, session.commit, each.verdict, *figures.get(each.case, ()))

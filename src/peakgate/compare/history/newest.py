@@ -54,10 +54,10 @@ class Arrival(NamedTuple):
     detectable: float
 
 
-def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
+def arrivals(found: Levels, series: int, usually: float) -> list[Arrival]:
     """Arrivals at each cut within the RECENT sessions that no GPU measured on both sides; the newest first.
 
-    The variance between the earlier GPUs is moderated as in a comparison (`compare.gpus`).
+    The variance between the earlier GPUs is moderated toward the ``usually`` found one, as in a comparison.
     """
     gpus, values = found.case.design.gpus, found.case.values - found.steps
     n = len(gpus)
@@ -73,7 +73,7 @@ def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
             for side in (slice(cut), slice(cut, n))
         )
         df = len(before) - 1.0
-        between = models.moderated(time_us, float(before.var(ddof=1)) if df else 0.0, df)
+        between = models.moderated(usually, float(before.var(ddof=1)) if df else 0.0, df)
         # new GPUs count as one, since those that arrive together may share a host
         between *= noise.upper_quantile(error, models.USUAL_DF + df) ** 2 * (1 + 1 / len(before))
         # the sessions of one GPU count as one if the case is correlated

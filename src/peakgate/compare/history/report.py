@@ -25,6 +25,7 @@ from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
 from peakgate.compare.report import spread_fields, spread_sentence, spread_table
 from peakgate.compare.result import change_text
+from peakgate.render.cases import of_metric
 from peakgate.runfile.frame import GPU_NAMES, gpu_label
 from peakgate.runfile.schema import ENVIRONMENT
 
@@ -75,7 +76,8 @@ def report(
                 reason=_reason(finding),
                 change="" if finding.change_percent is None else change_text(finding.change_percent),
                 details=(*recent, *sum_lines(own), *map(step_line, own)),
-                cells={name: getattr(finding, name) for name in FINDING_CELLS} | {"open_percent": open_percent},
+                cells={name: getattr(finding, name) for name in FINDING_CELLS}
+                | {"open_percent": open_percent, "metric": "launch" if case in history.of_host else "gpu"},
                 group=case.partition(".")[0],
                 address=links.get(case, ""),
                 picture=drawn or f"<small>{words}</small>",
@@ -102,7 +104,7 @@ def report(
         notes=remarks(trend),
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
         rows=rows,
-        columns=FINDING_COLUMNS,
+        columns=(*of_metric(rows), *FINDING_COLUMNS),
         sentences=[
             *([spread_sentence(trend.spread)] if trend.spread else []),
             *(f"to settle it: `{command}`" for command in trend.commands[1:]),

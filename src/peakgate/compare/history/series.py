@@ -21,7 +21,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.safe_text import one_line
 from peakgate.compare.noise import Floats, Positions
-from peakgate.runfile.frame import HISTORY_COLUMNS, require
+from peakgate.runfile.frame import HISTORY_COLUMNS, is_of_host, require
 from peakgate.runfile.saved import UNUSABLE, commit_label
 from peakgate.runfile.schema import ENVIRONMENT
 from peakgate.spec.recorded import EMULATOR_SLUG
@@ -80,7 +80,7 @@ class History:
     is indexed by case and session number and holds the median time in microseconds, the number of samples and their
     ``sampling_error``, the fingerprint of the machine code and the SM clock in MHz. ``retired`` are cases that are no
     longer measured; they have no row. ``dropped`` holds their rows, and rows of other cases from before a change of
-    tier, with LEFT appended to the case.
+    tier, with LEFT appended to the case. ``of_host`` are the cases whose time is that of a call on the host.
     """
 
     slug: str
@@ -88,6 +88,12 @@ class History:
     rows: pd.DataFrame
     retired: tuple[str, ...] = ()
     dropped: pd.DataFrame | None = None
+    of_host: frozenset[str] = frozenset()
+
+    def part(self, *, of_host: bool) -> History:
+        """A copy with the cases of the host's time alone, or those of the GPU's."""
+        own = self.rows.index.get_level_values("case").str.removesuffix(LEFT).isin(self.of_host) == of_host
+        return replace(self, rows=self.rows[own])
 
     @property
     def complete(self) -> History:
@@ -182,10 +188,11 @@ def history(
         what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
         there = f"{counted(len(named), 'case')} in {counted(len(facts), 'run')}"
         raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part", Code.SELECTION)
+    of_host = frozenset(own.loc[is_of_host(own), "case"])
     rows = rows[rows["case"].isin(wanted)].set_index(["case", "session"])[list(VALUES)].sort_index()
     rows["fingerprint"] = rows["fingerprint"].astype(object).where(rows["fingerprint"].notna(), None)
     rows = rows.astype(dict.fromkeys(("samples", "sampling_error", "sm_clock_mhz"), float))
-    return _without_retired(History(chosen, facts, rows))
+    return _without_retired(History(chosen, facts, rows, of_host=of_host))
 
 
 def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
@@ -280,7 +287,7 @@ def _without_retired(found: History) -> History:
     kept = (found.rows.index.get_level_values("session") >= first) & ~cases.isin(list(retired))
     dropped = found.rows[~kept]
     left = None if dropped.empty else dropped.rename(index=lambda case: f"{case}{LEFT}", level="case")
-    return History(found.slug, found.facts, found.rows[kept], tuple(sorted(retired)), left)
+    return replace(found, rows=found.rows[kept], retired=tuple(sorted(retired)), dropped=left)
 
 
 def commit_name(session: SessionFacts) -> str:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peakgate.base.formatting import counted
+from peakgate.compare import gpus as models
 from peakgate.compare import noise
 from peakgate.compare.evidence import NO_COMMIT, SAME_CODE
 from peakgate.compare.history.common import shared
@@ -150,24 +151,40 @@ class Changes(NamedTuple):
 
 
 def find_changes(history: History) -> Changes:
-    """Search every case, and their common shifts."""
+    """Search every case, and the common shifts of the GPU's times; the host's times are searched by themselves."""
+    found = _find(history.part(of_host=False), of_host=False)
+    if not (of_host := history.part(of_host=True)).cases:
+        return found
+    other = _find(of_host, of_host=True)
+    points = sorted((*found.points, *other.points), key=_newest_first)
+    return found._replace(points=tuple(points), cases={**found.cases, **other.cases})
+
+
+def _newest_first(point: ChangePoint) -> tuple[float, float, str]:
+    return -point.number, -abs(point.log_ratio), point.case
+
+
+def _find(history: History, *, of_host: bool) -> Changes:
+    """Search cases whose times are all of the GPU, or all ``of_host``, which are known to share no shift."""
     gpus = np.zeros(len(history.facts), dtype=np.intp)
     for number, own in enumerate(history.by_gpu.values()):
         gpus[own] = number
     known = np.array([*_environment_changes(history)], dtype=bool).reshape(-1, len(gpus))
-    common = shared(history.log_time, gpus, known)
+    common = shared(np.full_like(history.log_time, np.nan) if of_host else history.log_time, gpus, known)
     columns = np.vstack([known, common.events])
     searched = case_series(Series(history.log_time - common.removed, gpus, columns))
     count = sum(each is not None for each in searched)  # they share the error
     found = {row: find_steps(case, count) for row, case in enumerate(searched) if case}
     hosts_moved = common.launch and newest_step(common.launch, [common.launch])
     every = list(found.values())
-    causes = _Causes(history, columns, len(known), found, common.per_launch_us)
+    causes = _Causes(history, columns, len(known), found, common.per_launch_us, of_host=of_host)
     cases: dict[str, Judged] = {}
     for row, each in found.items():
-        arrived = arrivals(each, count, math.exp(each.offset))
+        arrived = arrivals(each, 1 if of_host else count, models.usual(math.exp(each.offset), of_host=of_host))
         young = newest_step(each, every, arrived)
-        if young and (hosts_moved or count >= FEWEST_CASES_FOR_SUITE):
+        if young and of_host and abs(young.log_ratio) <= noise.OF_ANOTHER_HOST:
+            young = None  # another host, or this one after a restart, differs by as much
+        if young and not of_host and (hosts_moved or count >= FEWEST_CASES_FOR_SUITE):
             size_us, cut = young.log_ratio * math.exp(each.offset), len(each.at) - young.sessions
             good, bad = int(each.at[cut - 1]), int(each.at[cut])
             if abs(size_us) <= noise.PROCESS_OFFSET_US and (hosts_moved or causes.of_many(size_us, good, bad)):
@@ -177,14 +194,11 @@ def find_changes(history: History) -> Changes:
     suite: Judged | None = None
     launch: list[tuple[Change, Place]] = []
     if common.suite and common.launch:
-        arrived = arrivals(common.suite, 1, math.inf)
+        arrived = arrivals(common.suite, 1, models.usual(math.inf))
         suite = causes.judged(None, common.suite, newest_step(common.suite, [common.suite], arrived), arrived)
         at = common.launch.at
         launch = [(each, locate(history, None, at, each.good, each.bad)) for each in common.launch.changes]
-    points = sorted(
-        (point for each in cases.values() for point in each.points),
-        key=lambda each: (-each.number, -abs(each.log_ratio), each.case),
-    )
+    points = sorted((point for each in cases.values() for point in each.points), key=_newest_first)
     return Changes(tuple(points), cases, suite, common.share, tuple(launch))
 
 
@@ -208,8 +222,16 @@ class _Causes:
     """Attributes changes to causes, considering the changes of all cases."""
 
     def __init__(
-        self, history: History, events: Bools, known: int, found: Mapping[int, Levels], launch: Floats
+        self,
+        history: History,
+        events: Bools,
+        known: int,
+        found: Mapping[int, Levels],
+        launch: Floats,
+        *,
+        of_host: bool,
     ) -> None:
+        self.of_host = of_host
         self.history, self.events, self.known, self.launch = history, events, known, launch
         there = list(found.values())
         changes = [(each, change) for each in there for change in each.changes]
@@ -316,9 +338,12 @@ class _Causes:
     def _of_a_host(self, found: Levels, change: Change, place: Place) -> bool:
         """Whether a step may be what another host adds to every launch.
 
-        It is if many cases moved with it, or the common time per launch by more than half of it; the latter only if the
+        A step of the host's time is if it is small enough, and the code not known to have changed. A step of the GPU's
+        is if many cases moved with it, or the common time per launch by more than half of it; the latter only if the
         code of too few cases is known to be the same. With too few cases, only a step with changed code is not.
         """
+        if self.of_host:
+            return abs(change.shift) <= noise.OF_ANOTHER_HOST and CODE_CHANGED not in place.facts
         size_us = change.shift * math.exp(found.offset)
         if abs(size_us) > noise.PROCESS_OFFSET_US:
             return False

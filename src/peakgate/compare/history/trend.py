@@ -195,8 +195,9 @@ def find_trend(
 def wider_samples(history: History) -> list[SpreadFinding]:
     """The cases whose samples within a session vary more in the newest SHORTEST sessions than in those before.
 
-    Not between sessions: their spread grows with every step and every new GPU.
+    Of the GPU's times; not between sessions: their spread grows with every step and every new GPU.
     """
+    history = history.part(of_host=False)
     samples, errors = (history.table(name).to_numpy(np.float64) for name in ("samples", "sampling_error"))
     figures = history.log_time, spread.sd_of_samples(errors, samples), samples
     before = SideSpread(*(each[:, :-SHORTEST] for each in figures))

@@ -1,0 +1,126 @@
+"""A callable whose time is that of the host: what a call takes before it returns, without waiting for the GPU."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from peakgate.callables.arrays import copy_of, framework
+from peakgate.callables.call import Call
+from peakgate.callables.gpu_call import Behaviour, GpuCall, copy_all
+from peakgate.callables.unchanged import described
+from peakgate.device.gpu import GpuDevice
+from peakgate.device.interface import SampleChecker, Unmeasurable
+from peakgate.device.stream import SampleStream
+from peakgate.measure.sampling import Samples, Sampling, SamplingPlan
+from peakgate.spec.case import Case
+from peakgate.spec.recorded import Energy
+
+# Time on the GPU of all samples of a case; with this much, it gets no more than the fewest samples of its plan.
+MOST_GPU_US = 400_000.0
+
+
+class HostCall(GpuCall):
+    """One callable as a case whose time is that of the host: a sample is the time in which one call returns."""
+
+    def __init__(
+        self,
+        device: GpuDevice,
+        case: Case,
+        call: Call,
+        stream: SampleStream,
+        behaviour: Behaviour,
+        *,
+        outputs: Callable[[], Sequence[Any]] | None = None,
+        fresh: bool = False,
+        collects: bool = True,
+    ) -> None:
+        """As ``GpuCall``; without ``collects`` no garbage is collected during a batch.
+
+        Raises Unmeasurable for a callable that waits for the GPU.
+        """
+        if behaviour.waits_for_host:
+            raise Unmeasurable(
+                "no launch: a call returns only when the GPU is done (.item(), a copy to the host, a synchronize); "
+                "leave that out, or measure it with metric='gpu'"
+            )
+        super().__init__(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
+        self._collects = collects
+
+    def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
+        """Time calls by the host's clock, in batches that begin with an idle GPU.
+
+        A batch has no more calls than were queued at once in a trial, without waiting for a blocked GPU. Its first call
+        is not counted if it has several: the wait for the GPU leaves the processor's caches cold. Before each call,
+        untimed, arrays that a call changes are restored. The checker gets one call of a batch at most: before that
+        call, untimed, the contents of arrays change as in ``GpuCall``.
+        """
+        call, stream, behaviour = self._call, self._stream, self._behaviour
+        checks = checker or SampleChecker(self._device.draw)
+        outputs = self._outputs or tuple
+        counted = max(1, behaviour.batch - 1)
+        most = max(plan.min_samples, int(MOST_GPU_US / max(behaviour.event_us, 1.0)))
+        bounded = replace(plan, max_samples=min(plan.max_samples, most))
+        sampling = Sampling(bounded, None, checks.owed if self._outputs else lambda _launch_us: 0)
+        for index, wanted in sampling.batches():
+            count = min(wanted, counted)
+            compared = bool(self._outputs) and checks.wanted(count, None) > 0
+            chosen = checks.draw(count) if compared else None
+            if compared:
+                call.rewind_all()  # undo the changes of batches without a compared call
+                self._seeds.clear()
+            copies = [copy_of(each) if framework(each) else each for each in outputs()] if compared else []
+            stream.synchronize()
+            with _collecting(self._collects):
+                if behaviour.batch > 1:
+                    call.rewind()
+                    call.launch()
+                taken = [self._timed(at == chosen, checks, copies) for at in range(count)]
+            stream.synchronize()
+            sampling.add(taken)
+            if chosen is not None:
+                self._compare(checks, index, {chosen: copies})
+        call.rewind_all()
+        changing = self._outputs and (self._words or self._integers)
+        notes = [
+            f"the host's clock around each call, GPU idle before each batch of {behaviour.batch}",
+            "its first not counted" if behaviour.batch > 1 else "",
+            f"garbage collection {'enabled' if self._collects and gc.isenabled() else 'disabled'}",
+            "changed arrays put back before each call" if call.changed else "",
+            "contents of arrays change before each compared call" if changing else "a replayed answer is not excluded",
+            described(call.left),
+        ]
+        return sampling.samples(", ".join(filter(None, notes)))
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (the host's energy is unknown)
+        """Return None: only the GPU has an energy counter."""
+        return None
+
+    def _timed(self, changed: bool, checks: SampleChecker, copies: list[Any]) -> tuple[float, None]:
+        """The time of one call; before a ``changed`` one contents change, behind it its outputs are copied."""
+        if changed:
+            self._renew(checks.draw)
+        else:
+            self._call.rewind()
+        self._call.launch()
+        host_us = self._call.host_us
+        if changed:
+            assert self._outputs is not None, "only a call with outputs is compared"
+            copy_all(self._outputs, copies)
+        return host_us, None
+
+
+@contextmanager
+def _collecting(collects: bool) -> Iterator[None]:
+    """Collect garbage in the block as it is, or not at all."""
+    enabled = gc.isenabled()
+    if not collects:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
