@@ -22,7 +22,7 @@ from peakgate.callables.settings import Given
 from peakgate.device.interface import Unmeasurable
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.session.outcome import Proof, WrongResult
-from peakgate.session.sampler import LEAST_COMPARED, TimedChecks
+from peakgate.session.sampler import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
 
 PLAN = SamplingPlan(min_samples=10, max_samples=40)
 QUEUED = Behaviour(waits_for_host=False, batch=6, event_us=5.0)
@@ -70,11 +70,11 @@ class Played:
         return [len([*own]) for each, own in itertools.groupby(self.log) if each == "call"]
 
 
-def compared(function):
+def compared(function, behaviour=QUEUED):
     """The proof of a call whose timed calls are compared, and its samples."""
     call = Call(function, (np.arange(8.0),), {})
     checks = OutputCheck(call, Given(reference=lambda x: 2 * x))
-    played = Played(function, outputs=checks.outputs, fresh=True)
+    played = Played(function, behaviour, outputs=checks.outputs, fresh=True)
     played.launchable._call = call
     call.run()
     call.learn()
@@ -104,9 +104,10 @@ def test_a_call_of_many_launches_is_alone_in_its_batch_and_counted():
     assert len(found.times_us) == len(played.batches)
 
 
-def test_long_calls_get_few_samples():
+def test_long_calls_get_small_batches_and_few_samples():
     played = Played(lambda x: None, Behaviour(False, 6, 100_000.0))
     assert len(played.launchable.sample(PLAN).times_us) == PLAN.min_samples
+    assert set(played.batches) == {2}
 
 
 def test_a_call_that_waits_for_the_gpu_is_no_launch():
@@ -130,6 +131,11 @@ def test_an_honest_call_is_compared_with_other_contents():
     found, proof = compared(lambda x: 2 * x)
     assert proof.timed == LEAST_COMPARED
     assert "contents of arrays change" in found.method
+
+
+def test_of_long_calls_few_are_compared():
+    _, proof = compared(lambda x: 2 * x, Behaviour(False, 6, 100_000.0))
+    assert proof.timed == LEAST_LONG_COMPARED
 
 
 def test_a_stored_result_is_wrong_in_a_timed_call():

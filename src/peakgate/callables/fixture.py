@@ -21,7 +21,7 @@ from peakgate.callables.frameworks import of_framework
 from peakgate.callables.loaded import as_call, is_kernel
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
-from peakgate.callables.settings import collects_garbage, given_by, too_few
+from peakgate.callables.settings import PARTS, collects_garbage, given_by, too_few
 from peakgate.callables.tuners import choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
@@ -53,7 +53,8 @@ class GpuBenchmark:
     def __init__(self, node: pytest.Item, session: Session, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
         self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
         self._given = given_by(node)
-        self._listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus), self._given.metric)
+        listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus), self._given.metric)
+        self._listed = replace(listed, parts=node.stash.get(PARTS, ()))
         has = session.device.gpus
         self._ranks = session.device.ranks
         if (lacking := too_few(self._given.gpus, len(has), gpu_count(), self._ranks.size)) is not None:

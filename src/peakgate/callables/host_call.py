@@ -19,8 +19,8 @@ from peakgate.measure.sampling import Samples, Sampling, SamplingPlan
 from peakgate.spec.case import Case
 from peakgate.spec.recorded import Energy
 
-# Time on the GPU of all samples of a case; with this much, it gets no more than the fewest samples of its plan.
-MOST_GPU_US = 400_000.0
+# Time on the GPU of a batch and of all samples of a case: with more a batch has two calls, a case the fewest samples.
+BATCH_GPU_US, MOST_GPU_US = 50_000.0, 400_000.0
 
 
 class HostCall(GpuCall):
@@ -58,16 +58,16 @@ class HostCall(GpuCall):
         untimed, arrays that a call changes are restored. The checker gets one call of a batch at most: before that
         call, untimed, the contents of arrays change as in ``GpuCall``.
         """
-        call, stream, behaviour = self._call, self._stream, self._behaviour
+        call, stream, gpu_us = self._call, self._stream, max(self._behaviour.event_us, 1.0)
+        calls = min(self._behaviour.batch, max(2, int(BATCH_GPU_US / gpu_us)))
         checks = checker or SampleChecker(self._device.draw)
         outputs = self._outputs or tuple
-        counted = max(1, behaviour.batch - 1)
-        most = max(plan.min_samples, int(MOST_GPU_US / max(behaviour.event_us, 1.0)))
+        most = max(plan.min_samples, int(MOST_GPU_US / gpu_us))
         bounded = replace(plan, max_samples=min(plan.max_samples, most))
-        sampling = Sampling(bounded, None, checks.owed if self._outputs else lambda _launch_us: 0)
+        sampling = Sampling(bounded, None, lambda _host_us: checks.owed(gpu_us) if self._outputs else 0)
         for index, wanted in sampling.batches():
-            count = min(wanted, counted)
-            compared = bool(self._outputs) and checks.wanted(count, None) > 0
+            count = min(wanted, max(1, calls - 1))
+            compared = bool(self._outputs) and checks.wanted(count, gpu_us) > 0
             chosen = checks.draw(count) if compared else None
             if compared:
                 call.rewind_all()  # undo the changes of batches without a compared call
@@ -75,7 +75,7 @@ class HostCall(GpuCall):
             copies = [copy_of(each) if framework(each) else each for each in outputs()] if compared else []
             stream.synchronize()
             with _collecting(self._collects):
-                if behaviour.batch > 1:
+                if calls > 1:
                     call.rewind()
                     call.launch()
                 taken = [self._timed(at == chosen, checks, copies) for at in range(count)]
@@ -86,8 +86,8 @@ class HostCall(GpuCall):
         call.rewind_all()
         changing = self._outputs and (self._words or self._integers)
         notes = [
-            f"the host's clock around each call, GPU idle before each batch of {behaviour.batch}",
-            "its first not counted" if behaviour.batch > 1 else "",
+            f"the host's clock around each call, GPU idle before each batch of {calls}",
+            "its first not counted" if calls > 1 else "",
             f"garbage collection {'enabled' if self._collects and gc.isenabled() else 'disabled'}",
             "changed arrays put back before each call" if call.changed else "",
             "contents of arrays change before each compared call" if changing else "a replayed answer is not excluded",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -26,6 +26,9 @@ MARKER = "peakgate"
 RANKS = "-ranks"
 """The end of the ids of cases that are measured in a process per GPU."""
 
+PARTS = pytest.StashKey[tuple[str, ...]]()
+"""The ids of the parts of a collected test."""
+
 ANY_NUMBERS = "any"
 """The value of ``fresh`` for any numbers of the arrays' types."""
 
@@ -46,6 +49,7 @@ class Given:
     - ``state``: the state of a timed call, one of ``peakgate.spec.case.STATES``. Several states make several tests.
     - ``metric``: what is timed, one of ``peakgate.spec.case.METRICS``. Several make several tests.
     - ``tuned``: the choice of a tuner that is not supported here, ``{"kernel": configuration}``.
+    - ``parts``: the ids, or ends of ids, of the cases that it is made of; a part that it runs twice is named twice.
     - ``gpus``: the number of GPUs that it needs, 0 by default. Several numbers make several tests.
     """
 
@@ -63,6 +67,7 @@ class Given:
     state: str = "cold"
     metric: Metric = "gpu"
     tuned: object = None
+    parts: Sequence[str] = ()
     gpus: int = 0
 
     def choices(self, call: Call) -> tuple[TunedChoice, ...]:
@@ -141,6 +146,12 @@ def given_by(node: pytest.Item) -> Given:
                 "differ",
                 Code.BENCHMARK_TEST,
             )
+    parts = marker.kwargs.get("parts", ())
+    if not isinstance(parts, list | tuple) or not all(isinstance(each, str) and each for each in parts):
+        raise PeakgateError(
+            f"{node.nodeid}: parts is {shown(parts)}; expected a list of ids, or ends of ids, of other cases",
+            Code.BENCHMARK_TEST,
+        )
     variant = getattr(node, "callspec").params[FIXTURE] if variants_of(marker) != PLAIN else PLAIN[0]  # noqa: B009
     state, gpus, metric = variant
     if gpus > 1 and (state != "cold" or marker.kwargs.get("stream") is not None):

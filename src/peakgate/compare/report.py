@@ -9,6 +9,7 @@ from typing import Any
 from peakgate.base.formatting import counted, percent
 from peakgate.base.report import Picture, Report, Row, Section, Table, tone
 from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
+from peakgate.compare.parts import explained
 from peakgate.compare.result import ROW_COLUMNS, Comparison, SpreadFinding, SuiteShift, change_text, probability
 from peakgate.render import cases
 from peakgate.runfile.find import RunSide
@@ -26,7 +27,9 @@ def report(
     run = max(found.new.runs, key=lambda run: (len(run.cases), run.taken))
     past = cases.past((*history, *found.base.runs), found.new.runs) if page else {}
     overall = [Row("suite-wide", suite.verdict, suite.reason)] if (suite := found.suite) else []
-    sentences = [spread_sentence(found.spread)] if found.spread else []
+    parts = explained(found.records, {each.case: each.parts or () for each in run.cases.values()})
+    sentences = [each.text for each in parts]
+    sentences += [spread_sentence(found.spread)] if found.spread else []
     if found.detectable_percent is not None:
         typical, worst = map(percent, found.detectable_percent)
         sentences.append(f"smallest detectable change {typical} in the median case, {worst} in the worst")
@@ -63,7 +66,7 @@ def report(
             cases.machine(run),
         ],
         pictures=drawn,
-        fields=_fields(found, strict=strict),
+        fields={**_fields(found, strict=strict), "parts": [asdict(each) for each in parts]},
         taken=found.new.runs[-1].taken,
         sections=sections,
         next=following if command == "compare" else "",

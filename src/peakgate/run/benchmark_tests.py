@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,10 +76,12 @@ class BenchmarkTests:
         bench, listed = self._collecting, self._run.choose()[1] if self._run.request.cases else None
         kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
         try:
+            some_unknown = bench is None or bench.some_skipped or bool(bench.refused)
             refused: dict[str, str] = {} if bench is None else bench.refused  # plain pytest reports such tests itself
             self.ids.update(case_ids(items, kernels, refused))
+            self._find_parts(items, kernels, refused, some_unknown=some_unknown)
             if bench:
-                self._check_names(kernels, some_unknown=bench.some_skipped or bool(bench.refused))
+                self._check_names(kernels, some_unknown=some_unknown or bool(bench.refused))
         except PeakgateError as error:
             raise pytest.UsageError(one_line(str(error))) from None
         kept: list[pytest.Item] = []
@@ -247,6 +249,40 @@ class BenchmarkTests:
         """Stop attributing crashes to a test that has ended."""
         if nodeid in self._used:
             self._run.session.steps.expect("the end of a case", HOST_LIMIT_S, None)
+
+    def _find_parts(
+        self,
+        items: Sequence[pytest.Item],
+        kernels: Collection[str],
+        refused: dict[str, str],
+        *,
+        some_unknown: bool,
+    ) -> None:
+        """Note which cases tests name as their parts; refuse a test that names an unknown one.
+
+        With ``some_unknown``, or where only some files are collected, a part may be a case that is not here. Under
+        plain pytest an ambiguous part raises PeakgateError.
+        """
+        from peakgate.callables.parts import named  # noqa: PLC0415  (as above)
+        from peakgate.callables.settings import PARTS, given_by  # noqa: PLC0415  (as above)
+
+        given = {item: given_by(item) for item in items if item.nodeid in self.ids}
+        metrics = dict.fromkeys(kernels, "gpu") | {self.ids[item.nodeid]: each.metric for item, each in given.items()}
+        invalid = tuple(refused)
+        folders = {*map(str, config.current().benchmarks)}
+        for item, each in given.items():
+            if not each.parts:
+                continue
+            case_id = self.ids[item.nodeid]
+            known = [*(other for other, metric in metrics.items() if metric == each.metric), *invalid]
+            complete = not some_unknown and folders <= {*item.config.args}
+            try:
+                item.stash[PARTS] = named(case_id, each.parts, known, complete=complete)
+            except PeakgateError as error:
+                if self._collecting is None:
+                    raise
+                refused[case_id] = str(error)
+                del self.ids[item.nodeid]
 
     def _refuse(self, refused: Mapping[str, str], config: pytest.Config) -> None:
         """Add an INCONCLUSIVE case for each refused test or file; if only some cases were selected, a note instead."""

@@ -74,7 +74,7 @@ def add(places: Places, root: Path, device: str | None) -> dict[str, Any]:
     if device is None or program is None:
         report.problem = EMULATED if device is None else ncu.NO_NCU
     for cold in (True, False):  # ncu flushes the caches before each kernel, or leaves them as they are
-        measured = {case: entry for case, entry in entries.items() if entry["metric"] == "gpu"}
+        measured = {case: entry for case, entry in entries.items() if entry.get("metric") != "launch"}
         cases = [case for case, entry in measured.items() if (entry["state"] == "cold") == cold]
         if device is None or program is None or report.problem or not cases:
             continue

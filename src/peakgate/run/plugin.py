@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MARKER_LINE = (
     "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=, "
-    "state=, metric=, tuned=, gpus=): the work of gpu_benchmark's callable and what must come out of it"
+    "state=, metric=, tuned=, parts=, gpus=): the work of gpu_benchmark's callable and what must come out of it"
 )
 
 

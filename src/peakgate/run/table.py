@@ -72,7 +72,7 @@ def _rate(entry: TableEntry) -> str:
 
 def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Table:
     cells_of = {"time": 10}
-    if any(entry["metric"] == "launch" for entry in entries):
+    if any(entry.get("metric") == "launch" for entry in entries):
         cells_of |= {"of the": 6}
     if any(entry["peak_fraction"] is not None for entry in entries):
         cells_of |= {"rate": 12, "peak": 6}
@@ -93,7 +93,7 @@ def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Tab
     for name, entry in zip(names, entries, strict=True):
         figures = {
             "time": "" if entry["time_us"] is None else time_text(entry["time_us"]),
-            "of the": TIME_OF[entry["metric"]],
+            "of the": TIME_OF[entry.get("metric", "gpu")],
             "rate": _rate(entry),
             "peak": _share(entry["peak_fraction"]),
             "": bar(entry["peak_fraction"]),

@@ -99,8 +99,9 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     state: Annotated[Text | None, means("state of the caches, or how it is launched: `cold`, `warm` or `graph`")] = None
     gpus: Annotated[Number | None, means("how many GPUs it runs on")] = None
     metric: Annotated[
-        Metric, means("what its time is: `gpu`, or `launch`, the time that a call takes on the host", 42)
+        Metric | None, means("what its time is: `gpu`, or `launch`, the time that a call takes on the host", 42)
     ] = "gpu"
+    parts: Annotated[tuple[Name, ...] | None, means("the cases that it is made of; twice those it runs twice")] = None
     dtype: Annotated[Text | None, means("the type of its elements", 11)] = None
     tier: Annotated[Text | None, means("the tier that it belongs to", 13)] = None
     host_bound: Annotated[bool, means("its time depends on the host as much as on the GPU", 38)] = False
@@ -322,7 +323,7 @@ class FrameColumn(NamedTuple):
 
 DTYPES = {
     str: TEXT,
-    Metric: TEXT,
+    Metric | None: TEXT,
     Text | None: TEXT,
     Verdict: TEXT,
     Number: NUMBER,

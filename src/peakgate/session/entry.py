@@ -80,6 +80,7 @@ def _described(case: Case) -> dict[str, Any]:
         "state": case.state,
         "gpus": case.gpus,
         "metric": case.metric,
+        "parts": case.parts or None,
         "dtype": case.dtype,
         "tier": case.tier.value,
         "host_bound": case.stage.host_bound,

@@ -97,7 +97,7 @@ class Case:
     test, whose callable has its own. ``roof`` names the measured roof with which the case is compared. ``predicted``
     has a model's predictions, by their name in the run file. ``state`` is one of STATES, ``metric`` one of METRICS; two
     of them are two cases. With several ``gpus`` the bytes of a callable are those that each GPU has to send over its
-    links.
+    links. ``parts`` are the ids of the cases that it is made of, repeated for a part that it runs several times.
 
     The bound of an element's error is ``tolerance * max(|ref|, magnitude)`` plus the rounding of the output's type
     (``judge.correctness``). ``tolerance`` is one number for all floating-point outputs, or one per output; 0 requires
@@ -128,6 +128,7 @@ class Case:
     state: str = "cold"
     gpus: int = 1
     metric: Metric = "gpu"
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check(self, CASE_FIELDS, "a case")
@@ -291,6 +292,7 @@ CASE_FIELDS: fields.Kinds = {
     "scale": fields.FUNCTION | fields.NOTHING,
     "state": fields.one_of(STATES),
     "metric": fields.one_of(METRICS),
+    "parts": several(fields.WORD),
     "gpus": fields.whole(1, fields.MOST_VALUES),
 }
 

@@ -115,10 +115,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _newest(archive: Archive, judged: Trend) -> list[CaseMetrics]:
     """Each case with the verdict of the history, and its figures in the newest session, if it was timed there."""
     session = judged.history.sessions[-1]
-    timed = to_frame(archive.read([session.path]))[["case", "time_us", "gbs", "peak_fraction", "metric"]]
+    timed = to_frame(archive.read([session.path]))[["case", "time_us", "gbs", "peak_fraction"]]
     figures = {str(case): known for case, *known in timed.itertuples(index=False)}
     return [
-        CaseMetrics(each.case, judged.history.slug, session.commit, each.verdict, *figures.get(each.case, ()))
+        CaseMetrics(each.case, judged.history.slug, session.commit, each.verdict, *figures.get(each.case, ()))._replace(
+            metric="launch" if each.case in judged.history.of_host else None
+        )
         for each in judged.findings
     ]
 
