@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ from peakgate.spec import dtypes
 from peakgate.spec.case import Array
 from peakgate.spec.dtypes import BITS
 
+R = TypeVar("R")
+
 ALIGNMENT_BYTES = 64
 """XLA copies host memory that is not aligned to this."""
 
@@ -74,7 +76,7 @@ class Exchange:
     def put(self, value: Any) -> Any:
         """Replace each exchanged array in nested tuples, lists and dicts by an ``Exchanged``."""
         if framework(value) != "exchanged":
-            return _each(value, self.put)
+            return in_members(value, self.put)
         if id(value) not in self._known:
             name = dtype_name(value)
             storage = plain(value).copy() if on_gpu(value) else _aligned(plain(value))
@@ -90,15 +92,15 @@ class Exchange:
 
 def given(value: Any) -> Any:
     """The inverse of ``Exchange.put``: replace each ``Exchanged`` by a new array of its framework."""
-    return value.array() if isinstance(value, Exchanged) else _each(value, given)
+    return value.array() if isinstance(value, Exchanged) else in_members(value, given)
 
 
 def _gathered(value: Any) -> Any:
     """Copy the arrays of other GPUs in nested tuples, lists and dicts to the current GPU."""
-    return _each(value, _gathered) if framework(value) is None else here(value)
+    return in_members(value, _gathered) if framework(value) is None else here(value)
 
 
-def _each(value: Any, change: Any) -> Any:
+def in_members(value: Any, change: Any) -> Any:
     """A plain tuple, list or dict with ``change`` applied to its members; anything else unchanged."""
     if type(value) in (tuple, list):
         return type(value)(change(member) for member in value)
@@ -130,11 +132,13 @@ class Call:
     ``arrays`` are the visible arrays that it uses, ``saved`` their elements before the first run, ``changed`` the
     indices of those that a run changes, known after ``learn``, ``left`` the arrays that keep their elements between
     calls, with the reason. ``result`` is what the last run returned, ``raised`` what the function raised, ``host_us``
-    the time that the function took on the host.
+    the time that the function took on the host. ``note`` is what ``prepare`` does, as a phrase; empty if nothing.
 
     Of several ``ranks`` each has such a call. All of them run it, and its reference, equally often: in both they may
     wait for each other.
     """
+
+    note: ClassVar[str] = ""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -165,6 +169,9 @@ class Call:
     def nbytes(self) -> tuple[int, ...]:
         return tuple(map(nbytes, self.arrays))
 
+    def prepare(self) -> None:
+        """Do what a launch needs and no timer counts; ``launch`` does it otherwise."""
+
     def run(self) -> None:
         """Call the function once on the arrays as they are, in all ranks; the current stream waits for its result."""
         self.ranks.all("a call")
@@ -173,15 +180,23 @@ class Call:
     def launch(self) -> None:
         """As ``run``, without asking the other ranks: within a batch or a trial."""
         args, kwargs = given(self._arguments)
+        start = time.perf_counter()
+        result = self.noted(self.function, *args, **kwargs)
+        self.host_us = (time.perf_counter() - start) * 1e6
+        self.result = None if _is_compiled_kernel(result) else result
+        self.noted(settled, self.result)
+
+    def noted(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """A function's result; what it raises is kept in ``raised``."""
         try:
-            start = time.perf_counter()
-            result = self.function(*args, **kwargs)
-            self.host_us = (time.perf_counter() - start) * 1e6
-            self.result = None if _is_compiled_kernel(result) else result
-            settled(self.result)
+            return function(*args, **kwargs)
         except Exception as error:
             self.raised = error
             raise
+
+    def output_name(self, index: int) -> str:
+        """The phrase for an output in a message."""
+        return f"output {index}"
 
     def remember(self) -> None:
         """Save the arrays' current elements as those that a run starts from."""
@@ -206,14 +221,14 @@ class Call:
         """A value, or a function's result for the call's arguments; raises PeakgateError if the function fails."""
         if not callable(wanted):
             return wanted
-        return _evaluated(name, Code.BENCHMARK_TEST, wanted, given(self._arguments))
+        return evaluated(name, Code.BENCHMARK_TEST, wanted, given(self._arguments))
 
     def _referred(self, reference: object) -> list[Any]:
         """The reference's result for the call's arguments, which are all copied to the current GPU."""
         value = reference
         if callable(reference):
             self.ranks.all("its reference")
-            value = _evaluated("its reference", Code.REFERENCE, reference, _gathered(given(self._arguments)))
+            value = evaluated("its reference", Code.REFERENCE, reference, _gathered(given(self._arguments)))
         self._layout = _layout(value)
         return _flat(value, _REFERENCE)
 
@@ -327,7 +342,7 @@ def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
     return found
 
 
-def _evaluated(name: str, code: Code, function: Callable[..., Any], arguments: tuple[Any, Any]) -> Any:
+def evaluated(name: str, code: Code, function: Callable[..., Any], arguments: tuple[Any, Any]) -> Any:
     """The result of a function in a test's settings for a call's arguments; raises PeakgateError if it fails."""
     args, kwargs = arguments
     try:

@@ -28,6 +28,7 @@ class CpuCall(CallableLaunchable):
     def run(self) -> None:
         """Call it once, and note which arrays that changed."""
         self._call.ranks.all("a call")
+        self._call.prepare()
         wait_for(self._call.arrays)  # copies and the reference may run on streams that the callable does not wait for
         start = time.perf_counter()
         self._call.launch()
@@ -37,7 +38,7 @@ class CpuCall(CallableLaunchable):
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:  # noqa: ARG002  (it runs once)
         """The time of the run."""
-        return Samples((self.wall_us,), (None,), 0, ON_CPU)
+        return Samples((self.wall_us,), (None,), 0, ", ".join(filter(None, [ON_CPU, self._call.note])))
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (a processor has no such counter)
         """Return None: energy is measured on a GPU only."""

@@ -15,6 +15,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import nearest, shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
+from peakgate.callables.backward import BackwardCall
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.frameworks import of_framework
@@ -149,6 +150,25 @@ class GpuBenchmark:
 
         A kernel of ``load_kernel`` or CuPy is passed with its launch: ``(kernel, grid, block, arguments)``.
         """
+        return self._called(function, lambda: Call(*as_call(function, args, kwargs)))
+
+    def backward(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """As a call, for the backward pass of a PyTorch function alone; returns the gradients of its arguments.
+
+        They are of every argument that requires a gradient, for random gradients of the outputs. The forward pass is
+        not timed. Expected are the gradients of the function itself in float64, or of the function in ``reference``.
+        """
+        given = self._given
+        if given.outputs is not None or given.state != "cold":
+            self._refuse(
+                f"gpu_benchmark.backward with {'outputs' if given.outputs is not None else f'state={given.state!r}'}; "
+                "expected neither: its outputs are the gradients, and it is measured cold"
+            )
+        if given.reference is None:
+            self._given = replace(given, reference=function)
+        return self._called(function, lambda: BackwardCall(function, args, kwargs))
+
+    def _called(self, function: object, make: Callable[[], Call]) -> Any:
         if self.called:
             self._benchmark.has_error = True  # discards the first measurement
             self._refuse("gpu_benchmark measures one callable per test, and is called twice; parametrize the test")
@@ -156,9 +176,12 @@ class GpuBenchmark:
         if not callable(function):
             self._refuse(f"gpu_benchmark is given {shown(function)}; expected a function and its arguments")
         try:
-            self._call = call = Call(*as_call(function, args, kwargs))
+            self._call = call = make()
             call.ranks = self._ranks
+            call.prepare()
             wait_for(call.arrays)  # they are copied on the current stream, which may not be the callable's
+        except PeakgateError as error:
+            self._fail(self._listed, error)
         except Exception as error:
             if (full := _no_room(error)) is not None:
                 self._fail(self._listed, full)
@@ -193,8 +216,8 @@ class GpuBenchmark:
             if teardown:
                 teardown(*args, **kwargs)
 
-    def _once(self, call: Call, function: Callable[..., Any]) -> Any:
-        """Run and check it once, without a GPU or without timing; a kernel also on fresh inputs."""
+    def _once(self, call: Call, function: object) -> Any:
+        """Run and check it once, without a GPU or without timing; a kernel or backward pass also on fresh inputs."""
         case = self._listed
         try:
             case = self._case(call)
@@ -202,7 +225,7 @@ class GpuBenchmark:
             launchable = CpuCall(case, call)
             launchable.run()
             proof = output_check.first() if output_check else None
-            if output_check and (is_kernel(function) or not isinstance(self._given.fresh, bool)):
+            if output_check and (call.note or is_kernel(function) or not isinstance(self._given.fresh, bool)):
                 output_check.on_fresh_inputs(launchable.run)  # an output may have held the right result before the run
             tuned = self._given.choices(call)
         except (WrongResult, KernelFault, NotAnArray, PeakgateError, MemoryError) as error:

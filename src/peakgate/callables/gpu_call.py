@@ -114,6 +114,9 @@ def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
     trials = [stream.trial(call.launch, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
     idle = [stream.trial(lambda: None, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
     event_us = min(trial.event_us for trial in trials)
+    if call.note:  # a launch does what is not timed too
+        event_us -= min(stream.trial(call.prepare, batch, limit_ns=limit_ns).event_us for _ in range(TRIALS))
+        call.run()  # uses what the last one prepared
     tail_us = min(trial.tail_us for trial in trials) - median(trial.tail_us for trial in idle)
     # Host callbacks, by which JAX frees memory, also keep the GPU from being idle: CUPTI tells them from kernels.
     busy = tail_us > max(LEAST_TAIL_US, LEAST_TAIL_SHARE * event_us)
@@ -185,7 +188,7 @@ class GpuCall(CallableLaunchable):
         checks = checker or SampleChecker(self._device.draw)
         changing = bool(self._words or self._integers)
         ranks = self._device.ranks  # which draw the same numbers, and so change their arrays alike
-        renewing = ranks.any("contents that change", call.changed or changing)
+        renewing = bool(call.note) or ranks.any("contents that change", call.changed or changing)
         change = partial(self._renew, checks.draw) if renewing else None
         state = DeclaredState(
             self.case,
@@ -235,7 +238,7 @@ class GpuCall(CallableLaunchable):
         controls = [stream.control() for _ in range(sampling.control_batches if blocked and not state.captures else 0)]
         notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if call.changed else [])
         notes.append("contents of arrays change with every call" if changing else "a replayed answer is not excluded")
-        notes += filter(None, [described(call.left)])
+        notes += filter(None, [described(call.left), call.note])
         if not blocked:
             notes.append("the stream is not blocked, because the callable waits for the host")
         method = state.method(stream.method(blocked=blocked, moved=False))
@@ -259,9 +262,9 @@ class GpuCall(CallableLaunchable):
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a call, by loops of calls on the arrays as they are, which are restored afterwards.
 
-        None on several GPUs, whose calls would not start together.
+        None on several GPUs, whose calls would not start together, and for a call that needs other work before it.
         """
-        if self.case.gpus > 1:
+        if self.case.gpus > 1 or self._call.note:
             return None
         call = self._call
         found = measured_energy(
@@ -276,10 +279,11 @@ class GpuCall(CallableLaunchable):
         return found
 
     def _renew(self, draw: Callable[[int], int]) -> None:
-        """Restore the arrays that calls change, then replace some words of all arrays."""
+        """Restore the arrays that calls change, replace some words of all arrays, and prepare the call."""
         self._call.rewind()
         self._seeds.append(draw(SEEDS))
         self._change(self._seeds[-1])
+        self._call.prepare()
 
     def _compare(self, checker: SampleChecker, index: int, copies: dict[int, list[Any]]) -> None:
         """Pass the copied calls of the last batch to the checker, with the arrays as each call found them."""

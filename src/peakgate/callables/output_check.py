@@ -122,7 +122,7 @@ class OutputCheck:
             xp, found, reference = _alike(output.array, wanted.array)
             if found.shape != reference.shape:
                 shapes = ("one element" if each == (1,) else f"shape {each}" for each in (found.shape, reference.shape))
-                raise WrongResult(f"{when}output {index} has {', expected '.join(shapes)}")
+                raise WrongResult(f"{when}{self._call.output_name(index)} has {', expected '.join(shapes)}")
             bound = bound_of(allowed, output.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
             magnitudes = partial(weights.magnitudes_of, index)
             pairs = all(each.dtype.startswith("complex") for each in (output, wanted))
@@ -132,7 +132,7 @@ class OutputCheck:
                     next(weights.magnitudes_of(index))
             result = compare(xp, found, reference, bound, magnitudes=magnitudes, pairs=pairs)
             if result.mismatch is not None:
-                raise WrongResult(f"{when}output {index}{result.mismatch}")
+                raise WrongResult(f"{when}{self._call.output_name(index)}{result.mismatch}")
             if result.blank:
                 raise NothingCompared
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
