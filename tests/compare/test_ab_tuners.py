@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from ab_experiment import CHANGED, PAD, ab, row, start_quickly
 from ab_fake import FakeSide
+from msgspec import structs
 
 from peakgate.base.verdict import Verdict
-from peakgate.compare.ab.asides import ChosenTimes, chosen, tuner_notes
+from peakgate.compare.ab.asides import ChosenTimes, chosen, kernel_notes, tuner_notes
 from peakgate.compare.ab.process import one_choice
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.case import TunedChoice
@@ -48,6 +49,28 @@ def test_the_same_choice_is_proven_by_the_code_and_not_by_its_name() -> None:
 def test_another_configuration_is_named_with_both() -> None:
     (note,) = tuner_notes([result(1.0, SMALL)], [result(1.0, LARGE)])
     assert note.partition(": ")[2].split(" to ") == ["k BLOCK: 64", "k BLOCK: 1024"]
+
+
+def ran(fingerprint: str | None = None, **kernels: str | None) -> CaseResult:
+    return structs.replace(result(1.0), fingerprint=fingerprint, kernels=kernels or None)
+
+
+def test_equal_code_and_launches_are_unchanged() -> None:
+    assert kernel_notes([ran("ff", add="1a")] * 2, [ran("ff", add="1a")]) == ["unchanged machine code of add"]
+
+
+def test_a_kernel_with_other_code_is_named() -> None:
+    base, head = [ran("ff", add="1a", mul="2b")], [ran("ee", add="1a", mul="9f")]
+    assert kernel_notes(base, head) == ["other machine code of mul"]
+
+
+def test_unknown_code_is_never_unchanged() -> None:
+    base, head = [ran(add="1a", gemm=None)], [ran(add="1a", gemm=None)]
+    assert kernel_notes(base, head) == ["unknown machine code of gemm"]
+    assert kernel_notes([ran("ff", add="1a"), ran("ee", add="2b")], [ran("ff", add="1a")]) == [
+        "unknown machine code of add"
+    ]
+    assert kernel_notes([ran()], [ran("ff", add="1a")]) == []
 
 
 def test_a_tuner_that_changes_its_mind_has_its_spread_reported() -> None:

@@ -12,6 +12,7 @@ from peakgate.base.verdict import FAULTY, REGRESSIONS, Verdict
 from peakgate.compare.evidence import causes, moved
 from peakgate.compare.result import WORST_FIRST, probability
 from peakgate.runfile.saved import CaseResult, load_run
+from peakgate.spec.recorded import kernels_in_text
 
 PAD = "transpose.smem_pad-8192-32x8"
 
@@ -42,6 +43,27 @@ def test_what_the_compiler_allots_is_told_with_occupancy_and_its_limit(result: C
 def test_other_code_with_the_same_resources_is_told(result: CaseResult) -> None:
     reported = ["other machine code, same registers, shared memory and occupancy"]
     assert causes(result, structs.replace(result, fingerprint="bb")) == reported
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "told"),
+    [
+        ({"add": "1a", "mul": "2b"}, {"add": "1a", "mul": "9f"}, ["other machine code of mul"]),
+        ({"add": "1a"}, {"add": "1a"}, ["the same machine code, other launches"]),
+        ({"add": "1a"}, {"add": "1a", "mul": "2b"}, ["launches mul too"]),
+        ({"add": "1a", "mul": None}, {"add": "9f"}, ["other machine code of add", "no longer launches mul"]),
+        (dict.fromkeys("abcde", "1"), dict.fromkeys("abcde", "2"), ["other machine code of a, b, c and 2 more"]),
+        ({"add": None}, {"add": "1a"}, []),
+        (None, {"add": "1a"}, []),
+    ],
+)
+@pytest.mark.parametrize("column", [dict, kernels_in_text])
+def test_the_kernels_of_a_callable_that_changed_are_named(result: CaseResult, base, new, told, column) -> None:
+    sides = (
+        SimpleNamespace(**structs.asdict(result) | {"fingerprint": None, "kernels": kernels and column(kernels)})
+        for kernels in (base, new)
+    )
+    assert causes(*sides) == told
 
 
 @pytest.mark.parametrize(
@@ -97,7 +119,7 @@ def test_what_one_side_does_not_know_has_not_changed(result: CaseResult, field: 
 def test_a_flagged_shift_says_how_sure_it_is_where_sessions_were_repeated_and_what_else_changed(
     p_value: float | None,
 ) -> None:
-    unknown = ("spill_bytes", "shared_bytes", "occupancy", "sm_clock_mhz", "floor", "peak_fraction")
+    unknown = ("kernels", "spill_bytes", "shared_bytes", "occupancy", "sm_clock_mhz", "floor", "peak_fraction")
     base, new = (
         SimpleNamespace(sessions=3, fingerprint=code, registers=registers, **dict.fromkeys(unknown))
         for code, registers in (("aa", 32), ("bb", 64))

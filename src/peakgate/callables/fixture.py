@@ -19,7 +19,7 @@ from peakgate.callables.backward import BackwardCall
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.frameworks import of_framework
-from peakgate.callables.loaded import as_call, is_kernel
+from peakgate.callables.loaded import as_call, code_of, is_kernel
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import PARTS, collects_garbage, given_by, too_few
@@ -189,7 +189,7 @@ class GpuBenchmark:
         session = self._session
         if session.device.kind == "cpu" or not session.timed:
             return self._once(call, function)
-        return self._measured(call, session)
+        return self._measured(call, session, code_of(function))
 
     def pedantic(
         self,
@@ -248,7 +248,7 @@ class GpuBenchmark:
             self._keep(session.untimed(case, proof, right), Samples((), (), 0, ""))
         return call.result
 
-    def _measured(self, call: Call, session: Session) -> Any:
+    def _measured(self, call: Call, session: Session, own: Mapping[str, str]) -> Any:
         from peakgate.callables.gpu_call import find_out, one_stream, stream_handle  # noqa: PLC0415
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
 
@@ -281,7 +281,7 @@ class GpuBenchmark:
                 launchable.run()
                 if output_check:
                     output_check.check("after it was timed: ")
-                tuned = self._given.choices(call) or choices(launchable.run)
+                kernels, tuned = launchable.kernels(own), self._given.choices(call) or choices(launchable.run)
                 energy = session.energy_of(launchable, samples)
         except (WrongResult, NotAnArray) as error:
             self._fail(case, _wrong(error))
@@ -298,8 +298,14 @@ class GpuBenchmark:
             raise
         if output_check:
             launchable.case = replace(case, tolerance=output_check.tolerance)
-        outcome = session.judged(launchable, proof, samples)
-        self._keep(replace(outcome, judgement=_judged(outcome, launchable.case), tuned=tuned, energy=energy), samples)
+        outcome = replace(
+            session.judged(launchable, proof, samples),
+            fingerprint=None if case.of_host else kernels.fingerprint,  # which says nothing of the host's code
+            kernels=kernels.codes,
+            tuned=tuned,
+            energy=energy,
+        )
+        self._keep(replace(outcome, judgement=_judged(outcome, launchable.case)), samples)
         return call.result
 
     def _launchable(

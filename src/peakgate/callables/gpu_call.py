@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,13 +14,15 @@ import cupy
 
 from peakgate.callables.arrays import announce_change, arrays_in, as_words, copy_of, framework, real, restore, span
 from peakgate.callables.call import Call
+from peakgate.callables.kernels import Launched, launched
 from peakgate.callables.unchanged import described
 from peakgate.device import elements
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, SampleChecker, TimedLaunch, Unmeasurable
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
-from peakgate.device.stream import SampleStream, StreamHandle
+from peakgate.device.stream import SampleStream, StreamHandle, recorded
+from peakgate.judge.activity import Activity
 from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock_recover
 from peakgate.spec.case import Case
@@ -258,6 +260,25 @@ class GpuCall(CallableLaunchable):
         call.rewind_all()
         memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
         return state.shown(samples, facts.l2_bytes, memory_gbs)
+
+    def kernels(self, own: Mapping[str, str]) -> Launched:
+        """The kernels of one more call; ``own`` as for ``launched``."""
+        self._call.rewind()
+        self._call.prepare()
+        self._stream.synchronize()
+
+        def run() -> list[float]:
+            self._call.run()
+            self._stream.synchronize()
+            return []
+
+        def observe() -> Sequence[Activity] | None:
+            found = recorded(run)
+            if found is None:
+                run()
+            return None if found is None else found[1]
+
+        return launched(observe, own)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a call, by loops of calls on the arrays as they are, which are restored afterwards.

@@ -15,6 +15,7 @@ from peakgate.base.emulated import translated
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
 from peakgate.compile.cubin import Cubin, Defines, cubin
+from peakgate.compile.kernel_code import kernel_code
 from peakgate.device import cpu
 from peakgate.device.interface import Device
 from peakgate.spec.case import Array, Launch, Stage
@@ -44,7 +45,19 @@ def load_kernel(device: Device, path: str | Path, entry: str, defines: Mapping[s
 
     assert device.capability is not None
     built = cubin(stage, defined, device.capability)
-    return cupy.RawModule(path=str(built.path)).get_function(built.entry)
+    kernel = cupy.RawModule(path=str(built.path)).get_function(built.entry)
+    _BUILT.append((kernel, built))
+    return kernel
+
+
+_BUILT: list[tuple[Any, Cubin]] = []
+"""The kernels that were loaded, each with its machine code."""
+
+
+def code_of(function: object) -> dict[str, str]:
+    """The digest of the machine code of a kernel of ``load_kernel``, by its name; empty for anything else."""
+    built = next((built for kernel, built in _BUILT if kernel is function), None)
+    return {} if built is None else kernel_code(built.path.read_bytes(), frozenset([built.entry]))
 
 
 class LaunchWatch(Protocol):

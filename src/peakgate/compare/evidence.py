@@ -6,7 +6,7 @@ Also collects repeated sessions of unchanged code, from which the noise is estim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from peakgate.runfile.frame import (
 )
 from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
+from peakgate.spec.recorded import kernels_of
 
 FEWEST_HISTORY_SESSIONS = 3
 
@@ -39,6 +40,7 @@ NO_COMMIT = frozenset({"unknown", "unversioned", None})
 # The terms of a contract that a run file stores as columns of a case.
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
+MOST_NAMES = 3
 RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
 
 # Columns taken from the latest session that timed a case.
@@ -240,6 +242,7 @@ def causes(base: Any, new: Any) -> list[str]:
     if base.fingerprint and base.fingerprint == new.fingerprint:
         found.append(SAME_CODE)
     else:
+        found += other_kernels(kernels_of(base.kernels), kernels_of(new.kernels))
         for field, name in CODE_FACTS:
             before, after = getattr(base, field), getattr(new, field)
             if before is not None and after is not None and before != after:
@@ -259,6 +262,26 @@ def causes(base: Any, new: Any) -> list[str]:
     if new.floor is not None and new.peak_fraction is not None and new.peak_fraction < new.floor:
         found.append(f"below its floor too: {new.peak_fraction:.3f} of peak, floor {new.floor:.3f}")
     return found
+
+
+def other_kernels(base: Mapping[str, str | None], new: Mapping[str, str | None]) -> list[str]:
+    """The kernels of a callable whose machine code differs, or that only one side launches; one phrase each kind."""
+    before, after = ({name: code for name, code in side.items() if code is not None} for side in (base, new))
+    changed = [name for name, code in before.items() if after.get(name, code) != code]
+    found = [f"other machine code of {listed(changed)}"] if changed else []
+    if base and new:
+        gone, added = ([name for name in one if name not in other] for one, other in ((base, new), (new, base)))
+        found += [f"no longer launches {listed(gone)}"] if gone else []
+        found += [f"launches {listed(added)} too"] if added else []
+    if not found and before and before == after and len(before) == len(base) == len(new):
+        found.append("the same machine code, other launches")
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many others there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:

@@ -29,6 +29,7 @@ BOTH_SIDES = {
     **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
     **dict.fromkeys(("registers", "spill_bytes", "shared_bytes", "occupancy"), "float64"),
     "fingerprint": "string",
+    "kernels": "string",
     "sm_clock_mhz": "float64",
     "samples": "float64",
     "discarded": "float64",

@@ -366,6 +366,11 @@ def _cupti() -> Any:
 
 _completed: list[Any] = []
 
+_SIZES = (
+    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+    *("registers_per_thread", "static_shared_memory", "dynamic_shared_memory", "bytes"),
+)
+
 
 def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[Activity]] | None:
     """The result of a batch and CUPTI's records of the work during it; None without cupti-python."""
@@ -384,5 +389,14 @@ def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[
             cupti.activity_disable(kind)
     # A framework's profiler may have enabled other kinds, and these a second time, for the rest of the process.
     work = (each for each in _completed if each.kind in kinds)
-    found = (Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in work)
+    found = (
+        Activity(
+            getattr(each, "name", None) or "",
+            each.start,
+            each.end,
+            each.stream_id,
+            tuple(int(getattr(each, name)) for name in _SIZES if hasattr(each, name)),
+        )
+        for each in work
+    )
     return times_us, list(dict.fromkeys(found))

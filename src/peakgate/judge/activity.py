@@ -22,12 +22,16 @@ some parts per million: 6 µs in 1.6 s on an H200."""
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A kernel, copy or fill on the device: its name (empty if not a kernel), times and stream."""
+    """A kernel, copy or fill on the device: its name (empty if not a kernel), times and stream.
+
+    ``work`` is its size: grid, block, registers and shared memory, or bytes.
+    """
 
     name: str
     start_ns: int
     end_ns: int
     stream: int
+    work: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

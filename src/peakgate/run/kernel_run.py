@@ -22,6 +22,7 @@ from peakgate.base.ranks import launched
 from peakgate.base.report import write_json
 from peakgate.base.safe_text import harmless, one_line
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
+from peakgate.callables.frameworks import versions
 from peakgate.callables.naming import case_of
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
@@ -200,7 +201,8 @@ class RunHooks:
             commit_info |= {"id": self.run.request.commit, "dirty": False, "error": None}
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
-        """Add the schema number and the run's section; an A/B's other builds go to a separate file."""
+        """Add the schema number, imported frameworks and the run's section; other builds of an A/B get another file."""
+        output_json["machine_info"]["gpu"] |= versions()
         output_json["peakgate_schema"] = CASE_SCHEMA
         others = [each for each in output_json["benchmarks"] if each["name"].startswith(f"{OTHER_TEST}[")]
         for benchmark in others:

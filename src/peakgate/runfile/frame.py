@@ -33,6 +33,7 @@ from peakgate.runfile.schema import (
     FrameColumn,
     Unmeasured,
 )
+from peakgate.spec.recorded import kernels_in_text
 
 Objects = NDArray[np.object_]
 
@@ -148,7 +149,8 @@ def column(values: Sequence[Any], dtype: str) -> NDArray[np.float64] | Extension
     if dtype == NUMBER:
         return np.array(values, np.float64)
     if dtype == TEXT:
-        return pd.array([encodable(value) if isinstance(value, str) else value for value in values], dtype="string")
+        texts = [kernels_in_text(value) if isinstance(value, Mapping) else value for value in values]
+        return pd.array([encodable(each) if isinstance(each, str) else each for each in texts], dtype="string")
     return pd.Series(values, dtype=dtype)
 
 
@@ -178,9 +180,9 @@ def usable(rows: pd.DataFrame) -> pd.DataFrame:
 def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """A mask of the rows of operations of the driver or a vendor's library.
 
-    A GPU run records fingerprint and registers of every other kernel.
+    A GPU run records the registers of every other kernel. A callable may call a library.
     """
-    return rows["fingerprint"].isna().to_numpy() & rows["registers"].isna().to_numpy()
+    return rows["registers"].isna().to_numpy()
 
 
 def is_of_host(rows: pd.DataFrame) -> NDArray[np.bool_]:

@@ -148,7 +148,14 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     shared_bytes: Annotated[Number | None, means("shared memory per block, both together", 26)] = None
     occupancy: Annotated[Number | None, means("theoretical occupancy, from 0 to 1", 27)] = None
     occupancy_limiter: Annotated[Text | None, means("what limits the occupancy", 17)] = None
-    fingerprint: Annotated[Text | None, means("hash of the machine code", 16)] = None
+    fingerprint: Annotated[
+        Text | None,
+        means("hash of the machine code; of a callable, of that of all its kernels and of their launches", 16),
+    ] = None
+    kernels: Annotated[
+        dict[Text, Text | None] | None,
+        means("digest of the machine code of each kernel that a callable launches, by name; null if unknown", 42),
+    ] = None
     tuned: Annotated[tuple[TunedChoice, ...] | None, means("what autotuners chose for its call")] = None
 
     # How it was sampled.
@@ -226,6 +233,17 @@ class Gpu(GpuModel, total=False):
     mig: Annotated[Fact, means("MIG", 14)]
     peak_gbs: Annotated[Fact, means("peak of the memory (GB/s)", 15)]
     peak_tflops: Annotated[Fact, means("peak of FP32 (TFLOP/s)", 16)]
+    torch: Annotated[Fact, means("PyTorch", 17)]
+    triton: Annotated[Fact, means("Triton", 18)]
+    ptxas: Annotated[Fact, means("Triton's ptxas", 19)]
+    helion: Annotated[Fact, means("Helion", 20)]
+    cutlass_dsl: Annotated[Fact, means("CUTLASS DSL", 21)]
+    cuda_tile: Annotated[Fact, means("cuTile", 22)]
+    tileiras: Annotated[Fact, means("tileiras", 23)]
+    tilelang: Annotated[Fact, means("TileLang", 24)]
+    warp: Annotated[Fact, means("Warp", 25)]
+    jax: Annotated[Fact, means("JAX", 26)]
+    numba_cuda: Annotated[Fact, means("Numba-CUDA", 27)]
     peak_tensor_tflops: Annotated[dict[str, Number | None] | None, means("peaks of the tensor cores by type (TFLOP/s)")]
     peak_link_gbs: Annotated[Fact, means("peak of the link to the host (GB/s)")]
     peak_nvlink_gbs: Annotated[Fact, means("peak of NVLink (GB/s)")]
@@ -242,8 +260,26 @@ class Gpu(GpuModel, total=False):
     roofs: Annotated[dict[str, Number | None] | None, means("measured roofs by name (GB/s or TFLOP/s)")]
 
 
-ENVIRONMENT = ("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig")
-"""Properties of a run's machine that its times may depend on and that no commit changes."""
+ENVIRONMENT = (
+    *("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig"),
+    *(
+        "torch",
+        "triton",
+        "ptxas",
+        "helion",
+        "cutlass_dsl",
+        "cuda_tile",
+        "tileiras",
+        "tilelang",
+        "warp",
+        "jax",
+        "numba_cuda",
+    ),
+)
+"""Properties of a run's machine that its times may depend on and that no commit changes.
+
+Packages that generate kernels are those that its benchmark tests imported.
+"""
 
 
 class Machine(Struct):
@@ -325,6 +361,7 @@ DTYPES = {
     str: TEXT,
     Metric | None: TEXT,
     Text | None: TEXT,
+    dict[Text, Text | None] | None: TEXT,
     Verdict: TEXT,
     Number: NUMBER,
     Number | None: NUMBER,

@@ -48,6 +48,7 @@ def extra_info(outcome: Outcome) -> Entry:
         occupancy=_rounded(occupancy.fraction if occupancy else None, 4),
         occupancy_limiter="+".join(occupancy.limiters) if occupancy else None,
         fingerprint=outcome.fingerprint,
+        kernels=dict(outcome.kernels) if outcome.kernels else None,
         tuned=outcome.tuned or None,
         sm_clock_mhz=_rounded(samples.median_sm_clock_mhz if samples else None, 0),
         power_w=_rounded(samples.power_w if samples else None, 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ class Outcome:
     resources: Resources | None = None
     fingerprint: str | None = None
     occupancy: Occupancy | None = None
+    kernels: Mapping[str, str | None] | None = None
     tuned: tuple[TunedChoice, ...] = ()
     energy: Energy | None = None
 

@@ -64,6 +64,19 @@ class TunedChoice(Struct, frozen=True):
     code: str | None = None
 
 
+def kernels_in_text(kernels: Mapping[str, str | None]) -> str:
+    """Names and digests of kernels as a column of a DataFrame holds them; names have no spaces."""
+    return " ".join(f"{name}={code or ''}" for name, code in kernels.items())
+
+
+def kernels_of(value: Mapping[str, str | None] | str | None) -> Mapping[str, str | None]:
+    """The digest of each kernel by name, None if unknown, from a record or from ``kernels_in_text``."""
+    if not isinstance(value, str):
+        return value or {}
+    parts = (each.rpartition("=") for each in value.split())
+    return {name: code or None for name, _, code in parts}
+
+
 @dataclass(frozen=True, slots=True)
 class Energy:
     """Energy of one launch: median, least and most over several loops, and the power drawn.

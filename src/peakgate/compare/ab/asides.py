@@ -1,4 +1,4 @@
-"""Notes that change no verdict: the configurations that autotuners chose, and energy per launch; pure."""
+"""Notes that change no verdict: what autotuners chose, machine code of callables, and energy per launch; pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from peakgate.base.formatting import counted, figure
 from peakgate.base.report import Table
+from peakgate.compare.evidence import listed, other_kernels
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.recorded import Energy, TunedChoice
 
@@ -52,6 +53,28 @@ def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[
             codes = "the same machine code" if same else f"machine code {_codes(before)} to {_codes(after)}"
         notes.append(f"the same configuration on both sides: {_named(before)}; {codes}")
     return notes
+
+
+def kernel_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:
+    """Whether the machine code of a callable's kernels changed, and of which; or of which it is unknown."""
+    before, after = (_codes_of(side) for side in (base, head))
+    if not before or not after:
+        return []
+    unknown = [name for name in before if name in after and None in (before[name], after[name])]
+    prints = {result.fingerprint for side in (base, head) for result in side}
+    if len(prints) == 1 and None not in prints:
+        return [f"unchanged machine code of {listed(list(before))}"]
+    found = other_kernels(before, after)
+    return [*found, f"unknown machine code of {listed(unknown)}"] if unknown else found
+
+
+def _codes_of(side: Sequence[CaseResult]) -> dict[str, str | None]:
+    """The digest of each kernel that a process of a side recorded; None if unknown, or if they differ."""
+    found: dict[str, set[str | None]] = {}
+    for result in side:
+        for name, code in (result.kernels or {}).items():
+            found.setdefault(name, set()).add(code)
+    return {name: next(iter(codes)) if len(codes) == 1 else None for name, codes in found.items()}
 
 
 def _named(configuration: Configuration) -> str:

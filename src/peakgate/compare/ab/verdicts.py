@@ -15,7 +15,7 @@ import pandas as pd
 from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAULTY, Judgement, Verdict
 from peakgate.compare import spread
-from peakgate.compare.ab.asides import energy_notes, tuner_notes
+from peakgate.compare.ab.asides import energy_notes, kernel_notes, tuner_notes
 from peakgate.compare.ab.decide import CaseStatus, Together, interval, moved_together
 from peakgate.compare.ab.record import (
     AbRecord,
@@ -108,8 +108,10 @@ def _judged(record: AbRecord, decided: Mapping[str, SimpleNamespace]) -> dict[st
         if case not in refused:
             base, head = (times(record, which, case) for which in Side)
             judgement = _judge(record, case, decided.get(case), base, head, unsteady=unsteady)
-            notes = [*tuner_notes(base.results, head.results), *energy_notes(base.results, head.results)]
-            found[case] = CaseFound(replace(judgement, reason="; ".join([judgement.reason, *notes])), base, head)
+            sides = base.results, head.results
+            notes = [*tuner_notes(*sides), *kernel_notes(*sides), *energy_notes(*sides)]
+            new = [note for note in notes if note not in judgement.reason]
+            found[case] = CaseFound(replace(judgement, reason="; ".join([judgement.reason, *new])), base, head)
     for case, equal in (plan.unchanged or {}).items():
         found[case] = CaseFound(Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
     for case in plan.base_only:

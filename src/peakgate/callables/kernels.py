@@ -1,0 +1,117 @@
+"""The kernels that a call launches, and digests of their machine code where it is known.
+
+CUPTI's records name the kernels, if the package cupti-python is installed. The machine code comes from objects that
+hold it: those of Triton that one more call launches, found by a hook of Triton's, and kernels that ``load_kernel``
+built. All other code, such as that of PyTorch, of its compiler and of libraries, is unknown: no public interface of
+theirs gives it, and callbacks of CUPTI into Python, at every loaded module, crash CuPy 14.2.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from peakgate.compile.kernel_code import DIGITS, kernel_code, stable_name
+from peakgate.judge.activity import Activity
+
+Codes = Mapping[str, str | None]
+
+LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """The digest of the machine code of each kernel of a call by name, None if unknown.
+
+    ``fingerprint`` is a hash of all digests and launches; None if one is unknown, or whether there are others.
+    """
+
+    codes: Codes
+    fingerprint: str | None = None
+
+
+def launched(observe: Callable[[], Sequence[Activity] | None], own: Mapping[str, str] | None = None) -> Launched:
+    """What a call launches.
+
+    ``observe`` runs it and returns the activities of the GPU meanwhile, None without CUPTI. ``own``: the digests of
+    the one kernel that the call is, if it is one.
+    """
+    with _launches_of_triton() as functions:
+        seen = observe()
+    found: dict[str, list[str | None]] = {}
+    for name, code in _of_triton(functions):
+        found.setdefault(name, []).append(code)
+    for name, digest in (own or {}).items():
+        found.setdefault(name, []).append(digest)
+    known = {name: _joined(codes) for name, codes in found.items()}
+    if seen is None:
+        return Launched(_named(known))
+    times = Counter(each.name for each in seen if each.name)
+    # A replayed graph launches what no hook sees, perhaps under the name of a kernel that one does.
+    codes = {name: known.get(name) if len(found.get(name, ())) == count else None for name, count in times.items()}
+    if not codes or not all(codes.values()):
+        return Launched(_named(codes))
+    work = sorted(Counter((stable_name(each.name), codes.get(each.name), each.work) for each in seen).items(), key=repr)
+    return Launched(_named(codes), hashlib.sha256(repr(work).encode()).hexdigest()[:DIGITS])
+
+
+@contextmanager
+def _launches_of_triton() -> Iterator[list[Any]]:
+    """Collect the functions that Triton launches meanwhile; none without Triton, or with one that has no such hook."""
+    triton: Any = sys.modules.get("triton")
+    runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
+    hooks: Any = getattr(runtime, "launch_enter_hook", None)
+    functions: list[Any] = []
+    if not hasattr(hooks, "add"):
+        yield functions
+        return
+
+    def note(launch: Any) -> None:
+        functions.append(getattr(launch, "data", {}).get("function"))  # without the user's own facts of a launch
+
+    hooks.add(note)
+    try:
+        yield functions
+    finally:
+        hooks.remove(note)
+
+
+def _of_triton(functions: Sequence[Any]) -> Iterator[tuple[str, str | None]]:
+    """Name and digest of each function, by the compiled kernels that this process holds."""
+    if not functions:
+        return
+    if gc.get_freeze_count():  # gc.get_objects leaves out frozen objects
+        gc.unfreeze()
+    kind = sys.modules["triton"].compiler.CompiledKernel
+    held = [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    for function in functions:
+        kernel: Any = next((each for each in held if vars(each).get("function") == function), None)
+        if kernel is not None:
+            cubin = kernel.asm.get("cubin")  # none on other backends
+            code = kernel_code(cubin, frozenset([kernel.name])) if cubin else {}
+            yield kernel.name, code.get(kernel.name)
+
+
+def _joined(codes: Sequence[str | None]) -> str | None:
+    """One digest for the launches of a kernel: of several builds, such as for other block sizes, a hash of theirs."""
+    several = sorted({code for code in codes if code is not None})
+    if len(several) < 2 or None in codes:
+        return None if None in codes else several[0]
+    return hashlib.sha256("".join(several).encode()).hexdigest()[:DIGITS]
+
+
+def _named(codes: Codes) -> Codes:
+    """The digests by names as a report shows them: of bounded length, without spaces."""
+    shown: dict[str, str | None] = {}
+    for name, code in sorted(codes.items()):
+        text = stable_name("".join(name.split()))
+        if len(text) > LONGEST_NAME:
+            text = f"{text[: LONGEST_NAME - DIGITS - 1]}~{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"
+        shown[text] = code if shown.get(text, code) == code else None
+    return shown
