@@ -169,8 +169,9 @@ class BackwardCall(Call):
                 leaves.append(copied.requires_grad_())
             return copied
 
+        name = "its reference" if function is not self.function else "without reference=, itself on float64 copies"
         with _torch().enable_grad():
-            result = evaluated("its reference", Code.REFERENCE, function, leaf(given(self._arguments)))
+            result = evaluated(name, Code.REFERENCE, function, leaf(given(self._arguments)))
         outputs = [each for each in _tensors(result) if each.requires_grad]
         shapes, wanted = ([tuple(each.shape) for each in some] for some in (outputs, self._drawn))
         if shapes != wanted:

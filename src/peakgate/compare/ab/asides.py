@@ -47,11 +47,12 @@ def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[
         notes.append(f"the configuration changed: {_named(before)} to {_named(after)}")
     elif not notes:
         if all(each.code is None for each in (*before, *after)):
-            codes = "its machine code is not reported"
+            seen = any(result.kernels for side in (base, head) for result in side)  # by ``kernel_notes``
+            codes = "" if seen else "; its machine code is not reported"
         else:
             same = before == after and all(each.code for each in before)
-            codes = "the same machine code" if same else f"machine code {_codes(before)} to {_codes(after)}"
-        notes.append(f"the same configuration on both sides: {_named(before)}; {codes}")
+            codes = "; the same machine code" if same else f"; machine code {_codes(before)} to {_codes(after)}"
+        notes.append(f"the same configuration on both sides: {_named(before)}{codes}")
     return notes
 
 
