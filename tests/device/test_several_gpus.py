@@ -83,12 +83,15 @@ def test_a_test_that_needs_more_gpus_than_there_are_says_so(needed, has, here, s
     assert too_few(needed, has, here) == said
 
 
-def test_each_number_of_gpus_and_each_state_is_a_test():
-    assert variants_of(None) == (("cold", 0),)
-    assert variants_of(pytest.mark.peakgate(gpus=2).mark) == (("cold", 2),)
+def test_each_number_of_gpus_state_and_metric_is_a_test():
+    assert variants_of(None) == (("cold", 0, "gpu"),)
+    assert variants_of(pytest.mark.peakgate(gpus=2).mark) == (("cold", 2, "gpu"),)
     assert variants_of(pytest.mark.peakgate(gpus=(1, 2), state=("cold", "warm")).mark) == (
-        *(("cold", 1), ("warm", 1)),
-        *(("cold", 2), ("warm", 2)),
+        *(("cold", 1, "gpu"), ("warm", 1, "gpu")),
+        *(("cold", 2, "gpu"), ("warm", 2, "gpu")),
+    )
+    assert variants_of(pytest.mark.peakgate(metric=["gpu", "launch"]).mark) == (
+        *(("cold", 0, "gpu"), ("cold", 0, "launch")),
     )
 
 
