@@ -117,6 +117,7 @@ def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, 
     assert (defect["kind"], defect["where"], defect["launches"]) == ("out of bounds", "mine.cu:4", 1)
     kernel = (tmp_path / "mine.cu").as_uri()  # outside of the project
     assert sarif.results(tmp_path / "check.sarif") == [("out-of-bounds", "error", kernel, 4)]
+    assert (tmp_path / "check.toml").read_text().count("[[defect]]") == 1  # the entry to accept it
 
 
 def test_a_kernel_that_the_emulator_cannot_compile_exits_3_and_names_the_line(check, mine, tmp_path):

@@ -1,6 +1,7 @@
 """Accepted defects: one file for every command, strict both ways."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_a_sanitizers_defect_is_accepted_at_its_instruction():
     assert not rule(found.found, both, lambda _: True, TODAY).failing
 
 
-def test_a_ruling_fails_by_what_is_left_or_by_a_complaint(tmp_path):
+def test_a_ruling_fails_by_what_is_left_or_by_a_complaint():
     other, third = KEY._replace(kernel="b.b"), KEY._replace(kernel="c.c")
     warning, wrong, accepted = defect(other, warning=True), defect(third), defect(KEY)
     assert not rule([warning, accepted], WAIVED, lambda _: True, TODAY).failing
@@ -91,8 +92,8 @@ def test_a_ruling_fails_by_what_is_left_or_by_a_complaint(tmp_path):
         "waived": [{"at": KEY.kernel, "reason": WAIVED[KEY].reason, "expires": "2026-11-22"}],
     }
     assert found.fields(lambda key: key is other) == {"defects": [{"at": "b.b"}], "waived": []}
-    assert found.offer({}, tmp_path).count("[[defect]]") == 1
-    assert found.offer({third: WAIVED[KEY]}, tmp_path) == ""
+    assert found.entries({}) == [entry(third)]
+    assert found.entries({third: WAIVED[KEY]}) == []
 
 
 def test_a_defect_is_named_with_its_place_where_it_has_one():
@@ -104,12 +105,11 @@ def test_a_defect_is_named_with_its_place_where_it_has_one():
 def test_what_is_offered_is_read_back_whatever_the_line_holds(tmp_path):
     key = KEY._replace(line=r'print("a\n");')
     twice = rule([defect(key), defect(key)], {}, lambda _: True, TODAY)
-    offered = twice.offer({}, tmp_path / "waivers.toml").partition("[[")
-    assert offered[2].count("[[") == 0  # once
-    text = (offered[1] + offered[2]).replace('reason = ""', 'reason = "why"').replace('""', "2999-12-31")
+    (offered,) = twice.entries({})
+    text = offered.replace('reason = ""', 'reason = "why"').replace('""', "2999-12-31")
     (tmp_path / "waivers.toml").write_text(text)
     assert list(read(tmp_path / "waivers.toml").defects) == [key]
-    assert rule([], {}, lambda _: True, TODAY).offer({}, tmp_path / "waivers.toml") == ""
+    assert rule([], {}, lambda _: True, TODAY).entries({}) == []
     assert read(tmp_path / "none.toml").defects == {}
 
 
@@ -131,8 +131,8 @@ def test_check_reports_a_waived_defect_with_its_reason(project, checked, tmp_pat
     project("sums", FAMILY, sums=KERNEL)
     (baselines := tmp_path / "baselines").mkdir()
     assert checked()[0] == 1
-    said = capsys.readouterr().out
-    asked = said[said.index("[[defect]]") :].partition("\n\n")[0]
+    (offered,) = (line for line in capsys.readouterr().out.splitlines() if "check.toml" in line)
+    asked = Path(offered.partition("entry of ")[2].partition(" and ")[0]).read_text()
     waiver = asked.replace('reason = ""', 'reason = "padded"').replace('expires = ""', "expires = 2999-12-31")
     (baselines / "waivers.toml").write_text(waiver)
     code, verdict = checked()

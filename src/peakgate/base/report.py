@@ -24,6 +24,9 @@ JSON_OPTION = "--json"
 SARIF = ".sarif"
 """Suffix of the file beside a command's JSON document that has its annotations, for code hosts and editors."""
 
+ENTRIES = ".toml"
+"""Suffix of the file beside a command's JSON document that has the entries to accept its findings."""
+
 NOT_CHECKED = "not checked"
 """Rule of an annotation of what could not be checked, which is no pass."""
 
@@ -168,6 +171,7 @@ class Report:
     ``legend`` names the lines of pictures in the order of their colours. ``qualified`` is shown after the verdict.
     ``sections`` are for HTML pages only.
     ``next`` is the one command that helps now, if one does. ``annotations`` are the findings that have a place.
+    ``entries`` are those of ``waivers.toml`` that would accept the findings, to be filled in.
     """
 
     command: str
@@ -190,6 +194,7 @@ class Report:
     sections: Sequence[Section] = ()
     next: str = ""
     annotations: Sequence[Annotation] = ()
+    entries: Sequence[str] = ()
 
     @property
     def headline(self) -> str:
@@ -247,8 +252,8 @@ def write_json(report: Report, path: Path) -> None:
 
 
 def clear_verdict(path: Path) -> None:
-    """Remove an earlier command's document and SARIF, which could be taken for those of a command that crashes."""
-    for each in (path, path.with_suffix(SARIF)):
+    """Remove what an earlier command left, which could be taken for that of a command that crashes."""
+    for each in (path, path.with_suffix(SARIF), path.with_suffix(ENTRIES)):
         remove_output(each)
 
 

@@ -103,8 +103,7 @@ def main(verb: str, arguments: Sequence[str], guesses: Mapping[str, str] = Mappi
     accepted, today = waivers.read(waivers_file).defects, datetime.now(UTC).date()
     defects = [defect for kernel in kernels for defect in kernel.defects]
     ruling = waivers.rule(defects, accepted, looked_at, today)
-    offer = ruling.offer(accepted, config.near(waivers_file))
-    found = report.report(kernels, ruling, chosen.orders, time.perf_counter() - start, offer)
+    found = report.report(kernels, ruling, chosen.orders, time.perf_counter() - start)
     fields = {
         "compiler": f"{compiler.name} {compiler.version}",
         **found.fields,
@@ -116,6 +115,7 @@ def main(verb: str, arguments: Sequence[str], guesses: Mapping[str, str] = Mappi
         notes=notes,
         fields=fields,
         annotations=report.placed(kernels, ruling, waivers_file),
+        entries=ruling.entries(accepted),
         next="" if chosen.html else found.next,  # which asks for that page
     )
     terminal.show(found)

@@ -17,7 +17,7 @@ from peakgate.base import sandbox
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import UnreadableFile, read_limited, write_whole
 from peakgate.base.processes import print_output
-from peakgate.base.report import SARIF
+from peakgate.base.report import ENTRIES, SARIF
 from peakgate.base.sandbox import Isolation
 from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say
@@ -54,15 +54,24 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        named = f"verdict: {scratch}"
-        code = print_output(process, CHECK_LIMIT_S, shown=lambda line: None if line.startswith(named) else line)
+        left: list[str] = []
+
+        def shown(line: str) -> str | None:
+            """None for a line that names a file, kept until that file is there."""
+            if str(scratch) not in line:
+                return line
+            left.append(line.replace(str(scratch), str(out)))
+            return None
+
+        code = print_output(process, CHECK_LIMIT_S, shown=shown)
         if code not in [each.value for each in ExitCode]:
             raise CannotDecide(
                 f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s",
                 Code.PROCESS,
             )
         with suppress(UnreadableFile):
-            for name in (verdict_file, str(Path(verdict_file).with_suffix(SARIF))):
+            for name in (verdict_file, *(str(Path(verdict_file).with_suffix(each)) for each in (SARIF, ENTRIES))):
                 write_whole(out / name, read_limited(scratch / name, MOST_VERDICT_BYTES, inside=scratch))
-            say(f"verdict: {out / verdict_file}")
+        for line in left:
+            say(line)
         return code

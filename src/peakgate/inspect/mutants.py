@@ -90,11 +90,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         if result.undecided
     ]
     complaints, not_decided = ([each.message for each in found] for found in (wrong, ended_early))
-    how = (
-        f"to accept a survivor, copy its entry to {config.near(project.baselines / waivers.WAIVERS_FILE)} "
-        "and fill in its reason:"
-    )
-    offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])
     wall_s = time.perf_counter() - start
     files = counted(len({mutant.file for mutant in mutants}), "file")
     caught = sum(result.caught_by is not None for result in results)
@@ -105,7 +100,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     found = Report(
         command=verb,
         exit_code=ExitCode.REGRESSION if complaints else ExitCode.UNDECIDED if not_decided else ExitCode.OK,
-        sentences=[text for text in (*complaints, *not_decided, offer, *unmutated, summary) if text],
+        sentences=[*complaints, *not_decided, *unmutated, summary],
         fields={
             "compiler": f"{compiler.name} {compiler.version}",
             "complaints": complaints,
@@ -114,6 +109,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             "not_mutated": list(without),
         },
         annotations=[*wrong, *ended_early],
+        entries=[mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons],
     )
     terminal.show(found)
     return leave_verdict(found, chosen.out / MUTANTS_FILE)

@@ -72,7 +72,6 @@ def report(
     ruling: DefectRuling,
     orders: Sequence[int],
     wall_s: float,
-    offer: str = "",
 ) -> Report:
     """One row per defect and per kernel that was not checked, and a summary.
 
@@ -97,7 +96,7 @@ def report(
         command=COMMAND,
         exit_code=code,
         rows=rows,
-        sentences=[text for text in (*ruling.complaints, offer, _summary(kernels, ruling, orders, wall_s)) if text],
+        sentences=[*ruling.complaints, _summary(kernels, ruling, orders, wall_s)],
         fields={
             "schedules": list(orders),
             "wall_s": round(wall_s, 1),

@@ -18,8 +18,8 @@
     occurrence = 2                   # if several mutants of the file have the same text
     reason = "a thread reads what it wrote itself"
 
-The commands print the entry to fill in. A defect that is not listed fails; so does an entry that matches nothing any
-more, or whose last day has passed.
+The commands write the entries to fill in to a file beside their JSON document. A defect that is not listed fails; so
+does an entry that matches nothing any more, or whose last day has passed.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Waivers:
 
 def read(path: Path) -> Waivers:
     """A project's entries, none without a file; raises PeakgateError with the wrong entry and key."""
-    remedy = "correct the entry; the commands print one to fill in"
+    remedy = "correct the entry; the commands write one to fill in"
     found = records.read(path, WaiversFile, remedy, absent=WaiversFile())
     keys: Mapping[str, list[Any]] = {
         "defect": [each.key for each in found.defect],
@@ -132,11 +132,6 @@ def read(path: Path) -> Waivers:
         {each.key: Waiver(each.reason, each.expires) for each in found.defect},
         {each.key: each.reason for each in found.survivor},
     )
-
-
-def listed_under(how: str, entries: Sequence[str]) -> str:
-    """Entries to copy, below a line with instructions and before an empty line; empty if there are none."""
-    return "\n\n".join((f"\n{how}", *entries)) + "\n\n" if entries else ""
 
 
 def entry(key: DefectKey) -> str:
@@ -214,11 +209,10 @@ class DefectRuling:
             ],
         }
 
-    def offer(self, accepted: Mapping[DefectKey, Waiver], file: Path) -> str:
-        """Instructions and an entry to accept each defect that is left; empty if there is none."""
-        keys = dict.fromkeys(each.key for each in self.left if not each.warning and each.key not in accepted)
-        how = f"to accept a defect, copy its entry to {file} and fill in `reason` and `expires`, e.g. 2026-12-31:"
-        return listed_under(how, list(map(entry, keys)))
+    def entries(self, accepted: Mapping[DefectKey, Waiver]) -> list[str]:
+        """An entry to accept each defect that is left and has none yet."""
+        keys = dict.fromkeys(each.key for each in self.left if not each.warning)
+        return [entry(key) for key in keys if key not in accepted]
 
 
 def rule(

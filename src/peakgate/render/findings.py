@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from peakgate.base import config, git
 from peakgate.base.files import write_whole
-from peakgate.base.report import SARIF, Annotation, Report, Tone, write_verdict
+from peakgate.base.report import ENTRIES, SARIF, Annotation, Report, Tone, write_verdict
 from peakgate.base.safe_text import as_json, one_line
 from peakgate.base.streams import say, say_as_is
 from peakgate.base.verdict import ExitCode
@@ -31,13 +31,20 @@ MOST_ANNOTATIONS = 10
 
 
 def leave_verdict(report: Report, path: Path) -> ExitCode:
-    """Write the report of the project at hand, print the path and what helps next; returns the exit code."""
+    """Write the report of the project at hand, print the paths and what helps next; returns the exit code."""
     project = config.current()
     settings = project.file or project.root / config.PYPROJECT  # code scanning refuses a result without a file
     top = git.tree_of(project.root)
     placed = [replace(each, path=_below(top, each.path if each.path.name else settings)) for each in report.annotations]
     write(replace(report, annotations=placed), path)
     say(f"verdict: {path}")
+    if report.entries:
+        from peakgate.judge.waivers import WAIVERS_FILE  # noqa: PLC0415  (imports NumPy)
+
+        entries = path.with_suffix(ENTRIES)
+        write_whole(entries, "\n\n".join(report.entries) + "\n")
+        accepted = config.near(project.baselines / WAIVERS_FILE)
+        say(f"to accept a finding: fill in its entry of {entries} and add it to {accepted}")
     if report.next:
         say(f"next: {report.next}")
     return report.exit_code

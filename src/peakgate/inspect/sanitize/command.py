@@ -21,7 +21,7 @@ from peakgate.base import config, progress
 from peakgate.base.files import make_folder, open_output, remove_output
 from peakgate.base.options import VerbParser
 from peakgate.base.processes import run_in_group
-from peakgate.base.report import not_checked
+from peakgate.base.report import clear_verdict, not_checked
 from peakgate.base.streams import say
 from peakgate.device import driver
 from peakgate.inspect.sanitize.report import read_report, report
@@ -40,6 +40,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Run the chosen tools, one process each, and return the exit code of the report."""
     chosen = _parser(verb).parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
+    clear_verdict(chosen.out / SANITIZE_FILE)
     cases = problems(chosen.text)
     functions = {name for case in cases for name in case.stage.functions}
     program = shutil.which(SANITIZER)
@@ -82,11 +83,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     every = [replace(defect, source=lines.get(defect.key.kernel)) for tool in tools for defect in tool.found]
     ruling = waivers.rule(every, accepted, lambda entry: entry.command in whole, today)
     waivers_file = config.current().baselines / waivers.WAIVERS_FILE
-    offer = ruling.offer(accepted, config.near(waivers_file))
-    found = report(tools, ruling, offer)
+    found = report(tools, ruling)
     terminal.show(found)
     fields = {"sanitizer": version, **found.fields}
-    found = replace(found, fields=fields, annotations=[*ruling.annotations(waivers_file), *found.annotations])
+    annotations = [*ruling.annotations(waivers_file), *found.annotations]
+    found = replace(found, fields=fields, annotations=annotations, entries=ruling.entries(accepted))
     return leave_verdict(found, chosen.out / SANITIZE_FILE)
 
 

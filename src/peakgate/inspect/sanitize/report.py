@@ -107,7 +107,7 @@ def errors(tool: ToolReport, left: Iterable[Defect]) -> int:
     return sum(each.count for each in left if each.key.command == tool.tool and not each.warning) + tool.unlisted
 
 
-def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -> Report:
+def report(tools: Sequence[ToolReport], ruling: DefectRuling) -> Report:
     """One row per defect, and a summary per tool.
 
     The exit code is 1 for an error of any tool or a waiver that matches none, else 3 if a tool did not finish.
@@ -120,8 +120,7 @@ def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -
         command="inspect sanitize",
         exit_code=ExitCode.REGRESSION if failed else ExitCode.UNDECIDED if unfinished else ExitCode.OK,
         rows=ruling.rows(),
-        sentences=[text for text in (*ruling.complaints, offer, *(_summary(each, ruling) for each in tools)) if text]
-        + unfinished,
+        sentences=[*ruling.complaints, *(_summary(each, ruling) for each in tools), *unfinished],
         fields={
             "machine": {key: machine.get(key) for key in MACHINE_FIELDS},
             "tools": [_described(tool, ruling) for tool in tools],
