@@ -9,7 +9,6 @@ import contextlib
 import gc
 import io
 import json
-import math
 import os
 import shutil
 import signal
@@ -48,7 +47,7 @@ def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.suppress(ImportError):  # the emulator alone is installed
         from peakgate.base import progress
 
-        monkeypatch.setattr(progress, "FIRST_LINE_S", math.inf)
+        monkeypatch.setattr(progress, "FIRST_LINE_S", 1e9)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from runs import DEFECTS, ENVIRONMENT, ROOT, command, places
 from peakgate.base import progress
 from peakgate.base.formatting import duration
 from peakgate.base.progress import Progress
+from peakgate.base.streams import warn
 from peakgate.run.status import StatusLine
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -108,12 +110,16 @@ def test_a_log_gets_a_first_line_soon_and_then_one_an_interval():
     ]
 
 
-def test_a_log_may_be_left_out():
-    clock, stream = Clock(), io.StringIO()
-    shown = Progress(stream, logs=False, clock=clock)
-    clock.now += 1000.0
-    shown.step("reading")
-    assert stream.getvalue() == ""
+def test_a_log_says_what_is_loaded_unless_that_is_quick(monkeypatch, capsys):
+    with progress.starting("loading history"):
+        pass
+    assert capsys.readouterr().err == ""
+    written = threading.Event()
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.0)
+    monkeypatch.setattr(progress, "warn", lambda text: (warn(text), written.set()))
+    with progress.starting("loading history"):
+        assert written.wait(60)
+    assert capsys.readouterr().err == "loading history\n"
 
 
 def test_what_is_shown_goes_on_by_steps_of_code_below(monkeypatch):

@@ -11,7 +11,7 @@ from comparing import KEPT, Saved
 from synthetic_runs import LADDER, document, save, slower
 
 import peakgate.reports
-from peakgate.compare import command, result
+from peakgate.compare import judge, result
 from peakgate.compare.history import trend
 from peakgate.compare.history.command import CHANGE_COLUMNS
 from peakgate.compare.history.series import history
@@ -52,7 +52,7 @@ def test_a_time_does_not_count_of_a_case_that_was_not_measured(tmp_path: Path) -
 
 def test_the_command_compares_by_the_function_of_a_notebook(saved: Saved) -> None:
     base, new = saved.side(LADDER, LADDER), saved.side(slower(PAD, 1.2), slower(PAD, 1.21))
-    assert vars(command)["compare"] is peakgate.reports.compare
+    assert judge.compare is peakgate.reports.compare
     found = peakgate.reports.compare(base.frame, new.frame, to_frame(saved.sessions(4, 0.004, seed=1)))
     assert found.attrs["verdict"] == "SLOWER"
     assert found.attrs["exit_code"] == 1

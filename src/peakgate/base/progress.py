@@ -5,7 +5,6 @@ It is never a part of what a command prints: it goes to standard error, and leav
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import sys
@@ -24,8 +23,8 @@ Thing = TypeVar("Thing")
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-FIRST_LINE_S, EVERY_S = 5.0, 10.0
-"""A log gets its first line after so long, and then one in so long at most: a quick command writes none."""
+FIRST_LINE_S, EVERY_S = 0.3, 10.0
+"""A log gets its first line after so long, then one in so long at most: a quick one writes none."""
 REDRAW_S, LEAST_REDRAW_S = 0.25, 0.05
 """How often a thread redraws a bar, and how often things that are done do so at most."""
 ENOUGH_DONE = 3
@@ -48,7 +47,7 @@ class Progress:
     """The step that a command is at, and how much of it is done; ``clear`` ends what is shown of it.
 
     With ``ticks`` a thread redraws it, so that seconds go by while nothing is reported: not where processes are forked
-    or times are measured meanwhile. Without ``logs`` nothing is written but to a terminal.
+    or times are measured meanwhile.
     """
 
     def __init__(
@@ -56,13 +55,12 @@ class Progress:
         stream: Stream | None = None,
         *,
         ticks: bool = False,
-        logs: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream, self._ticks, self._clock = stream or sys.stderr, ticks, clock
         self._bars = _rewrites(self._stream)
         self._bar: Bar | None = None
-        self._line_due_s = clock() + FIRST_LINE_S if logs else math.inf
+        self._line_due_s = clock() + FIRST_LINE_S
         self._text, self._noun, self._total, self._done, self._done_before = "", "", 0, 0, 0
         self._seconds_left: float | None = None
         self._began_s = self._advanced_s = self._drawn_s = clock()
@@ -175,18 +173,24 @@ NOTHING_SAVED = "nothing was saved; run the same command again"
 
 @contextmanager
 def starting(text: str) -> Iterator[None]:
-    """Show words alone on a terminal while the modules of a verb are loaded, without rich, which is one of them."""
+    """Show words while the modules of a verb are loaded, without rich, which is one of them; in a log if it is slow."""
     stream = sys.stderr
-    rewrites = _rewrites(stream)
-    if rewrites:
-        stream.write(ERASE_LINE + text)
-        stream.flush()
+    if not _rewrites(stream):
+        late = threading.Timer(FIRST_LINE_S, warn, (text,))
+        late.daemon = True
+        late.start()
+        try:
+            yield
+        finally:
+            late.cancel()
+        return
+    stream.write(ERASE_LINE + text)
+    stream.flush()
     try:
         yield
     finally:
-        if rewrites:
-            stream.write(ERASE_LINE)
-            stream.flush()
+        stream.write(ERASE_LINE)
+        stream.flush()
 
 
 _shown: list[Progress] = []
@@ -199,7 +203,6 @@ def shown(
     *,
     stream: Stream | None = None,
     ticks: bool = True,
-    logs: bool = True,
     interrupted: str = NOTHING_SAVED,
 ) -> Iterator[Progress]:
     """Show the steps of a command for the length of a ``with`` block, ``text`` the first of them.
@@ -207,7 +210,7 @@ def shown(
     Code in the block goes on with ``step``, ``each`` and ``advance``. After Ctrl-C one line says how far it was, and by
     ``interrupted``, unless that is empty, what was saved and how to go on. The others as in ``Progress``.
     """
-    progress = Progress(stream, ticks=ticks, logs=logs)
+    progress = Progress(stream, ticks=ticks)
     _shown.append(progress)
     try:
         progress.step(text)

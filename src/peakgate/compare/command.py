@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from peakgate.base import config, progress, records
 from peakgate.base.formatting import counted, percent
 from peakgate.base.records import Number, Whole
-from peakgate.compare.judge import compare
-from peakgate.compare.report import report
-from peakgate.compare.result import Comparison
-from peakgate.render import files
-from peakgate.runfile.find import FORMS, READING, Archive, RunSide, apart, find_history, find_side
-from peakgate.runfile.frame import to_frame
-from peakgate.runfile.options import GATE_EXIT_CODES, add_runs, add_verdict_options, complete_runs, verb_parser
+from peakgate.runfile.options import (
+    FORMS,
+    GATE_EXIT_CODES,
+    READING,
+    add_run,
+    add_runs,
+    add_verdict_options,
+    verb_parser,
+)
+
+if TYPE_CHECKING:
+    from peakgate.runfile.find import RunSide
 
 SELFTEST_FILE = "selftest.json"
 
@@ -82,16 +87,22 @@ def selftest_notes(new: RunSide, places: Sequence[Path]) -> tuple[str, ...]:
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Compare two saved sides and return the exit code of the verdict."""
     parser = verb_parser(verb, f"Report what is slower in NEW than in BASE. Each is {FORMS}.", GATE_EXIT_CODES)
-    complete_runs(
-        parser.add_argument("base", metavar="BASE", help="the side to compare with"),
-        parser.add_argument("new", metavar="NEW", help="the side that is judged"),
-    )
+    add_run(parser, "base", metavar="BASE", help="the side to compare with")
+    add_run(parser, "new", metavar="NEW", help="the side that is judged")
     add_runs(parser)
     add_verdict_options(parser)
     parser.add_argument("--across-gpus", action="store_true", help="compare runs of two GPU models")
     options = parser.parse_args(arguments)
 
     with progress.shown(READING):
+        # pandas and scipy take a second to import: after the arguments are known to be right.
+        from peakgate.compare.judge import compare  # noqa: PLC0415
+        from peakgate.compare.report import report  # noqa: PLC0415
+        from peakgate.compare.result import Comparison  # noqa: PLC0415
+        from peakgate.render import files  # noqa: PLC0415
+        from peakgate.runfile.find import Archive, apart, find_history, find_side  # noqa: PLC0415
+        from peakgate.runfile.frame import to_frame  # noqa: PLC0415
+
         archive = Archive(options.runs)
         base, new = apart(find_side(options.base, archive), find_side(options.new, archive))
         others = find_history(archive, (base, new))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from peakgate.pages import show, site
-from peakgate.runfile.find import FORMS, Archive
-from peakgate.runfile.options import add_out, add_runs, complete_runs, verb_parser
+from peakgate.base import progress
+from peakgate.runfile.options import FORMS, READING, add_out, add_run, add_runs, verb_parser
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -18,13 +17,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "call writes only the runs that are new. `show` does not judge.",
         "exit codes: 0 written, 2 bad input",
     )
-    complete_runs(parser.add_argument("wanted", metavar="RUN", nargs="?", help="one saved session"))
+    add_run(parser, "wanted", metavar="RUN", nargs="?", help="one saved session")
     parser.add_argument("--all", action="store_true", help="write the pages of all saved runs")
     add_runs(parser)
     add_out(parser)
     options = parser.parse_args(arguments)
     if options.all == (options.wanted is not None):
         parser.error("expected a RUN or --all")
+    with progress.shown(READING):  # pandas takes a second to import: after the arguments are known to be right
+        from peakgate.pages import show, site  # noqa: PLC0415
+        from peakgate.runfile.find import Archive  # noqa: PLC0415
     archive = Archive(options.runs)
     if options.all:
         return site.write(archive, options.out)

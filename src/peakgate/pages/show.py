@@ -14,7 +14,8 @@ from peakgate.base.safe_text import encodable
 from peakgate.base.verdict import EMULATED_PASS, RAN, REGRESSIONS, RIGHT, UNDECIDED, ExitCode, Verdict
 from peakgate.compare.result import WORST_FIRST
 from peakgate.render import cases, files, terminal
-from peakgate.runfile.find import READING, Archive, RunSide, find_history, find_side
+from peakgate.runfile.find import Archive, RunSide, find_history, find_side
+from peakgate.runfile.options import READING
 from peakgate.runfile.saved import CaseResult, Run
 
 ABOUT_CASE = ("family", "stage", "size", "block", "variant", "dtype")

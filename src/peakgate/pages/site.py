@@ -31,8 +31,8 @@ from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.pages import show, views
 from peakgate.pages.views import page_name
 from peakgate.render.page import TEMPLATES, PageLink, page
-from peakgate.runfile.find import READING, Archive
-from peakgate.runfile.options import commit_url
+from peakgate.runfile.find import Archive
+from peakgate.runfile.options import READING, commit_url
 from peakgate.runfile.saved import load_run
 from peakgate.spec.case import EMULATOR_SLUG
 

@@ -214,8 +214,7 @@ class _Supervisor:
         try:
             if not self._journal.records:
                 self._journal.append({KEY: self._key})
-            # Not in a log: what goes to standard error there until a run begins is the one line of a mistake.
-            with progress.shown("reading the cases of the project", logs=False, interrupted="") as starting:
+            with progress.shown("reading the cases of the project", interrupted="") as starting:
                 return _Watched(process, reading, self._journal, starting).to_the_end()
         finally:
             end_group(process)

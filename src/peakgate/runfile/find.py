@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,18 +22,13 @@ from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
-from peakgate.runfile.options import add_runs, complete_runs
+from peakgate.runfile.options import COMMIT_PREFIX, LATEST, READING, add_run, add_runs, run_name
 from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40  # enough of the newest files to estimate the spread, and few enough for a quick report
 
-COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
-LATEST = re.compile(r"latest(?:~(\d+))?")
 MOST_SUGGESTIONS = 5
-READING = "reading the saved runs"
-LONGEST_NAME = 1000
-FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
 
 
 @dataclass(frozen=True)
@@ -150,9 +144,7 @@ def _saved_s(path: Path) -> float:
 def find_side(wanted: str, archive: Archive) -> RunSide:
     """The sessions that ``wanted`` names, all of one GPU model; a PeakgateError says what exists if none is found."""
     notes: tuple[str, ...] = ()
-    if len(wanted.encode(errors="replace")) > LONGEST_NAME:
-        raise PeakgateError(f"{wanted[:40]}...: {len(wanted)} characters; expected {FORMS}", Code.WHICH_RUN)
-    path = Path(wanted)
+    path = Path(run_name(wanted))
     if path.is_file():
         runs = [load_run(path)]
     elif path.is_dir():
@@ -178,7 +170,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
 
 def add_run_names(parser: argparse.ArgumentParser) -> None:
     """Add the arguments RUN ... and ``--runs``; ``named_runs`` reads them."""
-    complete_runs(parser.add_argument("run_names", metavar="RUN", nargs="+", help="saved sessions of one GPU model"))
+    add_run(parser, "run_names", metavar="RUN", nargs="+", help="saved sessions of one GPU model")
     add_runs(parser)
 
 
@@ -240,15 +232,11 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
         drivers = archive.sessions["gpu_driver"].map(str, na_action="ignore").astype("string")
         matched = {version} & set(drivers) or set(drivers[drivers.str.startswith(f"{version}.", na=False)])
         return archive.read(_only(wanted, "driver", drivers, matched, archive)["run"])
-    if COMMIT_PREFIX.fullmatch(wanted):
-        commits = archive.sessions["commit"]
-        matched = set(commits[commits.str.lower().str.startswith(wanted.lower())])
-        found = _only(wanted, "commit", commits, matched, archive)
-        clean = found[~found["dirty"]]  # a run of uncommitted changes counts only if the commit has no clean run
-        return archive.read((found if clean.empty else clean)["run"])
-    if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
-        raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
-    raise PeakgateError(f"{wanted}: no such file or folder; expected {FORMS}", Code.WHICH_RUN)
+    commits = archive.sessions["commit"]
+    matched = set(commits[commits.str.lower().str.startswith(wanted.lower())])
+    found = _only(wanted, "commit", commits, matched, archive)
+    clean = found[~found["dirty"]]  # a run of uncommitted changes counts only if the commit has no clean run
+    return archive.read((found if clean.empty else clean)["run"])
 
 
 def _only(wanted: str, kind: str, values: pd.Series[str], matched: set[str], archive: Archive) -> pd.DataFrame:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from peakgate.base import config
+from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.options import VerbParser
 
+READING = "reading the saved runs"
+FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
+LONGEST_NAME = 1000
+COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
+LATEST = re.compile(r"latest(?:~(\d+))?")
 GATE_EXIT_CODES = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide"
 
 
@@ -18,16 +26,27 @@ def verb_parser(verb: str, description: str, epilog: str | None = None) -> argpa
     return VerbParser(prog=f"peakgate {verb}", description=description, epilog=epilog)
 
 
-def complete_runs(*arguments: argparse.Action) -> None:
-    """Let a shell complete arguments that name runs: by ``latest``, ``latest~1`` and files."""
+def run_name(wanted: str) -> str:
+    """The text if it may name saved runs, in one of ``FORMS``; PeakgateError before anything is read."""
+    if len(wanted.encode(errors="replace")) > LONGEST_NAME:
+        raise PeakgateError(f"{wanted[:40]}...: {len(wanted)} characters; expected {FORMS}", Code.WHICH_RUN)
+    known = LATEST.fullmatch(wanted) or COMMIT_PREFIX.fullmatch(wanted) or wanted.startswith("driver:")
+    if known or Path(wanted).exists():
+        return wanted
+    if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
+        raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
+    raise PeakgateError(f"{wanted}: no such file or folder; expected {FORMS}", Code.WHICH_RUN)
+
+
+def add_run(parser: argparse.ArgumentParser, name: str, **options: Any) -> None:
+    """Add an argument that names saved runs; a shell completes it by ``latest``, ``latest~1`` and files."""
 
     def completer(prefix: str, **_: object) -> list[str]:
         from argcomplete.completers import FilesCompleter  # noqa: PLC0415  (optional, and there if it asks)
 
         return ["latest", "latest~1", *FilesCompleter()(prefix)]
 
-    for each in arguments:
-        vars(each)["completer"] = completer
+    vars(parser.add_argument(name, type=run_name, **options))["completer"] = completer
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:

@@ -28,9 +28,9 @@ from peakgate.base.verdict import FAULTY, ExitCode
 from peakgate.compare.floors import margins
 from peakgate.compare.floors.keep import keep
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
-from peakgate.runfile.find import FORMS, add_run_names, named_runs
+from peakgate.runfile.find import add_run_names, named_runs
 from peakgate.runfile.frame import is_library, records, to_frame, usable
-from peakgate.runfile.options import verb_parser
+from peakgate.runfile.options import FORMS, verb_parser
 from peakgate.spec.recorded import EMULATOR_SLUG
 
 FEWEST_FOR_FLOORS = 2

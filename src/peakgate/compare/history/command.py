@@ -22,10 +22,10 @@ from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.render import files, terminal
-from peakgate.runfile.find import READING, Archive
+from peakgate.runfile.find import Archive
 from peakgate.runfile.frame import tidy, to_frame
 from peakgate.runfile.openmetrics import PROM, CaseMetrics, openmetrics
-from peakgate.runfile.options import GATE_EXIT_CODES, add_out, add_runs, commit_url, verb_parser
+from peakgate.runfile.options import GATE_EXIT_CODES, READING, add_out, add_runs, commit_url, verb_parser
 from peakgate.runfile.schema import NUMBER, TEXT
 
 MOST_NAMED_CASES = 3
