@@ -161,8 +161,8 @@ def test_the_csv_is_the_series_a_row_a_session(tmp_path: Path) -> None:
 
 def test_only_cases_with_the_part_are_judged(tmp_path: Path) -> None:
     runs = archive(tmp_path / "runs", factor=1.05)
-    assert main(["history", "--runs", str(runs), "--case", "hinted"]) == 0
-    assert main(["history", "--runs", str(runs), "--case", "hinted", "--case", "smem_pad"]) == 1
+    assert main(["history", "--runs", str(runs), "-k", "hinted"]) == 0
+    assert main(["history", "--runs", str(runs), "-k", "hinted or smem_pad"]) == 1
 
 
 def test_all_lists_unchanged_cases_too(tmp_path: Path, capsys: Captured) -> None:
@@ -176,7 +176,7 @@ def test_all_lists_unchanged_cases_too(tmp_path: Path, capsys: Captured) -> None
         ([], Code.WHICH_RUN),
         (["--runs", "nowhere"], Code.UNREADABLE),
         (["--runs", "runs", "--gpu", "nvidia-l4"], Code.WHICH_RUN),
-        (["--runs", "runs", "--case", "nothing"], Code.SELECTION),
+        (["--runs", "runs", "-k", "nothing"], Code.SELECTION),
         (["--runs", "runs", "--out", "taken"], Code.UNWRITABLE),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from drawn_sessions import DrawnSession, of_sessions
 from test_history_trend import session
 
-from peakgate.base.errors import PeakgateError
+from peakgate.base.errors import Code, PeakgateError
 from peakgate.compare.history import series
 from peakgate.compare.history.series import History
 from peakgate.compare.history.suite import Place, locate
@@ -17,8 +17,8 @@ def timed(number: int, cases: str = "ab", **facts: object) -> DrawnSession:
     return session(number, **{"times_us": {f"x.{case}": 10.0 + number for case in cases}, **facts})
 
 
-def history(sessions: Sequence[DrawnSession], slug: str | None = None, parts: Sequence[str] = ()) -> History:
-    return series.history(of_sessions(sessions), slug, parts)
+def history(sessions: Sequence[DrawnSession], slug: str | None = None, expression: str = "") -> History:
+    return series.history(of_sessions(sessions), slug, expression)
 
 
 def test_sessions_are_put_in_the_order_they_were_taken() -> None:
@@ -110,10 +110,11 @@ def test_an_open_or_impossible_choice_of_gpu_says_what_there_is(
         history(sessions, wanted)
 
 
-def test_parts_choose_cases_and_a_part_of_none_is_an_error() -> None:
-    assert history([timed(1, "abc")], parts=["a", "c"]).cases == ("x.a", "x.c")
-    with pytest.raises(PeakgateError, match="none of the 3 cases in 1 run has 'q' in its id"):
-        history([timed(1, "abc")], parts=["q"])
+def test_an_expression_selects_cases_and_one_of_none_is_an_error() -> None:
+    assert history([timed(1, "abc")], expression="x.a or x.c").cases == ("x.a", "x.c")
+    with pytest.raises(PeakgateError) as refused:
+        history([timed(1, "abc")], expression="q")
+    assert refused.value.code is Code.SELECTION
 
 
 def test_sessions_that_decided_nothing_are_an_error() -> None:

@@ -27,6 +27,7 @@ from peakgate.runfile.frame import tidy, to_frame
 from peakgate.runfile.openmetrics import PROM, CaseMetrics, openmetrics
 from peakgate.runfile.options import GATE_EXIT_CODES, READING, add_out, add_runs, commit_url, verb_parser
 from peakgate.runfile.schema import NUMBER, TEXT
+from peakgate.spec.selection import add_selection
 
 MOST_NAMED_CASES = 3
 
@@ -56,14 +57,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "--gpu", metavar="SLUG", help="the GPU model, as its folder is named; needed if there are several"
     )
     add_runs(parser)
-    parser.add_argument(
-        "--case",
-        dest="parts",
-        action="append",
-        default=[],
-        metavar="PART",
-        help="only cases with PART in their id; again for more",
-    )
+    add_selection(parser, default="")
     parser.add_argument(
         "--fail-on-open",
         action="store_true",
@@ -77,7 +71,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     places = first_parents(config.current().root)
     with progress.shown(READING):
         every = archive.cases
-    found = history(every, options.gpu, options.parts, places)
+    found = history(every, options.gpu, options.text, places)
     # The newest session must have the cases of the few before it.
     missed = _untimed(every, [each.path for each in found.sessions[-WHOLE_SESSIONS_TO_RETIRE:]])
     archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
@@ -93,7 +87,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         ]
         notes.append(f"newest session: {', '.join(named)}")
     known = sorted({*found.cases, *found.retired})
-    unknown = [] if options.parts else sorted({each.case for each in accepted} - {*known})
+    unknown = [] if options.text else sorted({each.case for each in accepted} - {*known})
     if unknown:
         named = [f"{case}{nearest(case, known)}" for case in unknown]
         notes.append(f"{ACKNOWLEDGED_FILE} accepts regressions of cases not in this history: {', '.join(named)}")

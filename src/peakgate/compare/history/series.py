@@ -6,7 +6,7 @@ Sorted by date of measurement alone, old commits that are measured today would c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -25,6 +25,7 @@ from peakgate.runfile.frame import HISTORY_COLUMNS, is_of_host, require
 from peakgate.runfile.saved import UNUSABLE, commit_label
 from peakgate.runfile.schema import ENVIRONMENT
 from peakgate.spec.recorded import EMULATOR_SLUG
+from peakgate.spec.selection import selector
 
 # Position of each commit, by its full hash, in the first-parent history, oldest first.
 CommitPlaces = Mapping[str, int]
@@ -166,11 +167,11 @@ def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def history(
-    runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = (), places: CommitPlaces | None = None
+    runs: pd.DataFrame, slug: str | None = None, expression: str = "", places: CommitPlaces | None = None
 ) -> History:
     """The history of the GPU model ``slug``, by default the only one except the emulator.
 
-    ``runs`` has at least ``frame.HISTORY_COLUMNS``. ``parts`` selects cases with one of them in their id. ``places``
+    ``runs`` has at least ``frame.HISTORY_COLUMNS``. ``expression`` selects cases as ``-k`` does. ``places``
     orders the commits (``first_parents``); without it, sessions are sorted by time. A PeakgateError lists the GPU
     models if several are possible, or says what was not found.
     """
@@ -183,11 +184,11 @@ def history(
     rows = rows.assign(session=rows["run"].map({path: number for number, path in facts["path"].items()}))
     rows = rows.dropna(subset="session").astype({"case": object, "session": np.intp, "time_us": float})
     named = sorted(rows["case"].unique())
-    wanted = [case for case in named if not parts or any(part in case for part in parts)]
+    wanted = list(filter(selector(expression), named))
     if not wanted:
-        what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
+        what = f"is selected by -k {expression!r}; give another expression" if expression else "was timed"
         there = f"{counted(len(named), 'case')} in {counted(len(facts), 'run')}"
-        raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part", Code.SELECTION)
+        raise PeakgateError(f"{chosen}: none of the {there} {what}", Code.SELECTION)
     of_host = frozenset(own.loc[is_of_host(own), "case"])
     rows = rows[rows["case"].isin(wanted)].set_index(["case", "session"])[list(VALUES)].sort_index()
     rows["fingerprint"] = rows["fingerprint"].astype(object).where(rows["fingerprint"].notna(), None)
