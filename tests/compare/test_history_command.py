@@ -11,6 +11,7 @@ import pytest
 from metrics_text import exposition
 from synthetic_runs import LADDER, document, save, slower
 
+from peakgate.base import config
 from peakgate.base.errors import Code
 from peakgate.cli import main
 
@@ -70,11 +71,16 @@ def test_a_case_that_got_slower_exits_1_with_the_command_that_settles_it(
     assert len(worst["recent_us"]) == 20
 
 
-def test_too_few_sessions_exit_3_and_fold_into_one_line(tmp_path: Path, capsys: Captured) -> None:
+def test_too_few_sessions_exit_3_and_fold_into_one_line(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert main(["history", "--runs", str(archive(tmp_path / "runs", sessions=8))]) == 3
     shown = capsys.readouterr().out
     assert "INCONCLUSIVE  15 cases" in shown
     assert shown.count("8 sessions so") == 1
+    assert shown.count("\n::notice ") == 1
+    assert json.loads((config.current().out / "history.json").read_text())["sessions_needed"] == 2
 
 
 def test_a_gpu_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Captured) -> None:

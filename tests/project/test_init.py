@@ -1,8 +1,10 @@
 """``peakgate init``: examples that run, and workflows that install what they name."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -145,6 +147,22 @@ def test_pushes_to_the_main_branch_are_measured_into_a_history(tmp_path):
     kept = script.index('cp -r .benchmarks/. "$HISTORY/"')
     assert script.index("peakgate bench") < kept < script.index("peakgate history")
     assert script.partition("peakgate history")[2].split()[:2] == ["--runs", '"$HISTORY"']
+
+
+@pytest.mark.parametrize(("code", "needed", "ends"), [(3, 7, 0), (3, 0, 3), (1, 7, 1), (2, None, 2), (0, 0, 0)])
+def test_a_history_of_too_few_sessions_does_not_fail_its_job(tmp_path, monkeypatch, code, needed, ends):
+    assert main(["init", "--ci", "github", "--peakgate", COMMIT]) == 0
+    workflow = YAML(typ="safe").load((tmp_path / ".github" / "workflows" / "peakgate-history.yml").read_text())
+    (script,) = (step["run"] for step in workflow["jobs"]["measure"]["steps"] if step.get("name") == "History")
+    if needed is not None:
+        (out := tmp_path / ".peakgate" / "out").mkdir(parents=True)
+        (out / "history.json").write_text(f'{{"sessions_needed": {needed}}}')
+    (programs := tmp_path / "bin").mkdir()
+    (programs / "python").symlink_to(sys.executable)
+    (programs / "peakgate").write_text(f"#!/bin/sh\nexit {code}\n")
+    (programs / "peakgate").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, check=False).returncode == ends
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from peakgate.base import config, progress
 from peakgate.base.files import write_whole
-from peakgate.base.formatting import nearest
+from peakgate.base.formatting import counted, nearest
 from peakgate.base.verdict import Verdict
 from peakgate.compare.history.newest import RECENT
 from peakgate.compare.history.report import remarks, report, series_csv
@@ -21,7 +21,7 @@ from peakgate.compare.history.series import WHOLE_SESSIONS_TO_RETIRE, first_pare
 from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
-from peakgate.render import files, terminal
+from peakgate.render import files, findings, terminal
 from peakgate.runfile.find import Archive
 from peakgate.runfile.frame import tidy, to_frame
 from peakgate.runfile.openmetrics import PROM, CaseMetrics, openmetrics
@@ -103,6 +103,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     metrics = options.out / f"history{PROM}"
     write_whole(metrics, openmetrics(_newest(archive, judged)))
     terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table, metrics])
+    if needed := judged.sessions_needed:
+        title = "Peakgate: nothing is judged yet"
+        findings.order(findings.command("notice", f"{counted(needed, 'more session')} needed", title=title))
     return record.exit_code
 
 

@@ -153,6 +153,7 @@ def _fields(trend: Trend, events: Sequence[Event]) -> dict[str, Any]:
         "suite_wide": plain(trend.together) if trend.together else None,
         "commands": trend.commands,
         "sessions": sessions,
+        "sessions_needed": trend.sessions_needed,
         "marks": [asdict(mark) for mark in trend.history.marks],
         "retired": list(trend.history.retired),
         "notes": list(trend.notes),

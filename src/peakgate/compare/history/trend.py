@@ -133,6 +133,11 @@ class Trend:
         counted = self._verdicts() & (FAILING | {Verdict.UNCONFIRMED})
         return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
 
+    @property
+    def sessions_needed(self) -> int:
+        """How many more sessions there must be before any case can be judged; 0 once one can."""
+        return max(0, FEWEST_TO_JUDGE - int(self.history.times.notna().sum(axis=1).max()))
+
     def _verdicts(self) -> set[Verdict]:
         verdicts = set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
         return verdicts | ({Verdict.SLOWER} if self.fail_on_open and self.open else set())
