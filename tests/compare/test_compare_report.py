@@ -116,7 +116,7 @@ def test_show_writes_the_page_of_one_run_and_asks_for_one(capsys: Captured) -> N
     for day in (1, 2):
         save(Path("runs"), f"run{day}", document(day=day))
     assert main(["show", "latest", "--runs", "runs", "--out", "out"]) == 0
-    assert capsys.readouterr().out.endswith("; out/show.html\n")
+    assert capsys.readouterr().out.endswith("\nwritten: out/show.html\n")
     assert PAD in Path("out/show.html").read_text(encoding="utf-8")
     assert main(["show", "runs", "--runs", "runs", "--out", "out"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

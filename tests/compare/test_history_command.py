@@ -46,7 +46,7 @@ def test_a_quiet_history_passes_and_writes_its_files(tmp_path: Path, capsys: Cap
     out = tmp_path / ".peakgate" / "out"
     assert sorted(path.suffix for path in out.iterdir()) == [".csv", ".html", ".json", ".md", ".prom"]
     reported = capsys.readouterr()
-    assert reported.out.splitlines()[-1].startswith("15 SAME: PASS; ")
+    assert reported.out.splitlines()[0] == "PASS: 15 SAME"
     assert reported.err == ""
     (mark,) = json.loads((out / "history.json").read_text())["marks"]
     assert (mark["before"], mark["after"]) == ("580.159.04", "590.44.01")

@@ -12,7 +12,7 @@ from synthetic_runs import LADDER, document, save, slower
 
 from peakgate.base.errors import Code
 from peakgate.cli import main
-from peakgate.compare import command
+from peakgate.compare import judge
 
 PAD = "transpose.smem_pad-8192-32x8"
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_a_run_against_itself_passes_and_writes_every_face(tmp_path: Path, capsy
     formats = ("csv", "html", "json", "junit.xml", "md")
     assert sorted(path.name for path in out.iterdir()) == [f"compare.{suffix}" for suffix in formats]
     captured = capsys.readouterr()
-    assert captured.out.splitlines()[-1].startswith("15 SAME: PASS; ")
+    assert captured.out.splitlines()[0] == "PASS: 15 SAME"
     assert captured.err == ""
 
 
@@ -63,7 +63,7 @@ def test_an_interrupt_exits_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "compare", interrupted)
+    monkeypatch.setattr(judge, "compare", interrupted)
     run = save(tmp_path, "run", document())
     assert main(["compare", str(run), str(run)]) == 130
 

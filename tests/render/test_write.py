@@ -93,7 +93,7 @@ def test_a_terminal_gets_colour_unless_it_is_told_not_to(monkeypatch: pytest.Mon
         monkeypatch.setenv(variable, "80")
         monkeypatch.setenv("TERM", "xterm-256color")
         console = Console(file=io.StringIO(), force_terminal=True, highlight=False)
-        terminal.last_line(record(), console)
+        terminal.answer(record(), console)
         assert isinstance(console.file, io.StringIO)
         assert ("\x1b[1;31m" in console.file.getvalue()) is coloured
 

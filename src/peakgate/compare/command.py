@@ -22,6 +22,7 @@ from peakgate.runfile.options import (
     add_run,
     add_runs,
     add_verdict_options,
+    run_name,
     verb_parser,
 )
 
@@ -93,6 +94,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     add_verdict_options(parser)
     parser.add_argument("--across-gpus", action="store_true", help="compare runs of two GPU models")
     options = parser.parse_args(arguments)
+    for wanted in (options.base, options.new):
+        run_name(wanted)
 
     with progress.shown(READING):
         # pandas and scipy take a second to import: after the arguments are known to be right.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from peakgate.base import progress
-from peakgate.runfile.options import FORMS, READING, add_out, add_run, add_runs, verb_parser
+from peakgate.runfile.options import FORMS, READING, add_out, add_run, add_runs, run_name, verb_parser
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -24,6 +24,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.all == (options.wanted is not None):
         parser.error("expected a RUN or --all")
+    if options.wanted is not None:
+        run_name(options.wanted)
     with progress.shown(READING):  # pandas takes a second to import: after the arguments are known to be right
         from peakgate.pages import show, site  # noqa: PLC0415
         from peakgate.runfile.find import Archive  # noqa: PLC0415

@@ -112,5 +112,6 @@ def write(wanted: str, archive: Archive, out: Path) -> ExitCode:
         found = report(side.runs[0], find_history(archive, [side]))
         progress.step("writing the page")
         written = files.write(found, out, ("html",))
+    terminal.answer(found)
     terminal.last_line(found, written=written)
     return found.exit_code

@@ -1,4 +1,4 @@
-"""A report on a terminal: what was asked for, what was found, worst first, and one line to remember.
+"""A report on a terminal: the answer, what was asked for, what was found, worst first, and where it was written.
 
 When the reader closes the pipe, files and exit code stay the same.
 """
@@ -45,11 +45,11 @@ def show(report: Report, console: Console | None = None, *, everything: bool = F
     Of long lists the first ``most`` rows.
     """
     console = console or VerdictConsole()
+    if report.verdict:
+        answer(report, console)
     width = max((len(name) for name, _ in report.about), default=0)
     for name, value in report.about:
         line(console, f"{name:<{width}}  {value}")
-    for note in report.notes:
-        line(console, f"note: {note}", "dim")
     listed = [row for row in report.rows if everything or row.tone is not Tone.SAME or not row.verdict]
     if listed and report.about:
         console.print()
@@ -68,19 +68,26 @@ def show(report: Report, console: Console | None = None, *, everything: bool = F
     for table in report.tables:
         if not table.folded:
             _table(console, table, everything=everything)
+    if report.notes and (listed or report.about):
+        console.print()
+    for note in report.notes:
+        line(console, f"note: {note}", "dim")
+
+
+def answer(report: Report, console: Console | None = None) -> None:
+    """The verdict and the counts; without a verdict what stands in its place."""
+    text = Text(one_line(report.qualified or report.counts_text))
+    if report.verdict:
+        text = verdict_text(report.verdict).append(report.headline.removeprefix(report.verdict))
+        text.append(f": {one_line(report.counts_text)}" if report.counts else "")
+    (console or VerdictConsole()).print(text, soft_wrap=True)
 
 
 def last_line(report: Report, console: Console | None = None, written: Sequence[Path] = ()) -> None:
-    """Counts, verdict, where the report was written, and the command that helps next."""
-    text = Text(one_line(report.counts_text if report.verdict else report.qualified or report.counts_text))
-    if report.verdict:
-        text.append(": " if report.counts else "").append_text(verdict_text(report.verdict))
-        text.append(report.headline.removeprefix(report.verdict))
-    if written:
-        text.append("; " if text else "").append(", ".join(map(str, written)))
+    """Where the report was written, and the command that helps next."""
     console = console or VerdictConsole()
-    if text:
-        console.print(text, soft_wrap=True)
+    if written:
+        line(console, f"written: {', '.join(map(str, written))}")
     if report.next:
         line(console, f"next: {report.next}")
 
@@ -113,6 +120,9 @@ def show_rows(
                 if room < 0:
                     left.append(row)
                     continue
+                if not everything:
+                    _undecided(console, row, width)
+                    continue
             _row(console, row, columns, width)
     if left:
         verdicts = ", ".join(dict.fromkeys(row.verdict for row in left))
@@ -143,6 +153,12 @@ def _row(console: Console, row: Row, columns: Sequence[Column], width: int) -> N
         line(console, f"    {detail}")
     if row.reason:
         line(console, f"    {row.reason}", "dim")
+
+
+def _undecided(console: Console, row: Row, width: int) -> None:
+    """One line: figures that decide nothing are in the files."""
+    text = verdict_text(row.verdict, VERDICT_WIDTH).append(f"{row.change:<{width}}").append(one_line(row.name), "bold")
+    console.print(text.append(f": {one_line(row.reason)}", "dim"), soft_wrap=True)
 
 
 def _table(console: Console, table: Table, *, everything: bool) -> None:

@@ -46,7 +46,7 @@ def add_run(parser: argparse.ArgumentParser, name: str, **options: Any) -> None:
 
         return ["latest", "latest~1", *FilesCompleter()(prefix)]
 
-    vars(parser.add_argument(name, type=run_name, **options))["completer"] = completer
+    vars(parser.add_argument(name, **options))["completer"] = completer
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
