@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from peakgate.base import records
+from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import short
 
 FIRST_IN_THREADS = """
@@ -36,3 +41,11 @@ def test_a_kind_that_threads_read_first_ends_no_process() -> None:
 
 def test_a_number_too_long_to_write_is_named_without_digits() -> None:
     assert short(1 << 100_000) == "a number of thousands of digits"
+
+
+@pytest.mark.parametrize(("name", "head"), records.PACKED.items())
+def test_a_compressed_file_is_named_as_such(tmp_path: Path, name: str, head: bytes) -> None:
+    (path := tmp_path / "run.json").write_bytes(head + b"\x00rest")
+    with pytest.raises(PeakgateError) as refused:
+        records.read(path, dict, "measure again")
+    assert (refused.value.code, name in refused.value.message) == (Code.MALFORMED, True)

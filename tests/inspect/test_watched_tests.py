@@ -322,3 +322,9 @@ def test_the_stand_in_of_cupy_has_its_types_for_numpys_functions():
     for missing in ("ElementwiseKernel", "fft", "fuse", "__version__"):
         with pytest.raises(cupy_stand_in.NeedsCuPy):
             getattr(cp, missing)
+
+
+@pytest.mark.parametrize(("compared", "unchecked"), [(False, True), (True, False)])
+def test_a_kernel_whose_result_is_compared_with_nothing_ran(compared, unchecked):
+    (kernel,) = report(launches={"scale": 1}, compared=compared).reports
+    assert kernel.unchecked is unchecked

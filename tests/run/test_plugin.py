@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 from runs import plain_pytest
 
+from peakgate.base.errors import Code
+
 CONFTEST = """
 import pytest
 
@@ -61,3 +63,10 @@ def test_every_name_that_the_plugin_adds_carries_peakgate(strangers):
 
 def test_the_plugin_works_without_pytest_benchmark(strangers):
     assert "3 passed" in strangers("--device", "tpu", "-p", "no:benchmark").stdout
+
+
+def test_without_pytest_benchmark_one_line_says_so(tmp_path):
+    (tmp_path / "test_theirs.py").write_text("def test_x(gpu_benchmark):\n    gpu_benchmark(abs, 1)\n")
+    done = plain_pytest(tmp_path, "-p", "no:benchmark")
+    assert (done.returncode, done.stderr.count(f"[{Code.OPTION}]")) == (4, 1)
+    assert "INTERNALERROR" not in done.stdout + done.stderr

@@ -38,6 +38,14 @@ MOST_PARTS = 100
 
 GZIP = 31
 """zlib's ``wbits`` for the gzip format."""
+PACKED = {
+    "gzip": b"\x1f\x8b",
+    "xz": b"\xfd7zXZ\0",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "bzip2": b"BZh",
+    "zip": b"PK\x03\x04",
+}
+"""The first bytes of compressed files, none of them those of a JSON or TOML text."""
 
 LARGEST_FLOAT = 1.7976931348623157e308
 
@@ -88,6 +96,10 @@ def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
     Raises RecordError if it is damaged or larger than LARGEST_FILE_BYTES.
     """
     if path.suffix != ".gz":
+        packed = next((name for name, head in PACKED.items() if content.startswith(head)), None)
+        if packed is not None:
+            plain = "unpack it, or save it as .json or .json.gz" if packed != "gzip" else f"name it {path.name}.gz"
+            raise RecordError(f"{path}: compressed by {packed}; {plain}", code=Code.MALFORMED)
         return content
     unpacker = zlib.decompressobj(wbits=GZIP)
     try:

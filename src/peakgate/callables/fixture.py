@@ -77,6 +77,11 @@ class GpuBenchmark:
         return None if self._call is None else self._call.raised
 
     @property
+    def compares(self) -> bool:
+        """Whether results are compared with a reference."""
+        return self._given.reference is not None
+
+    @property
     def group(self) -> str | None:
         group: str | None = self._benchmark.group
         return group
@@ -363,7 +368,7 @@ class GpuBenchmark:
         return replace(self._listed, work=work, arguments=arrays, roof=roof)
 
     def _output_check(self, call: Call) -> OutputCheck | None:
-        return None if self._given.reference is None else OutputCheck(call, self._given)
+        return OutputCheck(call, self._given) if self.compares else None
 
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
         """Keep the outcome and show it in pytest-benchmark's table; fail the test if the verdict does."""

@@ -113,6 +113,10 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
             "torchrun --nproc-per-node 2 -m pytest FILE; `peakgate help several-gpus`",
             Code.OPTION,
         )
+    if not hasattr(pytest_config.hook, "pytest_benchmark_generate_machine_info"):
+        raise PeakgateError(
+            "gpu_benchmark needs pytest-benchmark, which `-p no:benchmark` turns off; leave that out", Code.OPTION
+        )
     if getattr(pytest_config.option, "benchmark_histogram", None) and find_spec("pygal") is None:
         raise PeakgateError(
             "--benchmark-histogram: pygal is not installed; pip install 'pytest-benchmark[histogram]'",

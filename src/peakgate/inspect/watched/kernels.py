@@ -42,13 +42,14 @@ class KernelFinding(Struct):
 class WatchedTest(Struct):
     """The result of one test: its findings, its launches by kernel, and what was not checked.
 
-    ``outcome`` is empty if it passed.
+    ``outcome`` is empty if it passed. ``compared``: it compared a result with something.
     """
 
     findings: list[KernelFinding] = []
     launches: dict[str, int] = {}
     limits: list[str] = []
     outcome: str = ""
+    compared: bool = False
 
 
 @dataclass
@@ -128,7 +129,8 @@ def filled(found: KernelsOfTests, tests: Mapping[str, WatchedTest]) -> None:
         for name, findings in by_kernel.items():
             kernel = f"{case.family}.{name}"
             found.lines[kernel, None] = SourceLine(test_file)
-            found.reports.append(BuildReport(kernel, 1, test.launches.get(name, 0), tuple(findings)))
+            launches, unchecked = test.launches.get(name, 0), not (test.compared or findings)
+            found.reports.append(BuildReport(kernel, 1, launches, tuple(findings), unchecked=unchecked))
         if test.outcome.startswith("skipped"):
             skipped.append(f"{case.id} ({test.outcome})")
         elif test.outcome and not test.findings:

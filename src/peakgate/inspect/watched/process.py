@@ -8,6 +8,7 @@ without timing. After each test everything that was found is written to ``found.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Generator, Sequence
@@ -20,6 +21,7 @@ from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.errors import PeakgateError, raised_at
 from peakgate.base.verdict import ExitCode
+from peakgate.callables.fixture import GpuBenchmark
 from peakgate.callables.loaded import EmulatedRawKernel
 from peakgate.callables.naming import case_of
 from peakgate.inspect.emulate import WRONG_RESULT
@@ -79,6 +81,8 @@ class Plugin:  # its methods are pytest's hooks
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Note a wrong result, by the fixture's reference or the test's own assertion, and why a test did not pass."""
         report = yield
+        if call.when == "call":
+            running.test.compared |= _compares(item)
         if report.outcome == "passed":
             return report
         test, error = running.test, call.excinfo.value if call.excinfo else None
@@ -112,6 +116,13 @@ class Plugin:  # its methods are pytest's hooks
             self._tests[report.nodeid] = WatchedTest(outcome=f"{outcome}: {said.strip().splitlines()[-1]}")
             self._out.write_bytes(encode(self._tests))
         return report
+
+
+def _compares(item: pytest.Item) -> bool:
+    """Whether a test gives ``gpu_benchmark`` a reference, or its text has an assertion of any library."""
+    assert isinstance(item, pytest.Function)
+    fixture = item.funcargs.get("gpu_benchmark")
+    return (isinstance(fixture, GpuBenchmark) and fixture.compares) or "assert" in inspect.getsource(item.function)
 
 
 def _note_wrong(wrong: str) -> None:
