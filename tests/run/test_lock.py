@@ -78,7 +78,7 @@ def test_a_run_on_two_gpus_locks_both_and_frees_both():
 
 def test_two_runs_lock_in_one_order_whatever_they_name_first(monkeypatch):
     taken = []
-    monkeypatch.setattr(lock, "take", lambda descriptor, name, wait_s, why: taken.append(name))
+    monkeypatch.setattr(lock, "take", lambda descriptor, name, *_: taken.append(name))
     for uuid in ("GPU-b,GPU-a", "GPU-a,GPU-b"):
         with locked(uuid):
             pass

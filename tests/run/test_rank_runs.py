@@ -1,14 +1,18 @@
 """Runs in several processes, as torchrun starts them: one verdict, one file, one end. Without a GPU."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rank_processes import pytest_in_ranks
 
 from peakgate.base.errors import CannotDecide, Code
+from peakgate.base.ranks import ALONE
 from peakgate.device import choose, driver
-from peakgate.run.meeting import unlike
+from peakgate.run import lock
+from peakgate.run.meeting import RUN_AGAIN, meet, unlike
 
 COLLECTIVES = Path(__file__).parents[1] / "data" / "ranks" / "bench_ranks.py"
 
@@ -194,6 +198,21 @@ def test_ranks_that_cannot_measure_together_are_refused(other, code, undecided):
 def test_ranks_with_a_gpu_each_or_none_measure_together():
     assert unlike([about(), about(uuid="GPU-1")]) is None
     assert unlike([about(uuid=None)] * 2) is None
+
+
+def test_two_runs_of_plain_pytest_do_not_share_a_gpu(monkeypatch, tmp_path):
+    monkeypatch.delenv(lock.HELD_VARIABLE, raising=False)
+    monkeypatch.setattr(lock, "LOCK_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(driver, "gpu_uuid", lambda index: f"GPU-{index}")
+    session = SimpleNamespace(device=SimpleNamespace(gpus=(0, 1), ranks=ALONE))
+    with ExitStack() as locks:
+        meet(session, ["a.test"], locks)
+        assert len(lock.inherited()) == 2
+        monkeypatch.delenv(lock.HELD_VARIABLE)
+        with pytest.raises(CannotDecide) as busy, lock.locked("GPU-1", 0.0, RUN_AGAIN):
+            pass
+    assert (busy.value.code, RUN_AGAIN in busy.value.message) == (Code.BUSY, True)
+    assert lock.inherited() == ()
 
 
 @pytest.mark.parametrize(

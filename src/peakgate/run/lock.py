@@ -35,6 +35,7 @@ LOCK_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108  (the lock must b
 HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
 """The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
 
+WAIT_LONGER = "wait for it, or longer: --wait SECONDS"
 WRITTEN_THERE = "another run writes its verdict there, and --out names another folder"
 
 _held: list[int] = []
@@ -81,27 +82,27 @@ def why_no_gpu(choice: str) -> str:
 
 
 @contextmanager
-def locked(uuid: str | None, wait_s: float = DEFAULT_WAIT_S) -> Iterator[None]:
+def locked(uuid: str | None, wait_s: float = DEFAULT_WAIT_S, remedy: str = WAIT_LONGER) -> Iterator[None]:
     """Lock a GPU, or each of several, for the length of a ``with`` block; without a uuid nothing is locked.
 
-    Waits up to ``wait_s`` for another run and says for whom; CannotDecide when it has not ended by then. All runs lock
-    in one order, so that no two wait for each other.
+    Waits up to ``wait_s`` for another run and says for whom; CannotDecide, with the ``remedy``, when it has not ended
+    by then. All runs lock in one order, so that no two wait for each other.
     """
     with ExitStack() as stack:
         for each in sorted({*uuid.split(",")} if uuid else ()):
-            stack.enter_context(_one_locked(each, wait_s))
+            stack.enter_context(_one_locked(each, wait_s, remedy))
         yield
 
 
 @contextmanager
-def _one_locked(uuid: str, wait_s: float) -> Iterator[None]:
+def _one_locked(uuid: str, wait_s: float, remedy: str) -> Iterator[None]:
     path = _folder() / f"peakgate-{uuid}.lock"
     if str(path) in os.environ.get(HELD_VARIABLE, "").split(os.pathsep):
         yield
         return
     descriptor = _open(path)
     try:
-        take(descriptor, uuid, wait_s, lambda: f"in use by {_holder(descriptor)}")
+        take(descriptor, uuid, wait_s, lambda: f"in use by {_holder(descriptor)}", remedy)
         _sign(descriptor)
         _held.append(descriptor)
         began = time.monotonic()
@@ -175,10 +176,10 @@ def _open(path: Path) -> int:
         ) from None
 
 
-def take(descriptor: int, name: str, wait_s: float, why: Callable[[], str]) -> None:
+def take(descriptor: int, name: str, wait_s: float, why: Callable[[], str], remedy: str = WAIT_LONGER) -> None:
     """Lock an open file; while another process has it, wait up to ``wait_s``, and say once ``why`` of ``name``.
 
-    CannotDecide when it is not free by then.
+    CannotDecide, with the ``remedy``, when it is not free by then.
     """
     until = time.monotonic() + wait_s
     said = False
@@ -191,7 +192,7 @@ def take(descriptor: int, name: str, wait_s: float, why: Callable[[], str]) -> N
             return
         left = until - time.monotonic()
         if left <= 0:
-            raise CannotDecide(f"{name}: {why()}; wait for it, or longer: --wait SECONDS", Code.BUSY)
+            raise CannotDecide(f"{name}: {why()}; {remedy}", Code.BUSY)
         if not said:
             warn(f"{name}: {why()}; waiting up to {wait_s:.0f} s")
             said = True

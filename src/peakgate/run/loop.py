@@ -105,8 +105,13 @@ class BenchRun:
         return self.choose()[0]
 
     def meet(self, tests: Sequence[str], pytest_config: pytest.Config) -> None:
-        """Begin together with the other ranks (``meeting``); only rank 0 prints tables and writes a run file."""
-        meet(self.session, tests, self._locks)
+        """Begin together with the other ranks (``meeting``); only rank 0 prints tables and writes a run file.
+
+        The supervisor of ``peakgate bench`` has locked the GPU; a worker of pytest-xdist, which times nothing, would
+        wait for the others.
+        """
+        if self.plain and not hasattr(pytest_config, "workerinput"):
+            meet(self.session, tests, self._locks)
         saving = pytest_config.pluginmanager.get_plugin("pytest-benchmark")
         if self.ranks.rank and saving is not None:
             saving.save = saving.autosave = saving.json = None

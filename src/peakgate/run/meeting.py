@@ -1,4 +1,4 @@
-"""How the ranks of a run begin: with the same tests and one seed, each with a locked GPU of its own."""
+"""How a run of plain pytest begins: with its GPU locked; ranks with the same tests, one seed and a GPU each."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from peakgate.session.session import Session
 
 LOCK_LIMIT_S = WAIT_LIMIT_S / 2
 """How long a rank waits for the lock of its GPU: less than the others wait for the rank."""
+RUN_AGAIN = "run pytest again once that has ended"
 
 RankFacts = tuple[Sequence[str], str, str | None]
 """The case ids of a rank's tests in their order, its device, and the uuid of its GPU."""
 
 
 def meet(session: Session, tests: Sequence[str], locks: ExitStack) -> None:
-    """Connect the ranks, take the seed of rank 0, and lock the GPU of each; nothing in a single process.
+    """Lock the GPUs of a run in a single process; connect ranks, take the seed of rank 0, and lock the GPU of each.
 
     Raises PeakgateError in all ranks if they have other tests or other GPU models, CannotDecide if one does not come or
     two have one GPU.
@@ -28,6 +29,8 @@ def meet(session: Session, tests: Sequence[str], locks: ExitStack) -> None:
     device = session.device
     ranks = device.ranks
     if ranks.size == 1:
+        own = ",".join(filter(None, map(driver.gpu_uuid, device.gpus)))
+        locks.enter_context(locked(own, remedy=RUN_AGAIN))
         return
     ranks.connect()
     uuid = driver.gpu_uuid(device.gpus[0]) if device.gpus else None
@@ -40,7 +43,7 @@ def meet(session: Session, tests: Sequence[str], locks: ExitStack) -> None:
     ranks.uuids = uuids = [each for _, _, each in of_each if each]
     for each in sorted(uuids):  # in one order: no two runs wait for each other
         if each == uuid:
-            locks.enter_context(locked(uuid, LOCK_LIMIT_S))
+            locks.enter_context(locked(uuid, LOCK_LIMIT_S, RUN_AGAIN))
         ranks.all(f"the lock of {each}")
 
 
