@@ -187,3 +187,13 @@ def test_patterns_of_a_range_stay_within_it():
 def test_other_inputs_that_cannot_be_drawn_are_refused(fresh):
     with refuses(Code.BENCHMARK_TEST):
         Given(fresh=fresh).refuse_invalid()
+
+
+def test_arrays_that_hold_the_result_within_its_tolerance_compare_nothing():
+    def nearly(out, x):
+        out[:] = x
+
+    with refuses(Code.BENCHMARK_TEST):
+        proven(nearly, lambda out, x: x + 1e-30, np.zeros(4), np.zeros(4), atol=1e-20)
+    with pytest.raises(WrongResult):
+        proven(nearly, lambda out, x: x + 1, np.zeros(4), np.zeros(4))
