@@ -265,6 +265,13 @@ def test_a_choice_of_healthy_families_only_notes_what_is_not_described(project, 
     assert check("-k", "healthy")[0] == 0
 
 
+@pytest.mark.parametrize("word", ["kernels", "test_kernel", "bench_kernels"])
+def test_a_choice_goes_by_case_ids_and_not_by_files(project, word):
+    project(FAMILY)
+    assert main(["bench", "--device", "cpu", "-k", word]) == 2
+    assert bench("-k", f"{word} or healthy")[1].keys() == HEALTHY
+
+
 def test_a_choice_that_names_a_family_not_described_is_undecided(project, capfd):
     project("import nothing_of_that_name\n")
     code, found = bench("-k", "healthy or mine-")

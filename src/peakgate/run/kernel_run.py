@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,6 +38,7 @@ from peakgate.run.request import Mode
 from peakgate.session.entry import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 from peakgate.spec.importer import FAMILY_FILE
+from peakgate.spec.selection import selector
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
 """The module of the built-in kernel tests."""
@@ -186,10 +188,20 @@ class RunHooks:
             metafunc.parametrize("case_id", list(self.run.others.fingerprints))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Remove the test of other builds if there are none, so that it is not reported as skipped."""
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Remove the test of other builds if there are none, so that it is not reported as skipped.
+
+        Of the built-in test ``-k`` selects by case id alone: to pytest the name of its file and function count too.
+        """
         if not self.run.others.fingerprints:
             items[:] = [item for item in items if not is_other_build(item)]
+        with suppress(PeakgateError):  # pytest refuses an invalid expression itself
+            selects = selector(config.option.keyword)
+            cases = {item: case for item in items if of_kernels(item) and (case := family_case(item)) is not None}
+            left = [item for item, case in cases.items() if not selects(case.id)]
+            config.hook.pytest_deselected(items=left)
+            gone = set(left)
+            items[:] = [item for item in items if item not in gone]
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Add the device to pytest-benchmark's ``machine_info``."""
