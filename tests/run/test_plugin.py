@@ -70,3 +70,14 @@ def test_without_pytest_benchmark_one_line_says_so(tmp_path):
     done = plain_pytest(tmp_path, "-p", "no:benchmark")
     assert (done.returncode, done.stderr.count(f"[{Code.OPTION}]")) == (4, 1)
     assert "INTERNALERROR" not in done.stdout + done.stderr
+
+
+def test_a_kernel_of_another_project_is_refused_and_none_of_its_name_measured(tmp_path):
+    test = "def test_x(load_kernel, gpu_benchmark):\n    load_kernel('k.cu', 'copy')\n"
+    for name in ("one", "other"):
+        (folder := tmp_path / name).mkdir()
+        (folder / "peakgate.toml").touch()
+        (folder / "k.cu").write_text("__global__ void copy(float*) {}")
+        (folder / "test_k.py").write_text(test)
+    done = plain_pytest(tmp_path / "one", "../other/test_k.py")
+    assert (done.returncode, f"[{Code.BENCHMARK_TEST}]" in done.stdout) == (1, True), done.stdout

@@ -154,9 +154,16 @@ def load_kernel(request: pytest.FixtureRequest) -> Callable[..., Any]:
     ``kernel(grid, block, arguments, shared_mem=0)`` launches it: on a GPU by CuPy, without one in the emulator on NumPy
     arrays. The path is relative to the project's root.
     """
+    from peakgate.base import config, errors  # noqa: PLC0415  (as above)
     from peakgate.callables.loaded import load_kernel  # noqa: PLC0415  (as above)
     from peakgate.run.plain_pytest import run_of  # noqa: PLC0415  (as above)
 
+    own, root = config.find(request.path.parent), config.current().root
+    if own is not None and own.root != root:  # a file of the same name in this project would be measured
+        raise errors.PeakgateError(
+            f"{request.node.nodeid}: is of the project {own.root}, not of {root}; run pytest in its own",
+            errors.Code.BENCHMARK_TEST,
+        )
     device = run_of(request.config).session.device
 
     def load(path: str | Path, entry: str, **macros: object) -> Any:
