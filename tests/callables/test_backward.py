@@ -258,6 +258,11 @@ def test_outputs(gpu_benchmark):
     gpu_benchmark.backward(torch.sin, torch.randn(1000, requires_grad=True))
 
 
+@pytest.mark.peakgate(metric="launch")
+def test_launched(gpu_benchmark):
+    gpu_benchmark.backward(torch.sin, torch.randn(1000, requires_grad=True))
+
+
 def test_raises(gpu_benchmark):
     def function(x):
         raise RuntimeError("no such mode")
@@ -274,6 +279,6 @@ def test_a_benchmark_test_of_a_backward_pass_has_a_verdict(benchmarks, tmp_path)
     assert (entry["case"], entry["verdict"]) == ("benchmarks-bench_ops.test_scale-3", "NO_FLOOR")
     assert FORWARD in entry["sampling"]
     assert "WRONG benchmarks-bench_ops.test_scale-4" in done.stdout
-    for stage, code in (("nothing", "PG306"), ("constant", "PG306"), ("outputs", "PG306")):
-        assert re.search(rf"INCONCLUSIVE benchmarks-bench_ops.test_{stage}: .*\[{code}\]", done.stdout)
+    for test in ("nothing", "constant", "outputs", "launched-launch"):
+        assert re.search(rf"INCONCLUSIVE benchmarks-bench_ops.test_{test}: .*\[PG306\]", done.stdout)
     assert "the callable fails: RuntimeError: no such mode" in done.stdout

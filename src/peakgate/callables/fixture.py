@@ -164,10 +164,11 @@ class GpuBenchmark:
         not timed. Expected are the gradients of the function itself in float64, or of the function in ``reference``.
         """
         given = self._given
-        if given.outputs is not None or given.state != "cold":
+        other = {"outputs": given.outputs is not None, "state": given.state != "cold", "metric": given.metric != "gpu"}
+        for name in (name for name, is_given in other.items() if is_given):
             self._refuse(
-                f"gpu_benchmark.backward with {'outputs' if given.outputs is not None else f'state={given.state!r}'}; "
-                "expected neither: its outputs are the gradients, and it is measured cold"
+                f"gpu_benchmark.backward with {name}={shown(getattr(given, name))}; expected none: its outputs are the "
+                "gradients, and it is measured cold, on the GPU"
             )
         if given.reference is None:
             self._given = replace(given, reference=function)
