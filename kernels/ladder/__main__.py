@@ -17,8 +17,8 @@ from peakgate.base.files import read_text, write_whole
 from peakgate.base.options import VerbParser
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
-from peakgate.runfile.find import FORMS, Archive
-from peakgate.runfile.options import add_runs
+from peakgate.runfile.find import Archive
+from peakgate.runfile.options import FORMS, add_runs
 from peakgate.runfile.saved import Run
 from peakgate.spec.catalogue import families, module_at
 

@@ -1,5 +1,7 @@
 """A second clock's records against the events of the same launches."""
 
+from dataclasses import replace
+
 import pytest
 
 from peakgate.judge.activity import Activity, second_clock
@@ -27,34 +29,51 @@ def batch(launches=3):
     return found
 
 
+def took_ns(activities):
+    stamps = [each.start_ns for each in activities if each.name == "stamp"]
+    return stamps[-1] - stamps[0] if stamps else 0
+
+
+def judged(times_us, activities):
+    return second_clock(times_us, activities, took_ns(activities))
+
+
 def test_clocks_that_agree_give_the_time_of_the_work():
-    found = second_clock(TIMES_US, batch())
+    found = judged(TIMES_US, batch())
     assert found.doubt is None
     assert found.median_us == pytest.approx(WORK_US)
 
 
+def test_records_in_another_unit_give_the_time_of_the_work():
+    cycles = [replace(each, start_ns=int(2.1 * each.start_ns), end_ns=int(2.1 * each.end_ns)) for each in batch()]
+    found = second_clock(TIMES_US, cycles, took_ns(batch()))
+    assert found.doubt is None
+    assert found.median_us == pytest.approx(WORK_US, rel=1e-3)
+    assert second_clock([1.5 * WORK_US] * 3, cycles, took_ns(batch())).doubt is not None
+
+
 @pytest.mark.parametrize("times_us", [[40.0] * 3, [150.0] * 3])
 def test_clocks_that_differ_leave_a_doubt_with_both_figures(times_us):
-    found = second_clock(times_us, batch())
+    found = judged(times_us, batch())
     assert f"{times_us[0]:.2f}" in found.doubt
     assert "100.00" in found.doubt
 
 
 def test_a_sample_without_work_is_a_doubt():
-    assert second_clock(TIMES_US, [each for each in batch() if each.name != "work"]).doubt is not None
+    assert judged(TIMES_US, [each for each in batch() if each.name != "work"]).doubt is not None
 
 
 def test_records_that_are_not_whole_are_a_doubt():
-    assert second_clock(TIMES_US, batch()[:-1]).doubt is not None
-    assert second_clock(TIMES_US, []).doubt is not None
+    assert judged(TIMES_US, batch()[:-1]).doubt is not None
+    assert judged(TIMES_US, []).doubt is not None
 
 
 def test_events_may_take_10_us_and_2_percent_longer():
     least_us, most_us = WORK_US - 1.0, WORK_US + 10.0 + 0.02 * WORK_US
-    doubts = {time_us: second_clock([time_us] * 3, batch()).doubt for time_us in (least_us, most_us)}
+    doubts = {time_us: judged([time_us] * 3, batch()).doubt for time_us in (least_us, most_us)}
     assert set(doubts.values()) == {None}
-    assert second_clock([least_us - 0.1] * 3, batch()).doubt is not None
-    assert second_clock([most_us + 0.1] * 3, batch()).doubt is not None
+    assert judged([least_us - 0.1] * 3, batch()).doubt is not None
+    assert judged([most_us + 0.1] * 3, batch()).doubt is not None
 
 
 def at(*spans):
@@ -81,4 +100,4 @@ STAMPS = (("stamp", 0, 10, 7), ("stamp", 1000, 1010, 7), ("stamp", 2000, 2010, 7
     ],
 )
 def test_work_from_one_stamp_to_the_next_is_of_that_sample(others, median_us):
-    assert second_clock([1.0], at(*STAMPS, *others)).median_us == median_us
+    assert judged([1.0], at(*STAMPS, *others)).median_us == median_us

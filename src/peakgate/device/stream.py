@@ -262,7 +262,8 @@ class SampleStream:
         found = recorded(batch)
         if found is None:
             return samples
-        other = second_clock(*found)
+        first, last = (int(self._places[0].stamps[at, 1]) for at in (0, count))
+        other = second_clock(*found, last - first)
         return replace(samples, activity_us=other.median_us, doubt=other.doubt)
 
     def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:

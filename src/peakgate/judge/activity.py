@@ -19,6 +19,9 @@ MOST_EXTRA_US, MOST_EXTRA_SHARE = 10.0, 0.02
 """Allowed difference between event time and recorded work: microseconds plus a share of the time. The clocks drift by
 some parts per million: 6 µs in 1.6 s on an H200."""
 
+SAME_UNIT = 0.05
+"""The GPU's timer advances in steps of a microsecond, of batches that take some hundred."""
+
 
 @dataclass(frozen=True, slots=True)
 class Activity:
@@ -42,14 +45,20 @@ class SecondClock:
     doubt: str | None
 
 
-def second_clock(times_us: Sequence[float], activities: Sequence[Activity]) -> SecondClock:
-    """Compare the event times of a batch, in order, with all activities on the device meanwhile."""
+def second_clock(times_us: Sequence[float], activities: Sequence[Activity], took_ns: float) -> SecondClock:
+    """Compare the event times of a batch, in order, with all activities on the device meanwhile.
+
+    ``took_ns`` is the time from the first stamp to the last by the GPU's own timer. It gives the unit of the records: a
+    profiler may have set another one for the rest of the process, as PyTorch's does, whose unit is a processor's cycle.
+    """
     ordered = sorted(activities, key=lambda each: each.start_ns)
     stamps = [each for each in ordered if each.name == STAMP]
     if len(stamps) != 2 * len(times_us) + 1:
         return SecondClock(
             None, f"CUPTI recorded {len(stamps)} of {2 * len(times_us) + 1} stamps; run again without it"
         )
+    unit = (stamps[-1].start_ns - stamps[0].start_ns) / took_ns
+    unit = unit if abs(unit - 1) > SAME_UNIT else 1.0
     stream, spans_us = stamps[0].stream, []
     for begin, end in zip(stamps[::2], stamps[1::2], strict=False):
         here = [each for each in ordered if begin.end_ns <= each.start_ns < end.start_ns]
@@ -62,7 +71,7 @@ def second_clock(times_us: Sequence[float], activities: Sequence[Activity]) -> S
         last_ns = max(each.end_ns for each in work)
         if last_ns > end.start_ns:
             return SecondClock(None, "works on other streams: CUPTI recorded work that went on after its sample")
-        spans_us.append((last_ns - work[0].start_ns) / 1e3)
+        spans_us.append((last_ns - work[0].start_ns) / unit / 1e3)
     between = zip(stamps[1::2], stamps[2::2], strict=True)
     if any(
         first.end_ns <= each.start_ns < next_.start_ns and each.stream != stream
