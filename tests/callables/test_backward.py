@@ -34,7 +34,7 @@ def tensors(*shapes, dtype=torch.float32):
     return [torch.randn(shape, generator=made).to(dtype).requires_grad_() for shape in shapes]
 
 
-class Product(torch.autograd.Function):
+class Product(torch.autograd.Function):  # type: ignore[misc,name-defined]
     """x * w, with a backward pass of its own that a trap spoils."""
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ class CompiledKernel:
         self.name, self.asm, self.function = name, {"cubin": cubin}, function
 
 
-class Hooks(list):
+class Hooks(list[Any]):
     add, __call__ = list.append, lambda self, launch: [each(launch) for each in self]
 
 

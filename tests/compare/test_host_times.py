@@ -70,9 +70,11 @@ def test_calls_of_the_host_change_nothing_for_the_times_of_the_gpu(saved: Saved)
             for _ in range(2)
         ]
 
-    with_calls, alone = (
-        compare(*(saved.side(*side, extra=OF_HOST) for side in sides(calls=calls))) for calls in (True, False)
-    )
+    def compared(*, calls):
+        base, new = sides(calls=calls)
+        return compare(saved.side(*base, extra=OF_HOST), saved.side(*new, extra=OF_HOST))
+
+    with_calls, alone = compared(calls=True), compared(calls=False)
     for case in LADDER:
         assert vars(row(with_calls, case)) == vars(row(alone, case))
     assert with_calls.suite == alone.suite
