@@ -39,9 +39,8 @@ def test_missing_and_other_keys_are_wrong_and_named(keys):
         proven(lambda x: dict.fromkeys(keys, x), lambda x: dict.fromkeys("ab", x), X)
 
 
-def test_the_kernel_that_a_launch_of_triton_returns_is_no_result():
-    launched = type("CompiledKernel", (), {"__module__": "triton.compiler.compiler"})
-
+@pytest.mark.parametrize("launched", [type("CompiledKernel", (), {"__module__": "triton.compiler.compiler"}), list])
+def test_what_a_launch_of_triton_or_tilelang_returns_is_no_result(launched):
     def double(out, x):
         out[:] = 2 * x
         return launched()

@@ -183,7 +183,7 @@ class Call:
         start = time.perf_counter()
         result = self.noted(self.function, *args, **kwargs)
         self.host_us = (time.perf_counter() - start) * 1e6
-        self.result = None if _is_compiled_kernel(result) else result
+        self.result = None if _is_no_result(result) else result
         self.noted(settled, self.result)
 
     def noted(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
@@ -361,9 +361,9 @@ def evaluated(name: str, code: Code, function: Callable[..., Any], arguments: tu
         ) from error
 
 
-def _is_compiled_kernel(result: object) -> bool:
-    """Whether a call returned what Triton's and Gluon's launches return, the kernel and no result."""
-    return type(result).__module__.partition(".")[0] == "triton"
+def _is_no_result(result: object) -> bool:
+    """Whether a call returned what launches return: the kernel, as Triton's do, or an empty list, as TileLang's."""
+    return type(result).__module__.partition(".")[0] == "triton" or (isinstance(result, list | tuple) and not result)
 
 
 def out_of_memory(error: BaseException) -> bool:
