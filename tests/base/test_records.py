@@ -43,7 +43,7 @@ def test_a_number_too_long_to_write_is_named_without_digits() -> None:
     assert short(1 << 100_000) == "a number of thousands of digits"
 
 
-@pytest.mark.parametrize(("name", "head"), records.PACKED.items())
+@pytest.mark.parametrize(("name", "head"), records.COMPRESSED.items())
 def test_a_compressed_file_is_named_as_such(tmp_path: Path, name: str, head: bytes) -> None:
     (path := tmp_path / "run.json").write_bytes(head + b"\x00rest")
     with pytest.raises(PeakgateError) as refused:

@@ -113,7 +113,7 @@ def test_long_names_are_shortened_and_stay_different():
     names = [f"cutlass<{'T, ' * 100}{last}>" for last in "ab"]
     codes = launched(lambda: [activity(name, 1) for name in names]).codes
     assert len(codes) == 2
-    assert all(len(name) <= kernels.LONGEST_NAME and " " not in name for name in codes)
+    assert all(len(name) <= kernels.LONGEST_KERNEL_NAME and " " not in name for name in codes)
 
 
 def test_versions_are_those_of_imported_packages(monkeypatch):

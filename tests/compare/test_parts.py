@@ -10,7 +10,7 @@ from comparing import Saved, compare
 from synthetic_runs import LADDER
 
 from peakgate.base.verdict import Verdict
-from peakgate.compare.parts import Explained, explained
+from peakgate.compare.parts import ExplainedTime, explained
 from peakgate.compare.report import report
 
 WHOLE, FIRST, SECOND = "ops.bench_model", "ops.bench_attention", "ops.bench_mlp"
@@ -23,7 +23,7 @@ def row(case: str, base_us: float, percent: float, half: float = 1.0, verdict: s
     return SimpleNamespace(case=case, verdict=verdict, **times, **changes)
 
 
-def of(*parts: SimpleNamespace, named: tuple[str, ...] = (FIRST, SECOND), whole: float = 10.0) -> Explained:
+def of(*parts: SimpleNamespace, named: tuple[str, ...] = (FIRST, SECOND), whole: float = 10.0) -> ExplainedTime:
     (found,) = explained([row(WHOLE, 100.0, whole, 1.0, "SLOWER"), *parts], {WHOLE: named})
     return found
 

@@ -38,7 +38,7 @@ MOST_PARTS = 100
 
 GZIP = 31
 """zlib's ``wbits`` for the gzip format."""
-PACKED = {
+COMPRESSED = {
     "gzip": b"\x1f\x8b",
     "xz": b"\xfd7zXZ\0",
     "zstd": b"\x28\xb5\x2f\xfd",
@@ -96,7 +96,7 @@ def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
     Raises RecordError if it is damaged or larger than LARGEST_FILE_BYTES.
     """
     if path.suffix != ".gz":
-        packed = next((name for name, head in PACKED.items() if content.startswith(head)), None)
+        packed = next((name for name, head in COMPRESSED.items() if content.startswith(head)), None)
         if packed is not None:
             plain = "unpack it, or save it as .json or .json.gz" if packed != "gzip" else f"name it {path.name}.gz"
             raise RecordError(f"{path}: compressed by {packed}; {plain}", code=Code.MALFORMED)

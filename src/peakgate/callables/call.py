@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from peakgate.base.errors import Code, PeakgateError, defined_at, described, rai
 from peakgate.base.formatting import shown
 from peakgate.base.ranks import ALONE, Ranks
 from peakgate.callables.arrays import (
+    R,
     arrays_in,
     comparable,
     copy_of,
@@ -46,8 +47,6 @@ from peakgate.measure.patterns import of_type
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array
 from peakgate.spec.dtypes import BITS
-
-R = TypeVar("R")
 
 ALIGNMENT_BYTES = 64
 """XLA copies host memory that is not aligned to this."""

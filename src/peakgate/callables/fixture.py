@@ -22,7 +22,7 @@ from peakgate.callables.frameworks import of_framework
 from peakgate.callables.loaded import as_call, code_of, is_kernel
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
-from peakgate.callables.settings import PARTS, collects_garbage, given_by, too_few
+from peakgate.callables.settings import PARTS_KEY, collects_garbage, given_by, too_few
 from peakgate.callables.tuners import choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
@@ -55,7 +55,7 @@ class GpuBenchmark:
         self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
         self._given = given_by(node)
         listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus), self._given.metric)
-        self._listed = replace(listed, parts=node.stash.get(PARTS, ()))
+        self._listed = replace(listed, parts=node.stash.get(PARTS_KEY, ()))
         has = session.device.gpus
         self._ranks = session.device.ranks
         if (lacking := too_few(self._given.gpus, len(has), gpu_count(), self._ranks.size)) is not None:

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.compile.kernel_code import DIGITS, kernel_code, stable_name
+from peakgate.compile.kernel_code import DIGEST_DIGITS, kernel_code, stable_name
 from peakgate.judge.activity import Activity
 
 Codes = Mapping[str, str | None]
 
-LONGEST_NAME = 120
+LONGEST_KERNEL_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def launched(observe: Callable[[], Sequence[Activity] | None], own: Mapping[str,
     if not codes or not all(codes.values()):
         return Launched(_named(codes))
     work = sorted(Counter((stable_name(each.name), codes.get(each.name), each.work) for each in seen).items(), key=repr)
-    return Launched(_named(codes), hashlib.sha256(repr(work).encode()).hexdigest()[:DIGITS])
+    return Launched(_named(codes), hashlib.sha256(repr(work).encode()).hexdigest()[:DIGEST_DIGITS])
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def _joined(codes: Sequence[str | None]) -> str | None:
     several = sorted({code for code in codes if code is not None})
     if len(several) < 2 or None in codes:
         return None if None in codes else several[0]
-    return hashlib.sha256("".join(several).encode()).hexdigest()[:DIGITS]
+    return hashlib.sha256("".join(several).encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def _named(codes: Codes) -> Codes:
@@ -111,7 +111,8 @@ def _named(codes: Codes) -> Codes:
     shown: dict[str, str | None] = {}
     for name, code in sorted(codes.items()):
         text = stable_name("".join(name.split()))
-        if len(text) > LONGEST_NAME:
-            text = f"{text[: LONGEST_NAME - DIGITS - 1]}~{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"
+        if len(text) > LONGEST_KERNEL_NAME:
+            digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+            text = f"{text[: LONGEST_KERNEL_NAME - DIGEST_DIGITS - 1]}~{digest}"
         shown[text] = code if shown.get(text, code) == code else None
     return shown

@@ -26,7 +26,7 @@ MARKER = "peakgate"
 RANKS = "-ranks"
 """The end of the ids of cases that are measured in a process per GPU."""
 
-PARTS = pytest.StashKey[tuple[str, ...]]()
+PARTS_KEY = pytest.StashKey[tuple[str, ...]]()
 """The ids of the parts of a collected test."""
 
 ANY_NUMBERS = "any"

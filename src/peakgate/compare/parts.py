@@ -37,7 +37,7 @@ class TimeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedTime:
     """A slower case: its ``whole`` change, those of its parts that are resolved, largest first, and the ``rest``.
 
     The rest is what no measured part explains. ``unresolved`` are parts whose interval includes 0, and ``unmeasured``
@@ -70,7 +70,7 @@ class Explained:
         return f"{self.case} is slower by {self.whole.text}: {'; '.join(found)}"
 
 
-def explained(rows: Iterable[SimpleNamespace], parts: Mapping[str, Sequence[str]]) -> list[Explained]:
+def explained(rows: Iterable[SimpleNamespace], parts: Mapping[str, Sequence[str]]) -> list[ExplainedTime]:
     """The slower cases that name ``parts``, in the order of ``rows``, the records of a comparison's frame."""
     known = {row.case: row for row in rows}
     found = []
@@ -83,7 +83,7 @@ def explained(rows: Iterable[SimpleNamespace], parts: Mapping[str, Sequence[str]
         measured = {part: change for part, change in changes.items() if change is not None}
         resolved = {part: change for part, change in measured.items() if change.resolved}
         found.append(
-            Explained(
+            ExplainedTime(
                 case,
                 whole,
                 dict(sorted(resolved.items(), key=lambda each: -abs(each[1].change_us))),

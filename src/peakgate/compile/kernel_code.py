@@ -19,7 +19,7 @@ _INTERNAL = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(?=_)")
 _ALLOCATED = 0x2
 """The flag SHF_ALLOC: instructions and data, not what tools read, such as line tables and PTX."""
 
-DIGITS = 16
+DIGEST_DIGITS = 16
 
 
 def stable_name(kernel: str) -> str:
@@ -49,7 +49,7 @@ def kernel_code(cubin: bytes, kernels: frozenset[str]) -> dict[str, str]:
             part = own[kernel] if kernel else shared
             part += (b"\0".join(each) for each in [_described(elf, section)] if each)
     return {
-        name: hashlib.sha256(b"\0\0".join([*sorted(parts), *sorted(shared)])).hexdigest()[:DIGITS]
+        name: hashlib.sha256(b"\0\0".join([*sorted(parts), *sorted(shared)])).hexdigest()[:DIGEST_DIGITS]
         for name, parts in own.items()
     }
 

@@ -264,7 +264,7 @@ class BenchmarkTests:
         plain pytest an ambiguous part raises PeakgateError.
         """
         from peakgate.callables.parts import named  # noqa: PLC0415  (as above)
-        from peakgate.callables.settings import PARTS, given_by  # noqa: PLC0415  (as above)
+        from peakgate.callables.settings import PARTS_KEY, given_by  # noqa: PLC0415  (as above)
 
         given = {item: given_by(item) for item in items if item.nodeid in self.ids}
         metrics = dict.fromkeys(kernels, "gpu") | {self.ids[item.nodeid]: each.metric for item, each in given.items()}
@@ -277,7 +277,7 @@ class BenchmarkTests:
             known = [*(other for other, metric in metrics.items() if metric == each.metric), *invalid]
             complete = not some_unknown and folders <= {*item.config.args}
             try:
-                item.stash[PARTS] = named(case_id, each.parts, known, complete=complete)
+                item.stash[PARTS_KEY] = named(case_id, each.parts, known, complete=complete)
             except PeakgateError as error:
                 if self._collecting is None:
                     raise

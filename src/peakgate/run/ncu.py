@@ -42,7 +42,7 @@ STALLS = (
     *("math_pipe_throttle", "membar", "mio_throttle", "no_instruction", "not_selected", "selected"),
     *("short_scoreboard", "sleeping", "tex_throttle", "wait"),
 )
-METRICS = (
+COUNTER_METRICS = (
     *("gpu__time_duration.sum", "sm__cycles_active.sum", "smsp__inst_executed.sum"),
     *("dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sectors.sum", "lts__t_sector_hit_rate.pct"),
     "lts__t_sectors_srcunit_tex.sum",
@@ -60,7 +60,7 @@ METRICS = (
 )
 """The counters that the ranking of causes reads, for compute capability 7.0 and later."""
 
-EXPLAINING = ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS))
+EXPLAINING = ((NCU_SECTIONS, COUNTER_METRICS), (NCU_SECTIONS, ()), ((), COUNTER_METRICS))
 """Sections and metrics to request, in order of preference: ncu refuses a request with one that it does not know."""
 
 Counters = Mapping[str, float]
