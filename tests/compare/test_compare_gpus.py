@@ -206,7 +206,7 @@ def test_a_floor_holds_on_every_gpu(saved: Saved) -> None:
 
 CUBLAS = "sgemm.cublas-256"
 CALL = "sgemm.cublas-512"
-NO_CODE = {CALL: {"fingerprint": None, "registers": None}}
+NO_CODE = {CALL: {"fingerprint": None, "registers": None, "probes": 6}}
 TIMES = LADDER | {CALL: 60.0}
 
 
@@ -248,6 +248,18 @@ def test_a_call_repeats_at_every_commit_and_a_kernel_of_unknown_code_at_its_own(
     assert row(result, CALL).verdict is Verdict.SAME
     assert shift(result, CALL).p_value is not None
     assert shift(result, kernel).p_value is None
+
+
+def test_a_callable_of_a_benchmark_test_repeats_at_its_own_commit_alone(saved: Saved) -> None:
+    reported = {CALL: {"fingerprint": None, "registers": None, "probes": 0}}
+    slower = TIMES | {CALL: 7 * TIMES[CALL]}
+    commits = [f"{number:x}" * 40 for number in range(1, 4)]
+    history = [
+        saved.run(times, day=2 + day, commit=commit, extra=reported)
+        for day, (times, commit) in enumerate(zip((TIMES, TIMES, slower), commits, strict=True))
+    ]
+    result = compare(saved.side(TIMES, extra=reported), saved.side(slower, extra=reported), history)
+    assert row(result, CALL).verdict is Verdict.SLOWER
 
 
 @pytest.mark.parametrize("version", ["cublas", "cupy", "nvrtc", "driver", "uuid"])

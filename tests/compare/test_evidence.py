@@ -66,6 +66,7 @@ def drawn(chance: random.Random, sessions: int, *, twice: bool = False) -> pd.Da
                         "bound": chance.choice(["link", "memory", "memory"]),
                         "fingerprint": chance.choice([None, None, "f1", "f2"]),
                         "registers": chance.choice([None, 32.0]),
+                        "probes": chance.choice([None, 0.0, 6.0]),
                     }
                 )
     return frame(rows)
@@ -120,7 +121,7 @@ def code_of(row: SimpleNamespace) -> tuple[Any, ...] | None:
     machine = row.gpu_uuid, row.gpu_driver
     if row.fingerprint:
         return "cubin", row.fingerprint, *machine
-    if row.registers is None:
+    if row.registers is None and row.probes:
         return "library", row.gpu_cublas, row.gpu_cupy, row.gpu_nvrtc, *machine
     return None if row.dirty or row.commit in {"unknown", None} else ("commit", row.commit, *machine)
 

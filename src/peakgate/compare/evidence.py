@@ -148,8 +148,8 @@ def repeated_sessions(
 
     ``case`` is the position in ``cases``; ``session`` and ``group`` are numbers; ``residual`` is the log time less the
     mean of its case and group. Each side is one group: the runs named as a side are repeats. In ``history``, a group is
-    at least three sessions of the same code (equal cubin fingerprint; of a library, equal versions; else equal clean
-    commit) on the same GPU and driver.
+    at least three sessions of the same code (equal cubin fingerprint; of a family's operation of a library, equal
+    versions; else equal clean commit) on the same GPU and driver.
     """
     sides = {"base": base, "new": new}
     if history is not None:
@@ -180,7 +180,8 @@ def repeat_group(rows: pd.DataFrame, *machine: str) -> Positions:
     library = [f"library {each.gpu_cublas} {each.gpu_cupy} {each.gpu_nvrtc}" for each in about]
     commit = [None if each.dirty or each.commit in NO_COMMIT else f"commit {each.commit}" for each in about]
     fingerprint = rows["fingerprint"].to_numpy(object, na_value="")
-    code = np.where(is_library(rows), *(np.array(names, dtype=object)[run] for names in (library, commit)))
+    of_family = is_library(rows) & (rows["probes"].fillna(0) > 0).to_numpy()  # a benchmark test's code is the project's
+    code = np.where(of_family, *(np.array(names, dtype=object)[run] for names in (library, commit)))
     code = np.where(fingerprint != "", "cubin " + fingerprint, code)
     number: Positions = pd.factorize(pd.Series(code, dtype="string") + " on " + on)[0]
     return number

@@ -179,7 +179,7 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     varying_elements: Annotated[Number | None, means("elements that differ between two launches on the same data")] = (
         None
     )
-    probes: Annotated[Number | None, means("edge-size problems that its build solved")] = None
+    probes: Annotated[Number | None, means("edge-size problems that its build solved", 43)] = None
     timed_launches_checked: Annotated[Number | None, means("timed launches whose output was compared")] = None
     predicted: Annotated[dict[str, Finite] | None, means("predictions of the family's models, by name")] = None
 
