@@ -46,7 +46,7 @@ def test_other_code_with_the_same_resources_is_told(result: CaseResult) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "new", "told"),
+    ("base", "new", "expected"),
     [
         ({"add": "1a", "mul": "2b"}, {"add": "1a", "mul": "9f"}, ["other machine code of mul"]),
         ({"add": "1a"}, {"add": "1a"}, ["the same machine code, other launches"]),
@@ -58,12 +58,12 @@ def test_other_code_with_the_same_resources_is_told(result: CaseResult) -> None:
     ],
 )
 @pytest.mark.parametrize("column", [dict, kernels_in_text])
-def test_the_kernels_of_a_callable_that_changed_are_named(result: CaseResult, base, new, told, column) -> None:
+def test_the_kernels_of_a_callable_that_changed_are_named(result: CaseResult, base, new, expected, column) -> None:
     sides = (
         SimpleNamespace(**structs.asdict(result) | {"fingerprint": None, "kernels": kernels and column(kernels)})
         for kernels in (base, new)
     )
-    assert causes(*sides) == told
+    assert causes(*sides) == expected
 
 
 @pytest.mark.parametrize(

@@ -115,11 +115,10 @@ def compare(
     unsettled = settled["verdict"].isna().to_numpy()
     host = (before["of_host"] | after["of_host"]).to_numpy()
     on_gpu, on_host = unsettled & ~host, unsettled & host
-    gpu_times, host_times = (
-        _weighed((before[own], after[own]), base, new, history, rules, of_host=of_host)
-        for own, of_host in ((on_gpu, False), (on_host, True))
-    )
-    weighed = [each for each in (gpu_times, host_times) if len(each.rows)] or [gpu_times]
+    gpu_times = _weighed((before[on_gpu], after[on_gpu]), base, new, history, rules, of_host=False)
+    weighed = [gpu_times] if on_gpu.any() or not on_host.any() else []
+    if on_host.any():
+        weighed.append(_weighed((before[on_host], after[on_host]), base, new, history, rules, of_host=True))
     judged = pd.concat([settled[~unsettled], *(each.rows for each in weighed)])
     judged = judged.join(pd.concat([each.figures for each in weighed])).reindex(before.index)
     saved, df = max(each.saved for each in weighed), np.concatenate([each.df for each in weighed])
