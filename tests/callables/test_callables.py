@@ -671,6 +671,29 @@ def test_full_memory_leaves_the_case_undecided(benchmarks, bench, tmp_path):
     assert (entry["verdict"], "1 TB" in entry["reason"]) == ("INCONCLUSIVE", True)
 
 
+FREED = """
+import gc, weakref
+import numpy as np
+
+KEPT = []
+
+def bench_first(gpu_benchmark):
+    x = np.ones(4)
+    KEPT.append(weakref.ref(x))
+    gpu_benchmark(lambda x: 2 * x, x)
+
+def bench_second(gpu_benchmark):
+    gc.collect()
+    assert KEPT[0]() is None
+    gpu_benchmark(abs, np.ones(4))
+"""
+
+
+def test_the_arrays_of_a_test_are_freed_when_it_ends(benchmarks, bench):
+    done = bench(benchmarks(FREED))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 STRANGER = ("-o", "python_functions=bench_* test_*", "benchmarks/bench_ops.py")
 
 

@@ -87,7 +87,11 @@ class GpuDevice(Device):
             self.open()
 
     def open(self) -> None:
-        """Create the CUDA contexts. With several GPUs NVLink multicast is disabled."""
+        """Create the CUDA contexts. With several GPUs NVLink multicast is disabled.
+
+        JAX, if it is used, takes memory as it needs it: by default it would reserve three quarters of the GPU's.
+        """
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if len(self.gpus) > 1 or self.ranks.size > 1:
             for name, value in MULTICAST_OFF.items():
                 os.environ.setdefault(name, value)

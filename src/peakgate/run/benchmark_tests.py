@@ -246,8 +246,8 @@ class BenchmarkTests:
             self._run.store.keep(_unmeasured(item, fixture.outcome, judgement))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Stop attributing crashes to a test that has ended."""
-        if nodeid in self._used:
+        """Forget a test that has ended: its arrays are freed, and no crash is attributed to it."""
+        if self._used.pop(nodeid, None) is not None:
             self._run.session.steps.expect("the end of a case", HOST_LIMIT_S, None)
 
     def _find_parts(
