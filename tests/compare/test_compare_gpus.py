@@ -250,8 +250,9 @@ def test_a_call_repeats_at_every_commit_and_a_kernel_of_unknown_code_at_its_own(
     assert shift(result, kernel).p_value is None
 
 
-def test_a_callable_of_a_benchmark_test_repeats_at_its_own_commit_alone(saved: Saved) -> None:
-    reported = {CALL: {"fingerprint": None, "registers": None, "probes": 0}}
+@pytest.mark.parametrize("code", [{"fingerprint": None}, {"fingerprint": "f0", "kernels": {"add": "1a"}}])
+def test_a_callable_of_a_benchmark_test_repeats_at_its_own_commit_alone(saved: Saved, code: dict[str, Any]) -> None:
+    reported = {CALL: {"registers": None, "probes": 0, **code}}
     slower = TIMES | {CALL: 7 * TIMES[CALL]}
     commits = [f"{number:x}" * 40 for number in range(1, 4)]
     history = [

@@ -163,3 +163,13 @@ def test_a_step_within_one_commit_is_the_environments() -> None:
 def test_the_fingerprints_say_whether_the_code_changed(after: str, fact: str) -> None:
     place = located(fingerprints=lambda number: {"a": after if number > 19 else "f1"})
     assert place.facts == (fact,)
+
+
+@pytest.mark.parametrize(("after", "facts"), [("f1", ()), ("f2", ("its code changed",))])
+def test_equal_code_of_a_callable_is_no_proof_that_a_commit_is_innocent(after: str, facts: tuple[str, ...]) -> None:
+    place = located(
+        fingerprints=lambda number: {"a": after if number > 19 else "f1"},
+        kernels=lambda _: {"a": {"add": "1a"}},
+    )
+    assert place.facts == facts
+    assert place.command is not None

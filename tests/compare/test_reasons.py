@@ -30,6 +30,11 @@ def test_equal_machine_code_points_at_the_environment(result: CaseResult) -> Non
     assert causes(result, structs.replace(result, time_us=2 * result.time_us)) == ["same code: environment"]
 
 
+def test_equal_machine_code_of_a_callable_leaves_the_cause_open(result: CaseResult) -> None:
+    callable_ = structs.replace(result, kernels={"add": "1a"})
+    assert "environment" not in "".join(causes(callable_, structs.replace(callable_, time_us=2 * result.time_us)))
+
+
 def test_what_the_compiler_allots_is_told_with_occupancy_and_its_limit(result: CaseResult) -> None:
     facts = {"fingerprint": "bb", "registers": 64, "spill_bytes": 16, "occupancy": 0.5}
     new = structs.replace(result, **facts, occupancy_limiter="registers")

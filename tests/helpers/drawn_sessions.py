@@ -16,7 +16,7 @@ from peakgate.runfile.saved import CaseResult, Run
 
 @dataclass(frozen=True, slots=True)
 class DrawnSession:
-    """Facts of a run, and of its cases times, and where given the fingerprints and the SM clocks."""
+    """Facts of a run, and of its cases times, and where given fingerprints, kernels of callables and SM clocks."""
 
     path: str
     taken: datetime
@@ -29,6 +29,7 @@ class DrawnSession:
     whole: bool = True
     times_us: Mapping[str, float] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    kernels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     clocks_mhz: Mapping[str, float] = field(default_factory=dict)
 
@@ -42,6 +43,7 @@ class DrawnSession:
                 samples=40,
                 sampling_error=0.001,
                 fingerprint=self.fingerprints.get(case),
+                kernels=self.kernels.get(case),
                 sm_clock_mhz=self.clocks_mhz.get(case),
             )
             for case, time_us in self.times_us.items()

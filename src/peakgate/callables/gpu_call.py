@@ -20,6 +20,7 @@ from peakgate.device import elements
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, SampleChecker, TimedLaunch, Unmeasurable
+from peakgate.device.modules import loaded_code
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle, recorded
 from peakgate.judge.activity import Activity
@@ -278,7 +279,7 @@ class GpuCall(CallableLaunchable):
                 run()
             return None if found is None else found[1]
 
-        return launched(observe, own)
+        return launched(observe, own, partial(loaded_code, self._device.facts.index))
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a call, by loops of calls on the arrays as they are, which are restored afterwards.

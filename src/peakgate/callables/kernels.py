@@ -2,8 +2,7 @@
 
 CUPTI's records name the kernels, if the package cupti-python is installed. The machine code comes from objects that
 hold it: those of Triton that one more call launches, found by a hook of Triton's, and kernels that ``load_kernel``
-built. All other code, such as that of PyTorch, of its compiler and of libraries, is unknown: no public interface of
-theirs gives it, and callbacks of CUPTI into Python, at every loaded module, crash CuPy 14.2.
+built; all other code from the modules that the driver has loaded, where all kernels of one name have the same.
 """
 
 from __future__ import annotations
@@ -36,11 +35,16 @@ class Launched:
     fingerprint: str | None = None
 
 
-def launched(observe: Callable[[], Sequence[Activity] | None], own: Mapping[str, str] | None = None) -> Launched:
+def launched(
+    observe: Callable[[], Sequence[Activity] | None],
+    own: Mapping[str, str] | None = None,
+    loaded: Callable[[str], str | None] = lambda _kernel: None,
+) -> Launched:
     """What a call launches.
 
     ``observe`` runs it and returns the activities of the GPU meanwhile, None without CUPTI. ``own``: the digests of
-    the one kernel that the call is, if it is one.
+    the one kernel that the call is, if it is one. ``loaded`` returns the digest that all loaded kernels of a name
+    have, None if they differ or are unknown.
     """
     with _launches_of_triton() as functions:
         seen = observe()
@@ -54,7 +58,10 @@ def launched(observe: Callable[[], Sequence[Activity] | None], own: Mapping[str,
         return Launched(_named(known))
     times = Counter(each.name for each in seen if each.name)
     # A replayed graph launches what no hook sees, perhaps under the name of a kernel that one does.
-    codes = {name: known.get(name) if len(found.get(name, ())) == count else None for name, count in times.items()}
+    codes = {
+        name: (known.get(name) if len(found.get(name, ())) == count else None) or loaded(name)
+        for name, count in times.items()
+    }
     if not codes or not all(codes.values()):
         return Launched(_named(codes))
     work = sorted(Counter((stable_name(each.name), codes.get(each.name), each.work) for each in seen).items(), key=repr)

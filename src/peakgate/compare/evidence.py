@@ -179,7 +179,8 @@ def repeat_group(rows: pd.DataFrame, *machine: str) -> Positions:
     on = np.array(machines, dtype=object)[run]
     library = [f"library {each.gpu_cublas} {each.gpu_cupy} {each.gpu_nvrtc}" for each in about]
     commit = [None if each.dirty or each.commit in NO_COMMIT else f"commit {each.commit}" for each in about]
-    fingerprint = rows["fingerprint"].to_numpy(object, na_value="")
+    # Of a callable it says nothing of the numbers that its kernels are given.
+    fingerprint = rows["fingerprint"].mask(rows["kernels"].notna()).to_numpy(object, na_value="")
     of_family = is_library(rows) & (rows["probes"].fillna(0) > 0).to_numpy()  # a benchmark test's code is the project's
     code = np.where(of_family, *(np.array(names, dtype=object)[run] for names in (library, commit)))
     code = np.where(fingerprint != "", "cubin " + fingerprint, code)
@@ -241,7 +242,7 @@ def causes(base: Any, new: Any) -> list[str]:
     """
     found: list[str] = []
     if base.fingerprint and base.fingerprint == new.fingerprint:
-        found.append(SAME_CODE)
+        found.append("the same machine code and launches" if base.kernels else SAME_CODE)
     else:
         found += other_kernels(kernels_of(base.kernels), kernels_of(new.kernels))
         for field, name in CODE_FACTS:

@@ -131,6 +131,16 @@ def retain_context(index: int) -> bool:
     return bool(driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), device) == 0)
 
 
+def has_context(index: int) -> bool:
+    """Whether this process has a primary context on the GPU with this CUDA index (cuDevicePrimaryCtxGetState)."""
+    if (found := _device(index)) is None:
+        return False
+    driver, device = found
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
+    return bool(active.value)
+
+
 def destroy_context(index: int) -> bool:
     """Destroy this process's primary context on the GPU with this CUDA index; whether that succeeded.
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from peakgate.compile import nvrtc
-from peakgate.device import driver, nvml, references
+from peakgate.device import driver, modules, nvml, references
 from peakgate.device.interface import Load, Preflight
 
 
@@ -56,4 +56,5 @@ def _work(index: int, found: Future[Before | None]) -> None:
 
 
 def _seen(index: int) -> Before:
+    modules.follow(index)  # before anything can load one
     return Before(nvml.state(nvml.handle(index)), nvml.load(index))

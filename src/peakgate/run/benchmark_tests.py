@@ -21,6 +21,7 @@ from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.callables.settings import RANKS
+from peakgate.device import modules
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
@@ -102,6 +103,8 @@ class BenchmarkTests:
             (kept if wanted else dropped).append(item)
         if bench:
             self._refuse(bench.refused, config)
+        if not self.ids:
+            modules.stop()  # a kernel case's machine code is known from its build
         if foreign:
             self._run.session.notes.append(f"{counted(foreign, 'test')} without {FIXTURE} not run")
         if dropped:

@@ -65,8 +65,8 @@ RUN_COLUMNS = {name: FRAME_COLUMNS[name] for name in (*OF_RUN, *(f"gpu_{name}" f
 HISTORY_COLUMNS = (
     *("gpu_slug", "run", "taken", "commit", "dirty", "whole", "gpu_uuid", "run_tier"),
     *(f"gpu_{name}" for name in ENVIRONMENT),
-    *("case", "time_us", "samples", "sampling_error", "fingerprint", "sm_clock_mhz", "verdict", "host_bound"),
-    "metric",
+    *("case", "time_us", "samples", "sampling_error", "fingerprint", "kernels", "sm_clock_mhz", "verdict"),
+    *("host_bound", "metric"),
 )
 """The columns needed to choose runs and to compute a history."""
 

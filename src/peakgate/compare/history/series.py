@@ -34,7 +34,7 @@ FULL_HASH = 40
 # A case that so many successive complete sessions of its tier did not measure is retired.
 WHOLE_SESSIONS_TO_RETIRE = 5
 LEFT = " until it left its tier"  # suffix of case names in ``History.dropped``; ids contain no space
-VALUES = ("time_us", "samples", "sampling_error", "fingerprint", "sm_clock_mhz")
+VALUES = ("time_us", "samples", "sampling_error", "fingerprint", "kernels", "sm_clock_mhz")
 
 
 class SessionFacts(NamedTuple):

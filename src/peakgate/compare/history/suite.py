@@ -251,7 +251,8 @@ class _Causes:
             levels[each.at] = each.residuals + each.steps
         self.times_us = np.exp([each.offset for each in there])
         self.sds = np.array([each.sd for each in there])
-        self.codes = history.table("fingerprint").to_numpy()[list(found)]
+        codes = history.table("fingerprint").mask(history.table("kernels").notna())  # a callable's are no proof
+        self.codes = codes.to_numpy()[list(found)]
         self.clocks = history.table("sm_clock_mhz")  # as a share of the GPU's median
         for own in history.by_gpu.values():
             self.clocks[own] = self.clocks[own].div(self.clocks[own].median(axis=1), axis=0)
@@ -419,7 +420,10 @@ def locate(history: History, row: int | None, numbers: Positions, first: int, la
     facts = []
     of_case = None if row is None else history.rows.loc[[(history.cases[row], each) for each in (good, bad)]]
     if of_case is not None and all(code := of_case["fingerprint"].tolist()):
-        facts.append(SAME_CODE if code[0] == code[1] else CODE_CHANGED)
+        if code[0] != code[1]:
+            facts.append(CODE_CHANGED)
+        elif of_case["kernels"].isna().all():  # the kernels of a callable may be given other numbers
+            facts.append(SAME_CODE)
     if before.uuid == after.uuid:
         old, new = history.facts.loc[[good, bad], list(ENVIRONMENT)].to_dict("records")
         facts += [
