@@ -12,7 +12,7 @@ pytest.importorskip("cupy", exc_type=ImportError)
 
 from peakgate.base.ranks import ALONE
 from peakgate.callables import call as calls
-from peakgate.callables import gpu_call
+from peakgate.callables import gpu_call, host_call
 from peakgate.callables.call import Call
 from peakgate.callables.gpu_call import Behaviour
 from peakgate.callables.host_call import HostCall
@@ -38,6 +38,15 @@ def change(numbered, keys):
     """Give each array other elements, by its seed."""
     for words, kept, seed in numbered:
         words[...] = np.resize(kept, words.shape) + 1.0 + seed % 7
+
+
+@pytest.fixture(autouse=True)
+def processors(monkeypatch):
+    """The processors that the thread was moved to; it may run on one."""
+    moved = []
+    monkeypatch.setattr(host_call.os, "sched_getaffinity", lambda _thread: {3})
+    monkeypatch.setattr(host_call.os, "sched_setaffinity", lambda _thread, to: moved.append([*to]))
+    return moved
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +104,37 @@ def test_a_batch_begins_on_an_idle_gpu_and_its_first_call_is_not_counted(monkeyp
     assert len(found.times_us) == sum(played.batches) - len(played.batches)
     assert found.times_us == pytest.approx([10.0] * len(found.times_us))
     assert found.sm_clocks_mhz == (None,) * len(found.times_us)
+
+
+def test_samples_are_those_of_the_fastest_of_several_processors(monkeypatch, processors):
+    now = [0.0]
+
+    def clock():
+        now[0] += {4: 6e-6, 7: 4e-6}.get(processors[-1][0], 9e-6)
+        return now[0]
+
+    monkeypatch.setattr(host_call.os, "sched_getaffinity", lambda _thread: set(range(1, 17)))
+    played = Played(lambda x: None)
+    monkeypatch.setattr(calls, "time", SimpleNamespace(perf_counter=clock))
+    found = played.launchable.sample(PLAN)
+    assert found.times_us == pytest.approx([4.0] * len(found.times_us))
+    assert "fastest of 5 processors" in found.method
+    assert processors == [[1], [4], [7], [10], [13], [*range(1, 17)]]
+
+
+def test_a_long_call_is_timed_on_one_processor(monkeypatch, processors):
+    monkeypatch.setattr(host_call, "LONGEST_S", 0.0)
+    monkeypatch.setattr(host_call.os, "sched_getaffinity", lambda _thread: {1, 2})
+    assert "processors" not in Played(lambda x: None).launchable.sample(PLAN).method
+    assert processors == [[1], [1, 2]]
+
+
+def test_a_call_that_fails_leaves_the_thread_on_all_processors(processors):
+    played = Played(lambda x: None)
+    played.call.function = lambda x: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        played.launchable.sample(PLAN)
+    assert processors == [[3], [3]]
 
 
 def test_a_call_of_many_launches_is_alone_in_its_batch_and_counted():

@@ -39,11 +39,10 @@ def saved(tmp_path: Path) -> Saved:
 @pytest.mark.parametrize(
     ("factor", "uuid", "verdict"),
     [
-        (1.1, "GPU-0001", Verdict.SAME),
-        (1.2, "GPU-0001", Verdict.SLOWER),
-        (2.0, "GPU-0001", Verdict.SLOWER),
-        (1.2, "GPU-0002", Verdict.INCONCLUSIVE),
-        (2.0, "GPU-0002", Verdict.SLOWER),
+        (1.3, "GPU-0001", Verdict.SAME),
+        (1.6, "GPU-0001", Verdict.SLOWER),
+        (1.3, "GPU-0002", Verdict.INCONCLUSIVE),
+        (2.2, "GPU-0002", Verdict.SLOWER),
     ],
 )
 def test_a_call_is_slower_by_more_than_its_process_and_its_host_explain(

@@ -39,7 +39,7 @@ import pandas as pd
 
 from peakgate.base.verdict import Verdict
 from peakgate.compare import evidence, gpus, noise, spread
-from peakgate.compare.noise import Bools, Floats
+from peakgate.compare.noise import Floats
 from peakgate.compare.result import (
     SpreadFinding,
     SuiteShift,
@@ -59,8 +59,9 @@ SESSIONS_ALPHA = 0.01
 # No smaller shift is flagged, however significant: half of the 1 % that is of interest.
 SMALLEST_SHIFT = math.log1p(0.005)
 
-# A case with a larger smallest detectable change is not SAME: a policy, not a statistic.
-WIDEST_RESOLVABLE = math.log1p(0.15)
+# A case with a larger smallest detectable change is not SAME: a policy, not a statistic. Single sessions of the host's
+# times resolve a half: they show a call that takes twice as long, which is what another release of a library brings.
+WIDEST_RESOLVABLE, WIDEST_OF_HOST = math.log1p(0.15), math.log1p(0.6)
 
 # With fewer degrees of freedom per case, the first rule alone gave too many false positives: in 8-15 % of simulated
 # gates with 1 degree and up to 7 % with 2; if a side is a single session, which has no spread of its own, in 2 % with 4
@@ -165,7 +166,8 @@ def _weighed(
     repeats = evidence.repeated_sessions(before.index, base, new, history)
     sessions_noise, df = _spread(before, after, repeats)
     between = gpus.between(base, new, history, before.index, _shorter_us(before, after), of_host=of_host)
-    shifts = _across_gpus(_shifts(before, after, sessions_noise, df, rules, of_host=of_host), between.shift)
+    alone = _shifts(before, after, sessions_noise, df, rules, of_host=of_host)
+    shifts = _across_gpus(alone, between.shift, of_host=of_host)
     # If the interval excludes 0, the change would have been flagged on its own.
     change, resolvable = shifts["log_ratio"], shifts["resolvable"]
     figures = in_percent(shifts.assign(low=change - resolvable, high=change + resolvable))
@@ -286,7 +288,8 @@ def _shifts(
         by_repeats = (p_value < SESSIONS_ALPHA) & (moved > least)
         flagged = np.where(tested, by_repeats | (moved > single), flagged)
         p_value[flagged & tested & ~by_repeats] = np.nan
-    noisy = _too_noisy(resolvable, p_alone)
+    widest = WIDEST_OF_HOST if of_host else WIDEST_RESOLVABLE
+    noisy = (resolvable > widest) & ~(p_alone >= SESSIONS_ALPHA)  # not one that stays within its known spread
     figures = {"resolvable": resolvable, "flagged": flagged, "p_value": p_value, "p_alone": p_alone, "noisy": noisy}
     return pd.DataFrame({"log_ratio": log_ratio, **figures}, index=before.index)
 
@@ -297,14 +300,14 @@ def _shorter_us(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
     return found
 
 
-def _across_gpus(shifts: pd.DataFrame, between: Floats) -> pd.DataFrame:
+def _across_gpus(shifts: pd.DataFrame, between: Floats, *, of_host: bool) -> pd.DataFrame:
     """Allow for the shift ``between`` GPUs in each case; 0 if the sides' GPUs are the same.
 
     Variation between GPUs and between sessions is independent, so it adds in quadrature.
     """
     apart, resolvable = between > 0, np.hypot(shifts["resolvable"], between)
     flagged = shifts["flagged"] & (~apart | (shifts["log_ratio"].abs() > resolvable))
-    noisy = shifts["noisy"] | (apart & (resolvable > WIDEST_RESOLVABLE))
+    noisy = shifts["noisy"] | (apart & (resolvable > (WIDEST_OF_HOST if of_host else WIDEST_RESOLVABLE)))
     return shifts.assign(resolvable=resolvable, flagged=flagged, noisy=noisy)
 
 
@@ -326,15 +329,6 @@ def _sampling_variance(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
     sides = [(side["sampling_error"] * side["sessions"]) ** 2 for side in (before, after)]
     mean: Floats = (sum(sides) / (before["sessions"] + after["sessions"])).to_numpy()
     return mean
-
-
-def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
-    """Whether a change of WIDEST_RESOLVABLE would not be detected.
-
-    False for a case that stays within its known spread (``p_alone`` is not NaN).
-    """
-    found: Bools = (resolvable > WIDEST_RESOLVABLE) & ~(p_alone >= SESSIONS_ALPHA)
-    return found
 
 
 def _judging(
