@@ -24,8 +24,8 @@ RULES = [
     *(emulate.WRONG_RESULT, emulate.DIED, gpu_build.LAUNCH_REFUSED, mutation_run.SURVIVING, WAIVER, NOT_CHECKED),
     *("race between programs", "uninitialised read", "uninitialised result"),
     *SANITIZER_TOOLS,
-    *RESOURCE_REGRESSIONS,
-    *FAILING,
+    *sorted(RESOURCE_REGRESSIONS),
+    *sorted(FAILING),
 ]
 RACE = Annotation("shared race", "own.mine: two threads", Path("kernels/own/mine.cu"), 4)
 
