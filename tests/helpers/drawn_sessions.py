@@ -29,7 +29,7 @@ class DrawnSession:
     whole: bool = True
     times_us: Mapping[str, float] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    kernels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    kernels: Mapping[str, dict[str, str | None]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     clocks_mhz: Mapping[str, float] = field(default_factory=dict)
 
