@@ -35,7 +35,7 @@ PAGES = {
     "calibrated": Filled(EXPLANATION / "races.md", emulated.blocks),
     "compared": Filled(LAB / "compared" / "README.md", compared.blocks),
     "correctness": Filled(LAB / "correctness" / "README.md", correctness.blocks),
-    "dodges": Filled(EXPLANATION / "promises.md", dodges.blocks),
+    "dodges": Filled(EXPLANATION / "promises.md", lambda: {**dodges.blocks(), "gates": pool.passing()}),
     "faults": Filled(LAB / "faults" / "README.md", counts.blocks),
     "fleet": Filled(EXPLANATION / "slow-gpus.md", known.blocks),
     "floors": Filled(LAB / "floors" / "README.md", held_out.blocks),

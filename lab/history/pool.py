@@ -1,7 +1,8 @@
 """Results of `history` on one real pool: whole gates of H200s on whatever GPUs and hosts were available.
 
 ``python -m lab.history.pool RECORD.json`` judges the history after every session from START on, as a team would have
-read it, then makes cases slower in its newest sessions. ``python -m lab.history.pool --keep RUN...`` adds gates.
+read it, then makes cases slower in its newest sessions. ``python -m lab.history.pool --keep RUN...`` adds gates, and
+writes a line on each to ``gates.csv``.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from lab.pages import percent, read_json
 from peakgate.base.files import write_whole
 from peakgate.base.formatting import counted
 from peakgate.base.streams import say
-from peakgate.base.verdict import Verdict
+from peakgate.base.verdict import FAILING, Verdict
 from peakgate.compare.history.suite import Cause
+from peakgate.compare.resample import rate_at_most
 from peakgate.reports import change_points, trend
 from peakgate.runfile.frame import to_frame
 
@@ -34,6 +36,7 @@ GATES = (
     "lab/fleet/trial-*/*/runs/*.json.xz",
     "lab/history/gates/*.json.xz",
 )
+LINES = HERE / "gates.csv"
 START = 20
 STEPS = ((0.05, 1), (0.02, 3))
 """Injected steps: size, and number of newest sessions."""
@@ -139,6 +142,31 @@ def sentence(record: Mapping[str, Any]) -> str:
     )
 
 
+def lines(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line on each gate: when, where and at which commit, its failed cases, and the case closest to its floor."""
+    judged = frame.assign(failed=frame["verdict"].isin(FAILING), above=frame["peak_fraction"] / frame["floor"] - 1)
+    about = judged.groupby("run")[["taken", "commit", "gpu_uuid", "gpu_driver"]].first()
+    closest = judged.sort_values("above").groupby("run")[["case", "above"]].first()
+    return about.assign(
+        cases=judged.groupby("run").size(),
+        failed=judged.groupby("run")["failed"].sum(),
+        closest=closest["case"],
+        above_floor_percent=(100 * closest["above"]).round(2),
+    ).sort_values("taken")
+
+
+def passing() -> str:
+    """How many gates failed, in words."""
+    kept = pd.read_csv(LINES)
+    failed, count = int((kept["failed"] > 0).sum()), len(kept)
+    most = percent(rate_at_most(failed / count, count))
+    return (
+        f"Of {count} whole gates of unchanged code that are kept ([a line each](../../lab/history/gates.csv), "
+        f"{kept['gpu_uuid'].nunique()} H200s that the floors were not set from) {failed} failed: at most {most} of "
+        "such gates do (95 % confidence)."
+    )
+
+
 def blocks() -> dict[str, str]:
     """The page's block."""
     return {"history-pool": sentence(read_json(HERE / "pool.json"))}
@@ -152,6 +180,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     for run in options.keep:
         say(f"{records.pack_run(HERE / 'gates', read_json(run))}\n")
+    if options.keep:
+        lines(to_frame(records.whole_runs(GATES[-1]))).to_csv(LINES, index=False)
     if options.record:
         write_whole(options.record, json.dumps(study(gates()), indent=1) + "\n")
     return 0
