@@ -310,12 +310,12 @@ void peakgate_cluster_dims(unsigned x, unsigned y, unsigned z) {
     const uint32_t* grid = state.launch.grid;
     const uintptr_t caller = PEAKGATE_CALLER;
     if (!x || !y || !z || x * y * z > MAX_CLUSTER) {
-        report(FAULT, caller, 0, "a cluster of %u x %u x %u blocks; at most %d are possible", x, y, z, MAX_CLUSTER);
+        report(LAUNCH_REFUSED, caller, 0, "a cluster of %u x %u x %u blocks; at most %d are possible", x, y, z, MAX_CLUSTER);
         abandon_launch();
     }
     if (grid[0] % x || grid[1] % y || grid[2] % z) {
-        report(FAULT, caller, 0, "a grid of %u x %u x %u blocks is not a multiple of clusters of %u x %u x %u", grid[0], grid[1],
-               grid[2], x, y, z);
+        report(LAUNCH_REFUSED, caller, 0, "a grid of %u x %u x %u blocks is not a multiple of clusters of %u x %u x %u",
+               grid[0], grid[1], grid[2], x, y, z);
         abandon_launch();
     }
     restart_in_clusters(x, y, z);

@@ -44,6 +44,7 @@ class DefectKind(IntEnum):
     NONFINITE = 16
     REGISTER_RACE = 18
     DANGLING_POINTER = 20
+    LAUNCH_REFUSED = 21
 
     @property
     def words(self) -> str:

@@ -440,7 +440,7 @@ void peakgate_exit() {
 
 void peakgate_check_threads(unsigned allowed, const void* caller) {
     if (static_cast<unsigned>(state.thread_count) <= allowed) return;
-    report(FAULT, reinterpret_cast<uintptr_t>(caller), 0, "%d threads per block; the kernel's __launch_bounds__ allow %u", state.thread_count, allowed);
+    report(LAUNCH_REFUSED, reinterpret_cast<uintptr_t>(caller), 0, "%d threads per block; the kernel's __launch_bounds__ allow %u", state.thread_count, allowed);
     abandon_launch();
 }
 

@@ -53,6 +53,7 @@ enum Kind : int32_t {
     REGISTER_RACE,
     NOT_ENDED, // time limit exceeded; not a defect
     DANGLING_POINTER,
+    LAUNCH_REFUSED,
 };
 
 // Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if unknown.

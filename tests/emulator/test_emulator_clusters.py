@@ -95,7 +95,7 @@ def test_threads_that_end_are_not_waited_for_by_the_cluster() -> None:
         ({"MIDDLE": "cluster.barrier_arrive(); cluster.sync()"}, {DIVERGENT}),
         ({"MIDDLE": "cluster.barrier_wait()"}, {DIVERGENT}),
         ({"MIDDLE": "cluster.sync(); *cluster.map_shared_rank(&part, 2) = 0"}, {BOUNDS}),
-        ({"CLUSTER": "3"}, {DefectKind.FAULT}),  # four blocks are no multiple
+        ({"CLUSTER": "3"}, {DefectKind.LAUNCH_REFUSED}),  # four blocks are no multiple
         ({"BLOCK_SYNC": "cluster.sync()", "MIDDLE": "if (cluster.block_rank()) return; __syncthreads()"}, {RACE}),
     ],
 )

@@ -137,6 +137,7 @@ def load(
 _FAILURES: dict[DefectKind, type[KernelFault]] = {
     DefectKind.ENDLESS_LOOP: KernelTimeout,
     DefectKind.FAULT: KernelCrash,
+    DefectKind.LAUNCH_REFUSED: KernelCrash,
     DefectKind.ASSERTION: KernelCrash,
 }
 

@@ -219,7 +219,7 @@ def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | 
                 what = f"{emulate.DIED}: {answer.how}"
                 died = LaunchFinding(answer.at, chosen.orders[0], emulate.DIED, None, what)
                 reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
-        reports += gpu_build.reports(measured, building)
+        reports += gpu_build.reports(measured, building, reports)
     return reports, no_nvrtc
 
 

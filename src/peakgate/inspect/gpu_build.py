@@ -21,8 +21,9 @@ from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Scale, Stage, Tier
 from peakgate.spec.catalogue import kernel_name
 from peakgate.spec.selection import selector
+from peakgate_emulator.defects import DefectKind
 
-LAUNCH_REFUSED = "launch refused"  # kind of a finding
+LAUNCH_REFUSED = DefectKind.LAUNCH_REFUSED.words  # kind of a finding, here and in the emulator
 LEAST_CAPABILITY = (9, 0)  # compiled for, unless a stage requires a newer one
 
 Building = Mapping[tuple[Stage, Defines], Future[Cubin]]
@@ -68,8 +69,12 @@ def compiled(cases: Sequence[Case], keys: Collection[BuildKey], jobs: int) -> It
         pool.shutdown(cancel_futures=True)
 
 
-def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
-    """Reports on builds that do not compile and launches that CUDA rejects; waits for pending compilations."""
+def reports(cases: Iterable[Case], building: Building, emulated: Iterable[BuildReport]) -> list[BuildReport]:
+    """Reports on builds that do not compile and launches that CUDA rejects; waits for pending compilations.
+
+    Kernels whose launch bounds the emulator found exceeded, ``emulated``, are not reported for them again.
+    """
+    reported = {each.kernel for each in emulated if any(found.kind == LAUNCH_REFUSED for found in each.findings)}
     for compilation in progress.each(building.values(), "compiling the kernels for a GPU", len(building), "build"):
         compilation.exception()
     found: dict[str, BuildReport] = {}
@@ -85,7 +90,7 @@ def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
             found.setdefault(name, BuildReport(name, 0, broken=f"does not build for {sm}: {error}"))
         findings = tuple(
             LaunchFinding(case.id, 0, LAUNCH_REFUSED, None, f"never launches on {sm}: {why}")
-            for why in refusals(case, built)
+            for why in refusals(case, built, with_bounds=name not in reported)
         )
         if findings:
             known = found.get(name, BuildReport(name, 0))
@@ -93,8 +98,11 @@ def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
     return list(found.values())
 
 
-def refusals(case: Case, built: Cubin | None) -> list[str]:
-    """Why CUDA refuses launches of a case; without machine code, by the limits that hold for any kernel."""
+def refusals(case: Case, built: Cubin | None, *, with_bounds: bool) -> list[str]:
+    """Why CUDA refuses launches of a case; without machine code, by the limits that hold for any kernel.
+
+    ``with_bounds``: its ``__launch_bounds__`` are such a limit too.
+    """
     found = []
     for each in case.launches:
         at = case.stage.kernels.index(each.kernel)
@@ -102,7 +110,7 @@ def refusals(case: Case, built: Cubin | None) -> list[str]:
         if built is not None:
             resources = (built.resources, *built.further)[at]
             compiler = {"registers": resources.registers, "static_shared_bytes": resources.static_shared_bytes}
-        bound = None if built is None else built.bounds[at]
+        bound = built.bounds[at] if built is not None and with_bounds else None
         with suppress(PeakgateError):  # a compute capability newer than the table has unknown limits
             if why := launch_refusal(capability_of(case), each.launch, bound=bound, **compiler):
                 found.append(f"{each.kernel}: {why}" if case.stage.more else why)
