@@ -17,7 +17,7 @@ from peakgate.cli import main
 from peakgate.inspect.emulate import LaunchFinding
 from peakgate.inspect.watched import cupy_stand_in
 from peakgate.inspect.watched.kernels import MOST_NOTES, KernelFinding, KernelsOfTests, WatchedTest, begun, filled
-from peakgate.inspect.watched.process import Launches
+from peakgate.inspect.watched.process import Launches, asserts
 from peakgate.inspect.watched.running import running
 from peakgate.inspect.watched.triton_races import ProgramAccess, races
 from peakgate_emulator.defects import RaceStep
@@ -328,3 +328,38 @@ def test_the_stand_in_of_cupy_has_its_types_for_numpys_functions():
 def test_a_kernel_whose_result_is_compared_with_nothing_ran(compared, unchecked):
     (kernel,) = report(launches={"scale": 1}, compared=compared).reports
     assert kernel.unchecked is unchecked
+
+
+class Asserting:
+    def by_a_statement(self, result):
+        text = """
+not indented"""
+        assert result == text
+
+    def by_a_library(self, result):
+        np.testing.assert_allclose(result, 1)
+
+    def by_unittest(self, result):
+        self.assertEqual(result, 1)  # noqa: PT009  (what is recognized)
+
+
+class NotAsserting:
+    def in_a_comment(self, result):
+        return result  # nothing to assert
+
+    def in_a_docstring(self, result):
+        """Would assert the result."""
+
+    def in_a_name(self, assertion):
+        return assertion.asserted
+
+
+def test_a_test_asserts_by_its_code_and_not_by_the_word():
+    assert [name for name, each in vars(Asserting).items() if callable(each) and not asserts(each)] == []
+    assert [name for name, each in vars(NotAsserting).items() if callable(each) and asserts(each)] == []
+
+
+def test_a_test_without_source_asserts_nothing_known():
+    made = {}
+    exec("def test(x):\n    assert x", made)
+    assert not asserts(made["test"])
