@@ -120,6 +120,22 @@ def test_a_saved_run_is_compared_and_a_slower_one_fails_on_a_gpu(project, saved,
         assert f"[{Code.EMULATED}]" in refused.stdout + refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [
+        ("--peakgate-device=gpx", Code.OPTION),
+        ("--peakgate-cases=nowhere", Code.UNREADABLE),
+        ("--peakgate-baselines-from=nowhere", Code.COMMIT),
+    ],
+)
+def test_a_mistake_in_an_option_is_one_line_for_all_tests(project, option, code):
+    done = plain_pytest(project, "suite", "own", option)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert (done.stdout + done.stderr).count(f"[{code}]") == 1, done.stdout + done.stderr
+    assert "--device" not in done.stdout + done.stderr  # which pytest does not have
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_disabled_benchmarks_are_proven_alone(project):
     done = plain_pytest(
         project, "suite", "own", "--benchmark-disable", "-k", "twice or loaded", "--benchmark-max-time=9"

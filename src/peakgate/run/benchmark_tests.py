@@ -74,9 +74,10 @@ class BenchmarkTests:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep kernel and benchmark tests, with the request's ``cases`` only those listed; ``-k`` matches case ids."""
-        bench, listed = self._collecting, self._run.choose()[1] if self._run.request.cases else None
-        kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
+        bench = self._collecting
         try:
+            listed = self._run.choose()[1] if self._run.request.cases else None
+            kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
             some_unknown = bench is None or bench.some_skipped or bool(bench.refused)
             refused: dict[str, str] = {} if bench is None else bench.refused  # plain pytest reports such tests itself
             self.ids.update(case_ids(items, kernels, refused))

@@ -20,6 +20,7 @@ from peakgate.run.collection import CASES_MARKER, Listing
 from peakgate.run.kernel_run import PLUGIN_NAME, RunHooks
 from peakgate.run.loop import BenchRun
 from peakgate.run.process import KERNELS
+from peakgate.run.request import OPTION_PREFIX
 from peakgate.session.replay import ReplayTimer
 from peakgate.spec.case import Tier
 
@@ -38,14 +39,17 @@ def run_of(config: pytest.Config) -> BenchRun:
 
 
 def begin(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin a run for the benchmark tests among these items, unless one has begun or tests are only listed."""
+    """Begin a run for the benchmark tests among these items, unless one has begun or tests are only listed.
+
+    What a user has to change for it is pytest's usage error.
+    """
     if _only_listed(config):
         return
     begun = config.pluginmanager.has_plugin(PLUGIN_NAME)
     try:
         run_of(config)
     except PeakgateError as error:
-        raise pytest.UsageError(one_line(str(error))) from None
+        raise pytest.UsageError(one_line(str(error)).replace("--device", f"{OPTION_PREFIX}device")) from None
     tests = config.pluginmanager.get_plugin(TESTS_PLUGIN_NAME)
     if not begun and isinstance(tests, BenchmarkTests):  # registered too late for pytest to call its hook
         tests.pytest_collection_modifyitems(config, items)
@@ -54,7 +58,7 @@ def begin(config: pytest.Config, items: list[pytest.Item]) -> None:
 def parametrize(metafunc: pytest.Metafunc, families: Sequence[str]) -> None:
     """Parametrize a test with the cases of these families, without names of all; raises CollectError on a mistake.
 
-    Without cases if tests are only listed, or if the built-in test measures every case.
+    Without cases if tests are only listed, if the built-in test measures every case, or if no run can begin.
     """
     config, ours = metafunc.config, kernel_run.of_kernels(metafunc.definition)
     if _only_listed(config) or (not ours and config.option.peakgate and str(KERNELS) in config.args):
@@ -62,8 +66,10 @@ def parametrize(metafunc: pytest.Metafunc, families: Sequence[str]) -> None:
         return
     try:
         run = run_of(config)
-    except PeakgateError as error:
-        raise pytest.Collector.CollectError(one_line(str(error))) from None
+        requested = run.cases.values()
+    except PeakgateError:  # `begin` or the run's own hook reports it, once for all tests
+        metafunc.parametrize("case", [])
+        return
     named = list(metafunc.definition.iter_markers(CASES_MARKER))
     root = project.current().root
     if len(named) > 1 or not (ours or metafunc.definition.path.is_relative_to(root)):
@@ -74,7 +80,7 @@ def parametrize(metafunc: pytest.Metafunc, families: Sequence[str]) -> None:
         asked = f"{metafunc.definition.nodeid}: @cases names {unknown[0]!r}, expected a kernel family"
         raise pytest.Collector.CollectError(f"{asked}{nearest(unknown[0], known)} [{Code.BENCHMARK_TEST}]")
     gate = {case.id for case in run.known.listed(Tier.GATE)}
-    chosen = [case for case in run.cases.values() if not families or case.family in families]
+    chosen = [case for case in requested if not families or case.family in families]
     marked = [pytest.param(case, id=case.id, marks=pytest.mark.gate if case.id in gate else ()) for case in chosen]
     metafunc.parametrize("case", marked)
 

@@ -101,8 +101,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin a run if there are tests with the fixtures of this plug-in and none has begun."""
-    if any({"gpu_benchmark", "load_kernel"} & {*getattr(item, "fixturenames", ())} for item in items):
+    """Begin a run if there are tests of cases, or with the fixtures of this plug-in, and none has begun."""
+    if any(
+        {"gpu_benchmark", "load_kernel"} & {*getattr(item, "fixturenames", ())}
+        or item.get_closest_marker("peakgate_cases")
+        for item in items
+    ):
         from peakgate.run.plain_pytest import begin  # noqa: PLC0415  (as above)
 
         begin(config, items)

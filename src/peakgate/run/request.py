@@ -121,7 +121,7 @@ def add_options(add: Callable[..., Any], prefix: str) -> None:
             how["action"] = "store_true"
         elif prefix == OPTION_PREFIX:
             how["default"] = each.default
-        add(f"{prefix}{each.name.replace('_', '-')}", help=say, **how)
+        add(f"{prefix}{each.name.replace('_', '-')}", help=say or argparse.SUPPRESS, **how)
 
 
 def as_arguments(given: argparse.Namespace) -> list[str]:
