@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("cupy", exc_type=ImportError)
+pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVRTC: the extra cuda12 or cuda13")
 
 from peakgate.base.ranks import ALONE
 from peakgate.callables import call as calls

@@ -7,6 +7,7 @@ import pytest
 from rank_processes import in_ranks
 
 pytest.importorskip("cupy", exc_type=ImportError)
+pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVRTC: the extra cuda12 or cuda13")
 
 from peakgate.base.ranks import EndedElsewhere, started
 from peakgate.base.verdict import Judgement, Verdict
