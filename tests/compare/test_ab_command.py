@@ -59,6 +59,7 @@ def test_what_a_plan_lacks_is_named_before_a_side_is_built(
     monkeypatch.chdir(repository)
     monkeypatch.setattr("peakgate.compare.ab.command.device_uuid", lambda _: None)
     monkeypatch.setattr("peakgate.compare.ab.command.folders", lambda *_: pytest.fail("built"))
+    monkeypatch.delattr("peakgate.compile.nvrtc", raising=False)  # where another test has imported it
     monkeypatch.setitem(sys.modules, "peakgate.compile.nvrtc", None)
     assert main(["ab", "HEAD", "--plan", *capability]) == (2 if code is Code.INSTALLATION else 3)
     assert refusal(capsys) is code
