@@ -25,7 +25,7 @@ from lab.pages import ROOT, table
 from lab.records import load_packed_run
 from peakgate.base.verdict import REGRESSIONS, Verdict
 from peakgate.compare.floors import margins
-from peakgate.compare.floors.command import NOTABLE_SLOWDOWN, evidence_of, rounded_down
+from peakgate.compare.floors.proposals import NOTABLE_SLOWDOWN, evidence_of, rounded_down
 from peakgate.compare.resample import rate_at_most
 from peakgate.judge.floors import load_floors
 from peakgate.runfile.frame import to_frame

@@ -52,7 +52,7 @@ TESTS = {
     "compare/ab/decide": "compare/ab_decide compare/ab_look compare/ab_screening compare/ab_verdicts",
     "compare/history/steps": "compare/scan compare/history_changes",
     "compare/history/trend": "compare/history_trend compare/trend_findings compare/history_changes",
-    "compare/floors/command": "compare/floors compare/margins",
+    "compare/floors/proposals": "compare/floors compare/margins",
     "measure/refill": "measure/refill callables/unchanged",
     "measure/sampling": "measure/sampling measure/limits judge/state",
     "inspect/resources/baseline": "inspect/resources inspect/resources_run",

@@ -6,7 +6,7 @@
 >>> rates = peakgate.reports.by_block(runs, "transpose", "gbs")
 
 These are the functions that the commands call: ``runfile.find.load``, ``by_block`` and ``by_size`` of
-``runfile.pivots``, ``compare.judge.compare``, ``trend`` and ``change_points`` of ``compare.history.command``. They are
+``runfile.pivots``, ``compare.judge.compare``, ``trend`` and ``change_points`` of ``compare.history.judged``. They are
 imported on first use, since pandas takes half a second.
 """
 
@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peakgate.compare.history.command import change_points, trend
+    from peakgate.compare.history.judged import change_points, trend
     from peakgate.compare.judge import compare
     from peakgate.runfile.find import load
     from peakgate.runfile.pivots import by_block, by_size
@@ -28,8 +28,8 @@ _PLACES = {
     "by_block": "runfile.pivots",
     "by_size": "runfile.pivots",
     "compare": "compare.judge",
-    "trend": "compare.history.command",
-    "change_points": "compare.history.command",
+    "trend": "compare.history.judged",
+    "change_points": "compare.history.judged",
 }
 
 

@@ -18,7 +18,7 @@ from synthetic_runs import BYTES, LADDER, document, save
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.cli import main
 from peakgate.compare.floors import margins
-from peakgate.compare.floors.command import Proposals, diff, evidence_of, propose, revised, rounded_down, summary
+from peakgate.compare.floors.proposals import Proposals, diff, evidence_of, propose, revised, rounded_down, summary
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.runfile.frame import records, to_frame
 from peakgate.runfile.saved import Run, load_run

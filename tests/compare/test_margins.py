@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peakgate.compare.floors.command import propose
 from peakgate.compare.floors.margins import (
     BETWEEN_DF,
     BETWEEN_SD,
@@ -21,6 +20,7 @@ from peakgate.compare.floors.margins import (
     bounds,
     power,
 )
+from peakgate.compare.floors.proposals import propose
 from peakgate.judge.floors import Floors
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import Run, load_run

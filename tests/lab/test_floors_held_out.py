@@ -12,8 +12,8 @@ from msgspec import structs
 from lab.floors import held_out
 from lab.records import load_packed_run
 from peakgate.base.verdict import Verdict
-from peakgate.compare.floors.command import evidence_of, rounded_down
 from peakgate.compare.floors.margins import HOST_OFFSET_US
+from peakgate.compare.floors.proposals import evidence_of, rounded_down
 from peakgate.judge.floors import load_floors
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import Run, load_run

@@ -59,6 +59,16 @@ def test_wrong_usage_exits_2(arguments: list[str], capsys: Captured) -> None:
     assert capsys.readouterr().err.endswith(f"[{Code.OPTION}]\n")
 
 
+def test_mistakes_in_arguments_are_reported_before_slow_imports() -> None:
+    mistakes = [["compare", "a", "b"], ["floors", "a"], ["history", "a"], ["import", "a"], ["show", "a"]]
+    code = (
+        "import sys; from peakgate.cli import main; "
+        f"assert [main(each) for each in {mistakes}] == {[2] * len(mistakes)}; "
+        "assert not {'pandas', 'scipy'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_an_interrupt_exits_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -15,7 +15,7 @@ from synthetic_runs import LADDER, document, save, slower
 
 import peakgate.reports
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.compare.history.command import CHANGE_COLUMNS
+from peakgate.compare.history.judged import CHANGE_COLUMNS
 from peakgate.runfile.find import load
 from peakgate.runfile.frame import records
 

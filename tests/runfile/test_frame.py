@@ -13,7 +13,7 @@ from synthetic_runs import LADDER, document, save, slower
 import peakgate.reports
 from peakgate.compare import judge, result
 from peakgate.compare.history import trend
-from peakgate.compare.history.command import CHANGE_COLUMNS
+from peakgate.compare.history.judged import CHANGE_COLUMNS
 from peakgate.compare.history.series import history
 from peakgate.compare.history.trend import find_trend
 from peakgate.help import page

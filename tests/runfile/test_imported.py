@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import struct
 from pathlib import Path
 
@@ -219,6 +221,16 @@ def test_what_is_no_such_file_is_bad_input(tmp_path: Path, capsys: Captured, tex
     (tmp_path / "bad.json").write_text(text)
     assert main(["import", "bad.json", "--gpu", "x"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_packed_file_is_read_or_its_format_named(tmp_path: Path, capsys: Captured) -> None:
+    text = json.dumps(nvbench(state(MEAN))).encode()
+    (tmp_path / "packed.json.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "packed.json.xz").write_bytes(lzma.compress(text))
+    assert main(["import", "packed.json.gz"]) == 0
+    capsys.readouterr()
+    assert main(["import", "packed.json.xz"]) == 2
+    assert "compressed by xz" in capsys.readouterr().err
 
 
 def test_a_run_file_is_written_once_and_never_over_another(capsys: Captured) -> None:

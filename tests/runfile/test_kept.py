@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from comparing import compare
 
-from peakgate.compare.floors.command import propose
+from peakgate.compare.floors.proposals import propose
 from peakgate.compare.history.series import history
 from peakgate.compare.history.trend import CaseFinding, find_trend
 from peakgate.judge.floors import load_floors

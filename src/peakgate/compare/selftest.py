@@ -23,8 +23,8 @@ from peakgate.compare.command import SELFTEST_FILE
 from peakgate.judge.floors import load_floors
 from peakgate.render import terminal
 from peakgate.run.lock import device_uuid
-from peakgate.runfile.find import add_run_names, named_runs
-from peakgate.runfile.options import FORMS, add_out, verb_parser
+from peakgate.runfile.find import named_runs
+from peakgate.runfile.options import FORMS, add_out, add_run_names, verb_parser
 from peakgate.runfile.saved import Run, load_run
 
 RUNS = "runs"

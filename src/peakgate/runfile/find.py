@@ -22,7 +22,7 @@ from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
-from peakgate.runfile.options import COMMIT_PREFIX, LATEST, READING, add_run, add_runs, run_name
+from peakgate.runfile.options import COMMIT_PREFIX, LATEST, READING, run_name
 from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
@@ -168,14 +168,8 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
     return RunSide(wanted, tuple(kept), notes)
 
 
-def add_run_names(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments RUN ... and ``--runs``; ``named_runs`` reads them."""
-    add_run(parser, "run_names", metavar="RUN", nargs="+", help="saved sessions of one GPU model")
-    add_runs(parser)
-
-
 def named_runs(options: argparse.Namespace) -> list[Run]:
-    """The runs named by the options of ``add_run_names``, each session once."""
+    """The runs named by the options of ``runfile.options.add_run_names``, each session once."""
     archive = Archive(options.runs)
     with progress.shown(READING):
         return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)

@@ -60,6 +60,12 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_run_names(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments RUN ... and ``--runs``, which ``runfile.find.named_runs`` reads."""
+    add_run(parser, "run_names", metavar="RUN", nargs="+", help="saved sessions of one GPU model")
+    add_runs(parser)
+
+
 def add_out(parser: argparse.ArgumentParser) -> None:
     """Add ``--out``, the folder of the written reports; by default the project's."""
     default = config.near(config.current().out)

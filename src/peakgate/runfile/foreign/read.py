@@ -33,8 +33,11 @@ class ToolKeys(Struct):
 def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
     """The runs in a file's content, one per GPU; ``path`` is the file, next to which nvbench's sample files are.
 
+    The content of a ``*.gz`` file is decompressed first.
+
     PeakgateError if the content is in none of the formats, lacks what its format requires, or has no benchmark.
     """
+    data = records.unpacked(data, path, HOW_TO_WRITE)
     found = records.decode(data, ToolKeys, path, HOW_TO_WRITE)
     if found.peakgate_schema is not None:
         raise PeakgateError(f"{path}: is a run of Peakgate, which every verb reads as it is", Code.RECORD)
