@@ -219,6 +219,12 @@ def test_what_surely_equals_has_machine_code_or_a_version():
     assert called.builds
 
 
+def test_of_two_sampling_methods_only_what_differs_is_named():
+    before, after = Contract(sampling="events, flushed, blocked"), Contract(sampling="events, flushed, moved")
+    (line,) = summary({"a.b": (before, after)})
+    assert line.startswith("sampling changed in 1 case (a.b: no longer blocked; now moved; ")
+
+
 def test_a_summary_counts_each_terms_cases_and_names_the_first():
     cases = {name: (Contract(bytes=8, tier="gate"), Contract(bytes=16, tier="gate")) for name in ("a.b", "a.c")}
     (line,) = summary(cases)

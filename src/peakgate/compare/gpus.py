@@ -64,13 +64,12 @@ def between(
     shift = np.sqrt(apart) * limit(usual(time_us, of_host=of_host), variance, df, sharing)
     sure = all(rows["gpu_uuid"].notna().all() for rows in (base, new))
     typical, most = (percent(shift_percent(each)) for each in (np.median(shift), shift.max()))
-    as_of = "hosts" if of_host else "H200s"
-    source = f"from {counted(known, 'other GPU')} of saved runs" if known > 1 else f"as of {as_of}: no other saved runs"
+    usual_of = "hosts" if of_host else "H200s"
+    source = f"as {counted(known, 'other GPU')} of saved runs vary" if known > 1 else f"as {usual_of} usually vary"
     note = (
-        f"the runs are not {'' if sure else 'known to be '}of one and the same GPU:"
-        f" {'the hosts of ' if of_host else ''}GPUs of one model may differ by {typical} in the median case and {most}"
-        f" in the worst ({source}), so no smaller change is flagged; to detect one, measure both sides on one GPU"
-        " (`peakgate ab`)"
+        f"the runs are not {'' if sure else 'known to be '}of the same GPU:"
+        f" changes{' of times of the host' if of_host else ''} up to {typical} (median case) or {most} (worst) are not"
+        f" flagged, {source}; `peakgate ab` measures both sides on one GPU (`peakgate help comparison`)"
     )
     return BetweenGpus(shift, (note,))
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # the extras are printed without importing NumPy
     from peakgate.device.interface import Device
 
 FALLBACK_NOTE = (
-    "no GPU answers: kernels run through the checked CPU emulator on small problems, to prove them right; "
-    "times are recorded, no fraction of peak is claimed"
+    "no GPU answers: small problems run in the emulator, which checks results and judges no speed "
+    "(`peakgate help without-a-gpu`)"
 )
 
 

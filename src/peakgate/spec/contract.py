@@ -129,14 +129,27 @@ def changes(before: Contract, after: Contract, among: Iterable[str] = TERMS) -> 
 
 
 def summary(contracts: Mapping[str, tuple[Contract, Contract]], among: Iterable[str] = TERMS) -> list[str]:
-    """One line per term that differs: the number of cases, and the first of them with both values."""
+    """One line per term that differs: the number of cases, and the first of them with both values.
+
+    Of sampling methods, which are long, only the parts that differ, and the page about them.
+    """
     found: dict[str, list[str]] = {term: [] for term in among}
     for case, (before, after) in contracts.items():
         for term, (was, now) in changes(before, after, found).items():
-            found[term].append(f"{case}: {_text(was)} to {_text(now)}")
+            found[term].append(f"{case}: {_change(term, was, now)}")
     return [
         f"{named(term)} changed in {counted(len(each), 'case')} ({each[0]})" for term, each in found.items() if each
     ]
+
+
+def _change(term: str, was: TermValue, now: TermValue) -> str:
+    if term != "sampling":
+        return f"{_text(was)} to {_text(now)}"
+    before, after = (str(each).split(", ") for each in (was, now))
+    gone, new = ([part for part in one if part not in other] for one, other in ((before, after), (after, before)))
+    return "; ".join(
+        [*(f"no longer {part}" for part in gone), *(f"now {part}" for part in new), "`peakgate help sampling`"]
+    )
 
 
 def named(term: str) -> str:
