@@ -48,6 +48,7 @@ def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
         from peakgate.base import progress
 
         monkeypatch.setattr(progress, "FIRST_LINE_S", 1e9)
+        monkeypatch.setattr(progress, "AT_ONCE_S", 1e9)
 
 
 @pytest.fixture

@@ -273,9 +273,11 @@ def test_a_run_of_an_a_b_keeps_to_pytests_own_display(tmp_path):
     assert written.startswith(".")
 
 
-def test_a_short_run_into_a_log_says_nothing_of_its_progress(tmp_path, bench):
+def test_a_short_run_into_a_log_says_at_once_what_it_does_and_no_more(tmp_path, bench, monkeypatch):
+    monkeypatch.setattr(progress, "AT_ONCE_S", 0.0)
     done = bench(ROOT, "-k", "memcpy", *places(tmp_path))
     assert done.returncode == 0
+    assert done.stderr.splitlines()[:1] == ["reading the cases of the project"]
     assert "building" not in done.stdout + done.stderr
     assert "\r" not in done.stdout + done.stderr
     assert "\x1b" not in done.stdout + done.stderr

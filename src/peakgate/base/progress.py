@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FIRST_LINE_S, EVERY_S = 0.3, 10.0
 """A log gets its first line after so long, then one in so long at most: a quick one writes none."""
+AT_ONCE_S = 0.0
+"""That of a command that is never quick."""
 REDRAW_S, LEAST_REDRAW_S = 0.25, 0.05
 """How often a thread redraws a bar, and how often things that are done do so at most."""
 ENOUGH_DONE = 3
@@ -47,7 +49,7 @@ class Progress:
     """The step that a command is at, and how much of it is done; ``clear`` ends what is shown of it.
 
     With ``ticks`` a thread redraws it, so that seconds go by while nothing is reported: not where processes are forked
-    or times are measured meanwhile.
+    or times are measured meanwhile. With ``at_once`` a log gets its first line after AT_ONCE_S.
     """
 
     def __init__(
@@ -55,12 +57,13 @@ class Progress:
         stream: Stream | None = None,
         *,
         ticks: bool = False,
+        at_once: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream, self._ticks, self._clock = stream or sys.stderr, ticks, clock
         self._bars = _rewrites(self._stream)
         self._bar: Bar | None = None
-        self._line_due_s = clock() + FIRST_LINE_S
+        self._line_due_s = clock() + (AT_ONCE_S if at_once else FIRST_LINE_S)
         self._text, self._noun, self._total, self._done, self._done_before = "", "", 0, 0, 0
         self._seconds_left: float | None = None
         self._began_s = self._advanced_s = self._drawn_s = clock()
@@ -203,6 +206,7 @@ def shown(
     *,
     stream: Stream | None = None,
     ticks: bool = True,
+    at_once: bool = False,
     interrupted: str = NOTHING_SAVED,
 ) -> Iterator[Progress]:
     """Show the steps of a command for the length of a ``with`` block, ``text`` the first of them.
@@ -210,7 +214,7 @@ def shown(
     Code in the block goes on with ``step``, ``each`` and ``advance``. After Ctrl-C one line says how far it was, and by
     ``interrupted``, unless that is empty, what was saved and how to go on. The others as in ``Progress``.
     """
-    progress = Progress(stream, ticks=ticks)
+    progress = Progress(stream, ticks=ticks, at_once=at_once)
     _shown.append(progress)
     try:
         progress.step(text)

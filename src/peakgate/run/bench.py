@@ -214,7 +214,7 @@ class _Supervisor:
         try:
             if not self._journal.records:
                 self._journal.append({KEY: self._key})
-            with progress.shown("reading the cases of the project", interrupted="") as starting:
+            with progress.shown("reading the cases of the project", at_once=True, interrupted="") as starting:
                 return _Watched(process, reading, self._journal, starting).to_the_end()
         finally:
             end_group(process)
