@@ -167,7 +167,7 @@ def status_line(stream, clock, *, verbosity=-1, capture="fd", total=10):
 
 
 def item(name):
-    return SimpleNamespace(name=name)
+    return SimpleNamespace(nodeid=f"ops.py::{name}")
 
 
 def status_of(line, status):
@@ -185,7 +185,7 @@ def test_the_time_left_is_the_mean_of_the_cases_done(golden):
     with line.building(10, ticks=False):
         clock.now += 60.0
     for number in range(6):
-        line.pytest_runtest_protocol(item(f"case {number}"))
+        line.pytest_runtest_protocol(item(f"case_{number}"))
         clock.now += 2.0
     line.pytest_sessionfinish()
     golden("status-line.txt", "".join(f"{line}\n" for line in frames(stream.getvalue())))
@@ -194,10 +194,10 @@ def test_the_time_left_is_the_mean_of_the_cases_done(golden):
 def test_failed_cases_are_counted_and_pytest_has_its_words_back_at_the_end():
     clock, stream = Clock(), Terminal()
     line = status_line(stream, clock)
-    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_runtest_protocol(item("case_0"))
     clock.now += 1.0
     line.pytest_runtest_logreport(SimpleNamespace(failed=True))
-    line.pytest_runtest_protocol(item("case 1"))
+    line.pytest_runtest_protocol(item("case_1"))
     assert "1 failed" in frames(stream.getvalue())[-1]
     assert status_of(line, ("failed", "F", "FAILED")) == ("failed", "", "")
     line.pytest_sessionfinish()
@@ -207,7 +207,7 @@ def test_failed_cases_are_counted_and_pytest_has_its_words_back_at_the_end():
 def test_a_crash_of_pytest_finds_the_line_empty():
     stream = Terminal()
     line = status_line(stream, Clock())
-    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_runtest_protocol(item("case_0"))
     line.pytest_internalerror()
     assert ESCAPES.sub("", stream.getvalue()).rpartition("\r")[2] == ""
 
@@ -216,7 +216,7 @@ def test_a_crash_of_pytest_finds_the_line_empty():
 def test_with_pytests_own_verbosity_options_its_own_display_is_shown(asked):
     stream = Terminal()
     line = status_line(stream, Clock(), **asked)
-    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_runtest_protocol(item("case_0"))
     line.pytest_sessionfinish()
     assert stream.getvalue() == ""
     assert status_of(line, ("passed", ".", "PASSED")) == ("passed", ".", "PASSED")
@@ -224,7 +224,7 @@ def test_with_pytests_own_verbosity_options_its_own_display_is_shown(asked):
 
 def test_a_pytest_without_a_terminal_plugin_is_left_alone():
     line = status_line(None, Clock())
-    line.pytest_runtest_protocol(item("case 0"))
+    line.pytest_runtest_protocol(item("case_0"))
     line.pytest_sessionfinish()
     assert status_of(line, ("passed", ".", "PASSED")) == ("passed", ".", "PASSED")
 

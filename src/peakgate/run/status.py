@@ -10,6 +10,8 @@ import pytest
 
 from peakgate.base.formatting import counted
 from peakgate.base.progress import Progress, Stream, shown
+from peakgate.callables.naming import case_of
+from peakgate.run.collection import CASES_MARKER
 
 OUR_VERBOSITY = -1
 """`peakgate bench` starts pytest with one -q."""
@@ -53,7 +55,8 @@ class StatusLine:
         if self._progress is None:
             return
         failed = f"{self._failed} failed, " if self._failed else ""
-        case = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else item.name
+        of_kernel = isinstance(item, pytest.Function) and item.get_closest_marker(CASES_MARKER) is not None
+        case = item.callspec.id if of_kernel else case_of(item.nodeid).id
         if self._begun:
             self._progress.advance(f"{failed}{case}")
         else:
