@@ -15,6 +15,7 @@ from peakgate.judge.waivers import rule
 from peakgate.measure.patterns import PATTERNS
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Struct, Work
 from peakgate.spec.stage import SourceLine
+from peakgate_emulator.defects import RaceStep
 
 THREADS = 64
 FOREIGN = CUDA.parent / "defects" / "foreign.cu"
@@ -134,6 +135,14 @@ def test_the_same_defect_in_many_launches_is_one_line():
     (kernel,) = report.by_kernel([found, other], lambda kernel, place: SourceLine(Path("own.cu")))
     assert ["3 launches" in defect.what for defect in kernel.defects] == [True, False]
     assert (kernel.problems, kernel.launches) == (4, 8)
+
+
+def test_two_races_of_a_line_in_one_launch_are_one_launch_that_shows_it():
+    first, second = ((RaceStep("k.cu:6", None, None), RaceStep(f"k.cu:{line}", None, None)) for line in (4, 5))
+    one, again = (RACE("f.k-1", 0, order=first), RACE("f.k-1", 0, order=second)), RACE("f.k-1", 0, order=first)
+    for findings, launches in ((one, 1), ((*one, again), 2), ((*one, RACE("f.k-1", 2, order=second)), 2)):
+        (kernel,) = report.by_kernel([BuildReport("f.k", 1, 2, findings)], lambda *_: SourceLine(Path("own.cu")))
+        assert [defect.facts["launches"] for defect in kernel.defects] == [launches]
 
 
 def test_a_report_has_a_line_for_each_defect_and_each_kernel_that_was_not_checked(shown):

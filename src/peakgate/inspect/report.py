@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -186,7 +187,7 @@ def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
 
 def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, sizes: str, family_file: str) -> Defect:
     """A defect from the findings of one kind at one line; ``sizes`` says which sizes show it."""
-    first = findings[0]
+    first, launches = findings[0], _launches(findings)
     file, number = _place(first.where)
     repeat = [
         "peakgate",
@@ -208,19 +209,28 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, 
         "text": source.text or None,
         "seed": first.schedule,
         "repeat": repeat,
-        "launches": len(findings),
+        "launches": launches,
         "sizes": sizes,
     }
     order = f", threads in shuffled order {first.schedule}" if first.schedule else ""
-    often = f" (in {len(findings)} launches)" if len(findings) > 1 else ""
+    often = f" (in {launches} launches)" if launches > 1 else ""
     return Defect(
         key=DefectKey(COMMAND, kernel, first.kind, (first.where or "").rpartition(":")[0], source.text),
         where=f"{first.case}{order}",
         what=f"{first.what}{often}{f'; {sizes}' if sizes else ''}",
         facts=facts,
-        count=len(findings),
+        count=launches,
         source=source,
     )
+
+
+def _launches(findings: Iterable[LaunchFinding]) -> int:
+    """How many launches show a defect; one may show it several times, as races with two other lines."""
+    alike = Counter((each.case, each.schedule, tuple(step.location for step in each.order)) for each in findings)
+    found: dict[tuple[str, int], int] = {}
+    for (case, schedule, _), launches in alike.items():
+        found[case, schedule] = max(launches, found.get((case, schedule), 0))
+    return sum(found.values())
 
 
 def _values(worst: WrongElement | None) -> dict[str, Any] | None:
