@@ -136,6 +136,12 @@ def test_a_mistake_in_an_option_is_one_line_for_all_tests(project, option, code)
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_tests_without_a_parameter_are_a_group_of_their_own(project):
+    done = plain_pytest(project, "suite", "own", "-k", "twice or loaded", "--benchmark-group-by=param:block")
+    assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr  # as ADDED is wrong
+    assert [f"benchmark 'block={block}'" in done.stdout for block in ("32", "64", "-")] == [True] * 3
+
+
 def test_disabled_benchmarks_are_proven_alone(project):
     done = plain_pytest(
         project, "suite", "own", "--benchmark-disable", "-k", "twice or loaded", "--benchmark-max-time=9"
@@ -234,6 +240,7 @@ def test_tests_side_by_side_are_refused_in_one_line(project):
     done = plain_pytest(project, "suite", "-n", "1")
     assert done.returncode == 1
     assert "pytest-xdist" in done.stdout
+    assert "Warning" not in done.stdout
 
 
 def test_a_family_that_is_not_there_costs_its_file(project):

@@ -122,6 +122,18 @@ def pytest_benchmark_compare_machine_info(
         compared_benchmark["machine_info"] = machine_info
 
 
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_benchmark_group_stats(benchmarks: list[dict[str, Any]], group_by: str) -> None:
+    """Put tests of ``gpu_benchmark`` without the parameter of ``param:NAME`` into a group of their own.
+
+    pytest-benchmark would end with a KeyError after the run.
+    """
+    names = [each.removeprefix("param:") for each in group_by.split(",") if each.startswith("param:")]
+    for benchmark in benchmarks:
+        if benchmark["fullname"].startswith("peakgate::"):
+            benchmark["params"] = dict.fromkeys(names, "-") | (benchmark["params"] or {})
+
+
 @pytest.fixture
 def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
     """The timer of ``gpu_benchmark``, requested before ``benchmark``: it plays back the times of CUDA events.
