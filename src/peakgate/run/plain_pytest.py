@@ -95,7 +95,7 @@ def fixture(
     """The fixture ``gpu_benchmark`` of one test: for the test's kernel case if it has one, else for a callable."""
     config, node = request.config, request.node
     if benchmark.disabled and not config.getoption("benchmark_disable"):
-        benchmark.skipped = True  # type: ignore[attr-defined]  # else pytest-benchmark warns that it was not used
+        benchmark.skipped = True  # else pytest-benchmark warns that it was not used
         raise pytest.fail.Exception(
             f"{node.nodeid}: not measured: pytest-xdist disables benchmarks; leave out -n, or use --benchmark-disable "
             "to check results only",

@@ -55,8 +55,10 @@ class StatusLine:
         if self._progress is None:
             return
         failed = f"{self._failed} failed, " if self._failed else ""
-        of_kernel = isinstance(item, pytest.Function) and item.get_closest_marker(CASES_MARKER) is not None
-        case = item.callspec.id if of_kernel else case_of(item.nodeid).id
+        if isinstance(item, pytest.Function) and item.get_closest_marker(CASES_MARKER) is not None:
+            case = item.callspec.id
+        else:
+            case = case_of(item.nodeid).id
         if self._begun:
             self._progress.advance(f"{failed}{case}")
         else:
