@@ -35,7 +35,8 @@ LOCK_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108  (the lock must b
 HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
 """The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
 
-WAIT_LONGER = "wait for it, or longer: --wait SECONDS"
+WAIT_LONGER = "run again once it has ended; bench and ab wait longer with --wait SECONDS"
+"""The remedy of `bench` and `ab`, also where `gate` or `bisect`, which have no such option, have started them."""
 WRITTEN_THERE = "another run writes its verdict there, and --out names another folder"
 
 _held: list[int] = []
