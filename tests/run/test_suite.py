@@ -142,6 +142,15 @@ def test_tests_without_a_parameter_are_a_group_of_their_own(project):
     assert [f"benchmark 'block={block}'" in done.stdout for block in ("32", "64", "-")] == [True] * 3
 
 
+def test_a_skipped_case_is_no_unfinished_one(project):
+    (project / "later").mkdir()
+    marked = SUITE.replace("@cases", '@pytest.mark.skip("later")\n@cases')
+    (project / "later" / "test_later.py").write_text(f"import pytest\n{marked}")
+    done = plain_pytest(project, "later", "own", "-k", "later or loaded", "--benchmark-json=later.json")
+    found = json.loads((project / "later.json").read_text())["peakgate"]
+    assert (found["partial"], found["skipped"]) == (None, dict.fromkeys(IDS, "later")), done.stdout
+
+
 def test_disabled_benchmarks_are_proven_alone(project):
     done = plain_pytest(
         project, "suite", "own", "--benchmark-disable", "-k", "twice or loaded", "--benchmark-max-time=9"

@@ -95,7 +95,7 @@ class CaseTests:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Fail a test that hides a failing verdict or measures nothing.
 
-        A test that fails after its measurement makes its case INCONCLUSIVE.
+        A test that fails after its measurement makes its case INCONCLUSIVE. Why one was skipped is kept.
         """
         report = yield
         case, fixture = family_case(item), self._used.get(item.nodeid)
@@ -103,7 +103,10 @@ class CaseTests:
             return report
         entry = fixture.entry if fixture else None
         if entry is None or fixture is None:
-            if call.when == "call" and report.passed:
+            if report.skipped:
+                reason = str(call.excinfo.value) if call.excinfo else "skipped"
+                self._run.store.skipped.setdefault(case.id, reason)
+            elif call.when == "call" and report.passed:
                 report.outcome, report.longrepr = "failed", f"{case.id}: the test never calls {FIXTURE}(case)"
         elif fails(entry["verdict"], entry["reason"], self._run.session):
             if call.when == "call" and not report.failed:
