@@ -97,7 +97,7 @@ def test_beside_another_subscriber_nothing_is_known(cupti):
     ("installed", "context", "known"), [(True, False, "a"), (False, False, None), (True, True, None)]
 )
 def test_modules_are_followed_before_the_first_is_loaded(monkeypatch, cupti, installed, context, known):
-    monkeypatch.setattr(modules, "_followed", {})
+    monkeypatch.setattr(modules, "_followed", [])
     monkeypatch.setattr(modules.importlib.util, "find_spec", lambda _name: object() if installed else None)
     monkeypatch.setattr(modules.driver, "has_context", lambda _index: context)
     monkeypatch.setattr(modules.ctypes, "CDLL", lambda _path: cupti)
@@ -106,7 +106,7 @@ def test_modules_are_followed_before_the_first_is_loaded(monkeypatch, cupti, ins
     modules.follow(0)
     if cupti.enabled:
         cupti.report(LOADED, 1, image("add", code=b"a"))
-    assert modules.loaded_code(0, "add") == known
+    assert modules.loaded_code("add") == known
     modules.stop()
     assert len(cupti.ended) == (known is not None)
-    assert modules.loaded_code(0, "add") is None
+    assert modules.loaded_code("add") is None

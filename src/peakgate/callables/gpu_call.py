@@ -279,7 +279,7 @@ class GpuCall(CallableLaunchable):
                 run()
             return None if found is None else found[1]
 
-        return launched(observe, own, partial(loaded_code, self._device.facts.index))
+        return launched(observe, own, loaded_code)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a call, by loops of calls on the arrays as they are, which are restored afterwards.

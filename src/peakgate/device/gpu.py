@@ -96,7 +96,7 @@ class GpuDevice(Device):
             for name, value in MULTICAST_OFF.items():
                 os.environ.setdefault(name, value)
         for gpu in reversed(self.gpus):
-            self._before[gpu] = warmup.before(gpu)
+            self._before[gpu] = warmup.before(gpu, follows=self.guarded)  # CUPTI serves one tool
             cupy.cuda.Device(gpu).use()
             cupy.cuda.runtime.free(0)
 

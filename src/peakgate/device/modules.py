@@ -78,7 +78,8 @@ class Modules:
         return codes.pop() if len(codes) == 1 else None
 
 
-_followed: dict[int, Modules | None] = {}
+_followed: list[Modules | None] = []
+"""Those of this process, None if they are not followed; empty before ``follow``."""
 
 
 def follow(index: int) -> None:
@@ -87,8 +88,8 @@ def follow(index: int) -> None:
     Nothing is followed without cupti-python, if CUPTI refuses, or if the GPU with this CUDA index has a context
     already: modules that nobody saw may have kernels of the same names.
     """
-    if index not in _followed:
-        _followed[index] = _begun() if not driver.has_context(index) else None
+    if not _followed:
+        _followed.append(None if driver.has_context(index) else _begun())
 
 
 def _begun() -> Modules | None:
@@ -105,13 +106,11 @@ def _begun() -> Modules | None:
 
 def stop() -> None:
     """Follow no modules any longer, in a run that has no use for them."""
-    for index, found in _followed.items():
-        if found is not None:
-            found.stop()
-            _followed[index] = None
+    for found in filter(None, _followed):
+        found.stop()
+    _followed[:] = [None]
 
 
-def loaded_code(index: int, kernel: str) -> str | None:
+def loaded_code(kernel: str) -> str | None:
     """The digest of the machine code that all loaded kernels of this name have; None if they differ or are unknown."""
-    found = _followed.get(index)
-    return found.code(kernel) if found else None
+    return next((found.code(kernel) for found in filter(None, _followed)), None)

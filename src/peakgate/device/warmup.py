@@ -34,9 +34,14 @@ def begin(index: int) -> None:
     threading.Thread(target=_work, args=(index, _begun[index]), daemon=True).start()
 
 
-def before(index: int) -> Before:
-    """The GPU before this process used it; waits for its context if ``begin`` was called."""
+def before(index: int, *, follows: bool) -> Before:
+    """The GPU before this process used it; waits for its context if ``begin`` was called.
+
+    With ``follows`` the modules of this process are followed from before the context on, as after ``begin``.
+    """
     begun = _begun.pop(index, None)
+    if begun is None and follows:
+        modules.follow(index)
     return (begun and begun.result()) or _seen(index)
 
 
@@ -47,6 +52,7 @@ def _work(index: int, found: Future[Before | None]) -> None:
             references.begin(index)
             nvrtc.begin()
             seen = _seen(index)
+            modules.follow(index)
             driver.retain_context(index)  # if that fails, opening the device reports why
             references.make_contexts()  # after this process's context, which may be the only one allowed
         found.set_result(seen)
@@ -56,5 +62,4 @@ def _work(index: int, found: Future[Before | None]) -> None:
 
 
 def _seen(index: int) -> Before:
-    modules.follow(index)  # before anything can load one
     return Before(nvml.state(nvml.handle(index)), nvml.load(index))
