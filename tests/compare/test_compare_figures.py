@@ -191,18 +191,18 @@ def test_gpus_may_differ_by_what_is_not_flagged_and_over_15_percent_of_it_is_too
     log_ratio: float, resolvable: float, between: float, *, flagged: bool, noisy: bool
 ) -> None:
     of_one = pd.DataFrame({"log_ratio": [log_ratio], "resolvable": resolvable, "flagged": True, "noisy": False})
-    (found,) = records(judge._across_gpus(of_one, np.array([between])))
+    (found,) = records(judge._across_gpus(of_one, np.array([between]), of_host=False))
     assert found.resolvable == pytest.approx(math.hypot(resolvable, between))
     assert (found.flagged, found.noisy) == (flagged, noisy)
-    (calm,) = records(judge._across_gpus(of_one.assign(flagged=False, noisy=True), np.array([between])))
+    calm_before = of_one.assign(flagged=False, noisy=True)
+    (calm,) = records(judge._across_gpus(calm_before, np.array([between]), of_host=False))
     assert (calm.flagged, calm.noisy) == (False, True)
 
 
-def test_a_case_is_too_noisy_where_15_percent_is_not_resolved_and_it_moved_more_than_by_itself() -> None:
-    widest = math.log1p(0.15)
-    for p_alone, noisy in ((math.nan, True), (SESSIONS_ALPHA, False), (SESSIONS_ALPHA * 0.999, True), (0.5, False)):
-        found = judge._too_noisy(np.array([widest * 1.0001, widest]), np.array([p_alone, p_alone]))
-        assert found.tolist() == [noisy, False]
+@pytest.mark.parametrize(("of_host", "widest"), [(False, math.log1p(0.15)), (True, math.log1p(0.6))])
+def test_no_case_is_same_whose_smallest_detectable_change_is_too_wide(widest: float, *, of_host: bool) -> None:
+    found = judge._too_wide(np.array([widest * 1.0001, widest]), of_host=of_host)
+    assert found.tolist() == [True, False]
 
 
 def test_rows_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> None:

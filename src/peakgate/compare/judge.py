@@ -288,8 +288,7 @@ def _shifts(
         by_repeats = (p_value < SESSIONS_ALPHA) & (moved > least)
         flagged = np.where(tested, by_repeats | (moved > single), flagged)
         p_value[flagged & tested & ~by_repeats] = np.nan
-    widest = WIDEST_OF_HOST if of_host else WIDEST_RESOLVABLE
-    noisy = (resolvable > widest) & ~(p_alone >= SESSIONS_ALPHA)  # not one that stays within its known spread
+    noisy = _too_wide(resolvable, of_host=of_host) & ~(p_alone >= SESSIONS_ALPHA)  # not within its known spread
     figures = {"resolvable": resolvable, "flagged": flagged, "p_value": p_value, "p_alone": p_alone, "noisy": noisy}
     return pd.DataFrame({"log_ratio": log_ratio, **figures}, index=before.index)
 
@@ -307,8 +306,13 @@ def _across_gpus(shifts: pd.DataFrame, between: Floats, *, of_host: bool) -> pd.
     """
     apart, resolvable = between > 0, np.hypot(shifts["resolvable"], between)
     flagged = shifts["flagged"] & (~apart | (shifts["log_ratio"].abs() > resolvable))
-    noisy = shifts["noisy"] | (apart & (resolvable > (WIDEST_OF_HOST if of_host else WIDEST_RESOLVABLE)))
+    noisy = shifts["noisy"] | (apart & _too_wide(resolvable, of_host=of_host))
     return shifts.assign(resolvable=resolvable, flagged=flagged, noisy=noisy)
+
+
+def _too_wide(resolvable: Any, *, of_host: bool) -> Any:
+    """Whether a smallest detectable change is too large for SAME."""
+    return resolvable > (WIDEST_OF_HOST if of_host else WIDEST_RESOLVABLE)
 
 
 def _spread(
