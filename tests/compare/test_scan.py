@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from peakgate.compare.history import common, levels, steps
 from peakgate.compare.history.levels import Series
-from peakgate.compare.history.newest import Newest, newest_step
+from peakgate.compare.history.newest import Newest, newest_step, shares
 from peakgate.compare.history.steps import Levels
 from peakgate.compare.noise import Bools, Floats
 
@@ -48,7 +48,7 @@ def searched(given: Series) -> list[Levels]:
 
 def newest(given: Series) -> list[Newest | None]:
     found = searched(given)
-    return [newest_step(each, found) for each in found]
+    return [newest_step(each, found, share) for each, share in zip(found, shares(found), strict=True)]
 
 
 def cuts(found: Levels) -> list[int]:
@@ -249,3 +249,33 @@ def test_nothing_is_taken_out_of_cases_that_have_nothing_in_common() -> None:
 
 def test_too_few_cases_have_nothing_in_common() -> None:
     assert together(TIMES[:9] + noisy(cases=9)).suite is None
+
+
+def test_a_step_on_a_gpu_with_one_earlier_session_is_seen() -> None:
+    gpus = [*range(1, 8)] * 5 + [0, *range(1, 5), 0]
+    values = noisy(2, sessions=len(gpus))
+    values[4, -1] += 0.05
+    found = newest(series(values, gpus))
+    assert found[4] is not None
+    assert found[4].sessions == 1
+    assert sum(each is not None for each in found) == 1
+
+
+def test_the_sd_of_earlier_sessions_is_that_without_a_step() -> None:
+    values = noisy(2)
+    before = [each.earlier_sd for each in searched(series(values))]
+    values[4, -3:] += 0.05
+    stepped = searched(series(values))[4]
+    assert stepped.earlier_sd == pytest.approx(before[4], rel=0.2)
+
+
+def test_the_shares_sum_to_1_and_favour_cases_that_they_decide() -> None:
+    values = noisy(cases=60)
+    values[:3] *= 0.1
+    values[3:6] *= 1.9
+    values[6:9] *= 20
+    found = shares(searched(series(values)))
+    assert found.sum() == pytest.approx(1)
+    assert found[3:6].min() > 2 * found[:3].max()
+    assert found[6:9] == pytest.approx(found[:3])
+    assert shares([]).size == 0

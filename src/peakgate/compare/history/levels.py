@@ -70,14 +70,21 @@ def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
 
 
 def gpu_levels(values: Floats, gpus: Positions) -> Floats:
-    """Each session's GPU level relative to the running median of all GPUs, by median polish; 0 with one GPU."""
+    """Each session's GPU level relative to the running median of all GPUs, by median polish; 0 with one GPU.
+
+    The newest sessions do not count where a GPU has earlier ones: a step in them would be taken for its level.
+    """
     offset = np.zeros_like(values)
     several = set(gpus.tolist())
+    number = np.arange(len(gpus))
     for _ in range(3 if len(several) > 1 else 0):
         middle = running_median(values - offset)
         for gpu in several:
             own = gpus == gpu
-            offset[:, own] = row_medians(values[:, own] - middle[:, own])[:, None]
+            off = values[:, own] - middle[:, own]
+            earlier = np.where(number[own] > len(gpus) - SHORTEST, np.nan, off)
+            known = np.isfinite(earlier).any(axis=1, keepdims=True)
+            offset[:, own] = row_medians(np.where(known, earlier, off))[:, None]
     return offset
 
 

@@ -22,6 +22,11 @@ from peakgate.compare.noise import Floats
 RECENT = 35
 
 NEWEST_ERROR = 0.004  # nominal probability that the newest sessions of any unchanged case are reported
+AGE_SHARES = (0.48, 0.24, 0.16, 0.12)  # of it, for steps one to four sessions ago: as 1, 1/2, 1/3 and 1/4
+
+# A step of this size should be seen in one session. A case's share of the error decides on it if the least step seen
+# with an equal share is within these factors of it.
+WANTED, DECISIVE = 0.05, (0.75, 2.0)
 YOUNGEST = SHORTEST - 1
 
 # The mean of n sessions is taken to have the tails of a t distribution with n times so many degrees of freedom, as
@@ -83,10 +88,11 @@ def arrivals(found: Levels, series: int, usually: float) -> list[Arrival]:
     return arrived
 
 
-def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arrival] = ()) -> Newest | None:
+def newest_step(found: Levels, cases: Sequence[Levels], share: float, arrived: Sequence[Arrival] = ()) -> Newest | None:
     """A step in the newest sessions of a case, too few for a change point; None if there is none.
 
-    Otherwise an arrival whose GPUs are all slower, by more than GPUs of one model differ. ``cases`` are all cases.
+    Otherwise an arrival whose GPUs are all slower, by more than GPUs of one model differ. ``cases`` are all cases,
+    ``share`` is this one's share of the error (`shares`).
     """
     case, n, gpus = found.case, len(found.case.raw), found.case.design.gpus
     last = max([0, *(each.column.start for each in found.changes)])
@@ -110,7 +116,8 @@ def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arriva
             continue
         shift = float(given.left[likely, cut - 1] / given.information[likely, cut - 1])
         score = float(raw.scores(given)[cut - 1])
-        least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / len(cases), min(case.df - 1, TAIL_DF * count))
+        error = NEWEST_ERROR * AGE_SHARES[sessions - 1] * share
+        least = raw.least_score(2 * error, min(case.df - 1, TAIL_DF * count))
         state = max(turned, found.jump(sessions) if raw.is_correlated([*found.chosen, cut - 1]) else 0.0)
         surely = score > least and abs(shift) > max(noise.ODD_SESSION / count, ALIKE * state) and size > abs(shift) / 2
         if surely and (best is None or score > best[0]) and not _is_chance(found, cases, off, sessions):
@@ -126,6 +133,18 @@ def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arriva
     return None
 
 
+def shares(cases: Sequence[Levels]) -> Floats:
+    """Each case's share of NEWEST_ERROR: of one half equally, of the other if it decides whether a WANTED step is seen.
+
+    In quieter cases such a step is beyond doubt, in noisier ones out of reach (weighted Bonferroni: Genovese, Roeder
+    and Wasserman 2006).
+    """
+    equal = np.full(len(cases), 1 / max(1, len(cases)))
+    least = noise.upper_quantile(NEWEST_ERROR * AGE_SHARES[0] * equal, TAIL_DF) * [each.earlier_sd for each in cases]
+    decisive = (least > DECISIVE[0] * WANTED) & (least < DECISIVE[1] * WANTED)
+    return (equal + decisive / decisive.sum()) / 2 if decisive.any() else equal
+
+
 def _is_chance(found: Levels, cases: Sequence[Levels], off: Floats, sessions: int) -> bool:
     """Whether ``sessions`` successive outliers of this size may be chance, by how often older sessions had them.
 
@@ -134,8 +153,8 @@ def _is_chance(found: Levels, cases: Sequence[Levels], off: Floats, sessions: in
     up = float(np.sign(off.mean()))
     size = NEARLY * float((up * off).min())
     older = [up * each.apart[:-YOUNGEST] for each in cases]
-    pairs = zip(older, cases, strict=True)
-    counts = np.array([np.count_nonzero((own >= size) & (own / each.sd >= size / found.sd)) for own, each in pairs])
+    least = [size * max(1.0, each.earlier_sd / found.earlier_sd) for each in cases]
+    counts = np.array([np.count_nonzero(own >= limit) for own, limit in zip(older, least, strict=True)])
     alike = int(counts.sum())
     counts = np.minimum(counts, 1) if sessions == 1 else counts
     often = float(((counts / max(map(len, older))) ** sessions).sum())

@@ -96,6 +96,14 @@ class Levels:
         return np.asarray(self.residuals * np.where(own > 1, own / np.maximum(own - 1, 1), 0.0))
 
     @cached_property
+    def earlier_sd(self) -> float:
+        """SD of the sessions on one GPU, without the newest ones, in which a step is not yet a change."""
+        values, gpus = (each[: 1 - SHORTEST] for each in (self.case.values - self.steps, self.case.design.gpus))
+        _, group, counts = np.unique(gpus, return_inverse=True, return_counts=True)
+        own = values - (np.bincount(group, values) / counts)[group]
+        return max(math.sqrt(float(own @ own) / max(1, len(own) - len(counts))), noise.CASE_SD_FLOOR)
+
+    @cached_property
     def turns(self) -> int:
         """How often the case alternated between levels.
 

@@ -28,7 +28,7 @@ from peakgate.compare.history.levels import (
     case_series,
     row_medians,
 )
-from peakgate.compare.history.newest import YOUNGEST, Arrival, Newest, arrivals, newest_step
+from peakgate.compare.history.newest import YOUNGEST, Arrival, Newest, arrivals, newest_step, shares
 from peakgate.compare.history.series import History, commit_name, last_known
 from peakgate.compare.history.steps import ALIKE, ERROR, Change, Levels, find_steps
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
@@ -175,13 +175,13 @@ def _find(history: History, *, of_host: bool) -> Changes:
     searched = case_series(Series(history.log_time - common.removed, gpus, columns))
     count = sum(each is not None for each in searched)  # they share the error
     found = {row: find_steps(case, count) for row, case in enumerate(searched) if case}
-    hosts_moved = common.launch and newest_step(common.launch, [common.launch])
+    hosts_moved = common.launch and newest_step(common.launch, [common.launch], 1.0)
     every = list(found.values())
     causes = _Causes(history, columns, len(known), found, common.per_launch_us, of_host=of_host)
     cases: dict[str, Judged] = {}
-    for row, each in found.items():
+    for (row, each), share in zip(found.items(), shares(every), strict=True):
         arrived = arrivals(each, 1 if of_host else count, models.usual(math.exp(each.offset), of_host=of_host))
-        young = newest_step(each, every, arrived)
+        young = newest_step(each, every, share, arrived)
         if young and of_host and abs(young.log_ratio) <= noise.OF_ANOTHER_HOST:
             young = None  # another host, or this one after a restart, differs by as much
         if young and not of_host and (hosts_moved or count >= FEWEST_CASES_FOR_SUITE):
@@ -195,7 +195,7 @@ def _find(history: History, *, of_host: bool) -> Changes:
     launch: list[tuple[Change, Place]] = []
     if common.suite and common.launch:
         arrived = arrivals(common.suite, 1, models.usual(math.inf))
-        suite = causes.judged(None, common.suite, newest_step(common.suite, [common.suite], arrived), arrived)
+        suite = causes.judged(None, common.suite, newest_step(common.suite, [common.suite], 1.0, arrived), arrived)
         at = common.launch.at
         launch = [(each, locate(history, None, at, each.good, each.bad)) for each in common.launch.changes]
     points = sorted((point for each in cases.values() for point in each.points), key=_newest_first)
