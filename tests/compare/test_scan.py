@@ -279,3 +279,10 @@ def test_the_shares_sum_to_1_and_favour_cases_that_they_decide() -> None:
     assert found[3:6].min() > 2 * found[:3].max()
     assert found[6:9] == pytest.approx(found[:3])
     assert shares([]).size == 0
+
+
+def test_a_slow_change_of_one_case_may_be_a_drift() -> None:
+    for slope, expected in ((0.0, False), (-0.03, False), (0.03, True)):
+        values = 2 * noisy(5, cases=1, sessions=60) + slope * np.linspace(0, 1, 60)
+        found = searched(series(values))[0]
+        assert found.may_drift is expected or found.changes

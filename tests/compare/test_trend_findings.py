@@ -46,6 +46,12 @@ def test_a_recent_open_regression_is_slower_by_what_is_left_of_it_and_has_its_pl
     assert finding.reason.endswith(PLACE.facts[0])
 
 
+def test_a_case_that_may_drift_is_undecided() -> None:
+    judged = Judged((), 104.0, 0.01, may_drift=True)
+    assert trend.find_verdict("a.b", judged, []).verdict is Verdict.INCONCLUSIVE
+    assert trend.find_verdict("a.b", judged._replace(points=(SLOWER,)), [LEFT]).verdict is Verdict.SLOWER
+
+
 @pytest.mark.parametrize(
     ("points", "left", "doubtful", "verdict", "change_percent"),
     [

@@ -137,6 +137,19 @@ class Levels:
         """Whether the noise of the case's sessions is not independent."""
         return self.case.is_correlated(self.chosen)
 
+    @cached_property
+    def may_drift(self) -> bool:
+        """Whether a slow change to slower, until now, would be found if the sessions were known to be independent."""
+        design, given = self.case.design, self.case.given(self.chosen)
+        last = len(self.case.raw) - 1
+        slow = [index for index, each in enumerate(design.steps) if each.is_slow and each.end == last]
+        information = np.maximum(given.information[0, slow], LEAST_INFORMATION / 4)
+        shift = given.left[0, slow] / information
+        df = max(1, design.df - len(self.chosen) - 1)
+        squares = np.maximum(given.squares[0] - information * shift**2, noise.CASE_SD_FLOOR**2)
+        least = noise.upper_quantile(ERROR / max(1, len(slow)), df) * np.sqrt(squares / df / information)
+        return bool((shift > np.maximum(least, SMALLEST_SHIFT)).any())
+
     def jump(self, newest: int = 0) -> float:
         """The largest difference between successive residuals, except at steps and in the ``newest`` sessions.
 

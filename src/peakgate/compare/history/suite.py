@@ -125,7 +125,8 @@ class Judged(NamedTuple):
 
     ``detectable`` is the smallest log shift detectable in the newest five sessions; infinite if they are too few, or on
     GPUs that have hardly measured it before. If the newest ``first`` sessions are the first of their GPUs, which may
-    differ, only a shift of ``of_first`` is detectable in them.
+    differ, only a shift of ``of_first`` is detectable in them. ``may_drift``: it became slower slowly, and with so few
+    cases that cannot be separated from correlated noise.
     """
 
     points: tuple[ChangePoint, ...]
@@ -134,6 +135,7 @@ class Judged(NamedTuple):
     first: int = 0
     of_first: float = 0.0
     unconfirmed: Unconfirmed | None = None
+    may_drift: bool = False
 
 
 class Changes(NamedTuple):
@@ -266,7 +268,8 @@ class _Causes:
         """Changes, level and newest step of one case, or of the common shift (``row`` is None)."""
         points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
         level_us = math.exp(found.level(-1) + found.wandered() + removed)
-        judged = Judged(tuple(points[::-1]), level_us, found.detectable)
+        may_drift = self.cases < FEWEST_CASES_FOR_SUITE and found.may_drift
+        judged = Judged(tuple(points[::-1]), level_us, found.detectable, may_drift=may_drift)
         if arrived and arrived[0].sessions <= SHORTEST and arrived[0].detectable > found.detectable:
             judged = judged._replace(first=arrived[0].sessions, of_first=arrived[0].detectable)
         if young and young.log_ratio > 0:

@@ -3,8 +3,8 @@
 Only change points decide. A case is SLOWER if an open regression that is not accepted began in its last RECENT sessions
 or is a drift, FASTER if the steps in these sessions add up to less time, UNCONFIRMED if its newest sessions are slower
 than noise explains but too few for a change point, INCONCLUSIVE if the smallest step detectable in its newest sessions
-exceeds 15 %, and otherwise SAME. Shifts that all cases share are removed from them and judged by the same rule as one
-more series.
+exceeds 15 % or if it is one of few cases and became slower slowly, and otherwise SAME. Shifts that all cases share are
+removed from them and judged by the same rule as one more series.
 """
 
 from __future__ import annotations
@@ -278,10 +278,12 @@ def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression
         noisy = judged.detectable > WIDEST_RESOLVABLE
         if noisy and least:
             reasons.append(f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}")
+        if judged.may_drift:
+            reasons.append("it became slower slowly, which may be correlated noise")
         reasons += [
             f"{each.change.change_percent:+.2f} % accepted on {each.accepted.day}" for each in slower if each.accepted
         ]
-        verdict = Verdict.INCONCLUSIVE if noisy else Verdict.SAME
+        verdict = Verdict.INCONCLUSIVE if noisy or judged.may_drift else Verdict.SAME
         return CaseFinding(case, verdict, "; ".join(reasons), (), judged.level_us, judged.level_us, 0.0, least)
     over = "over" if change.cause is Cause.DRIFT else "since"
     text = f"{change_text(change_percent)} {over} {counted(change.since, 'session')}, attributed to {change.cause}"
