@@ -1,16 +1,12 @@
-"""Converts drawn histories to data frames in the format of ``peakgate.reports.load``, or to run files.
+"""Converts drawn histories to data frames in the format of ``peakgate.reports.load``.
 
 The columns, their types and all fields of a case except its time are those of one committed run, loaded by the tool.
 """
 
 from __future__ import annotations
 
-import copy
-import gzip
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +15,6 @@ from histories import History
 from noise import Records
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
-STATISTICS = ("min", "max", "mean", "median", "q1", "q3", "ld15iqr", "hd15iqr", "total", "stddev", "iqr")
 DRIVERS = ("580.159.04", "590.44.01")
 
 
@@ -80,38 +75,3 @@ def frame(history: History, records: Records, template: pd.DataFrame) -> pd.Data
         result["fingerprint"] = text([f"{one:016x}" for one in code])
     result.attrs = {"notes": []}
     return result
-
-
-def write_runs(history: History, records: Records, source: Path, folder: Path) -> None:
-    """The history as run files in ``folder``, made from the committed run file ``source``."""
-    with gzip.open(source) as file:
-        run: dict[str, Any] = json.load(file)
-    entries = {entry["extra_info"]["case"]: entry for entry in run["benchmarks"]}
-    names = case_names(history, records)
-    folder.mkdir(parents=True, exist_ok=True)
-    for session in range(len(history.time_us)):
-        run["datetime"] = (FIRST + timedelta(days=session)).isoformat()
-        run["commit_info"]["id"] = commit_hash(int(history.commit[session]))
-        run["machine_info"]["gpu"]["uuid"] = gpu_uuid(int(history.gpu[session]))
-        run["machine_info"]["gpu"]["driver"] = DRIVERS[int(history.driver[session])]
-        run["benchmarks"] = []
-        for number, (name, donor) in enumerate(zip(names, history.donors.tolist(), strict=True)):
-            entry = copy.deepcopy(entries[records.cases[donor]])
-            information = entry["extra_info"]
-            ratio = history.time_us[session, number] / information["time_us"]
-            information["case"], information["time_us"] = name, history.time_us[session, number]
-            for statistic in STATISTICS:
-                entry["stats"][statistic] *= ratio
-            for rate in ("gbs", "tflops", "peak_fraction", "roof_fraction"):
-                if information.get(rate) is not None:
-                    information[rate] /= ratio
-            if information.get("floor") is not None:
-                information["floor"] = information["peak_fraction"] / 2
-            information.pop("fingerprint", None)
-            if history.plan.code == "known":
-                information["fingerprint"] = f"{number * 1000 + int(history.code[session, number]):016x}"
-            entry["name"] = f"test_kernel[{name}]"
-            entry["fullname"] = f"suite/bench_kernels.py::{entry['name']}"
-            entry["param"], entry["params"] = name, {"case_id": name}
-            run["benchmarks"].append(entry)
-        (folder / f"{session:04d}.json").write_text(json.dumps(run))

@@ -1,18 +1,22 @@
-"""Started by ``score`` in the environment of a rule: draws histories, applies the rule, counts and writes."""
+"""Scores a history rule on drawn histories: rates with exact intervals, by setting, as a CSV.
+
+The rule is that of this interpreter's environment, called as documented: ``peakgate.reports.trend`` and
+``change_points``. Seeds depend only on the setting and the number of the repetition: two rules see the same histories.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
-import math
 import sys
 import tempfile
 import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +25,12 @@ import histories
 import noise
 import pandas as pd
 from histories import History, Plan
+from scipy.stats import binomtest
 from settings import SETTINGS, Setting, wanted
 
 import peakgate.reports
 
+GATES = Path(__file__).resolve().parents[2] / "baselines/nvidia-h200/runs"
 COLUMNS = ("group", "setting", "metric", "count", "of", "rate", "low95", "high95", "wanted", "met", "cpu_s")
 CALLED_SLOWER = ("SLOWER", "UNCONFIRMED")
 AT_MOST_1 = "<=0.01"
@@ -34,26 +40,8 @@ def binomial_limits(count: int, of: int, level: float = 0.95) -> tuple[float, fl
     """The exact (Clopper-Pearson) interval of a rate."""
     if not of:
         return 0.0, 1.0
-
-    def at_most(k: int, rate: float) -> float:
-        if k < 0 or rate >= 1.0:
-            return 0.0 if k < of else 1.0
-        if rate <= 0.0:
-            return 1.0
-        odds = (math.log(math.comb(of, i)) + i * math.log(rate) + (of - i) * math.log1p(-rate) for i in range(k + 1))
-        return min(1.0, sum(map(math.exp, odds)))
-
-    def solve(above: Callable[[float], bool]) -> float:
-        low, high = 0.0, 1.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (low, middle) if above(middle) else (middle, high)
-        return (low + high) / 2
-
-    tail = (1 - level) / 2
-    lower = 0.0 if count == 0 else solve(lambda rate: 1 - at_most(count - 1, rate) > tail)
-    upper = 1.0 if count == of else solve(lambda rate: at_most(count, rate) < tail)
-    return lower, upper
+    interval = binomtest(count, of).proportion_ci(level, "exact")
+    return float(interval.low), float(interval.high)
 
 
 @dataclass
@@ -233,35 +221,10 @@ class Scorer:
                 **more,
             }
 
-    def check(self, plans: Iterable[Plan]) -> None:
-        """Print whether the data frame and the run files of the same history are judged alike."""
-        for plan in plans:
-            history = self.draw(plan, 1)
-            with tempfile.TemporaryDirectory() as folder:
-                frames.write_runs(history, self.records, self.source, Path(folder))
-                loaded = peakgate.reports.load(folder)
-            answers = [judge(each, rows=True, points=True) for each in (self.frame(history), loaded)]
-            first, second = (
-                (one.verdict, one.named, {case: row["verdict"] for case, row in one.rows.items()}) for one in answers
-            )
-            places = [[point[:3] for point in one[1]] for one in (first, second)]
-            same = (first[0], first[2], places[0]) == (second[0], second[2], places[1])
-            sys.stdout.write(f"{'same' if same else 'DIFFERENT'}: {plan}: {first[0]}, {second[0]}\n")
-
-
-def _smaller(plan: Plan) -> Plan:
-    """A similar plan with few run files."""
-    steps = tuple(step for step in plan.steps if step.age <= 10)
-    return replace(plan, cases=min(plan.cases, 16), sessions=min(plan.sessions, 30), steps=steps)
-
 
 def _run(arguments: argparse.Namespace) -> None:
     scorer = Scorer(arguments.gates)
     sys.stdout.write(f"rule of {Path(peakgate.reports.__file__).parent}\n")
-    if arguments.check:
-        of_groups = {setting.group: setting.plan for setting in SETTINGS if setting.plan.cases <= 60}
-        scorer.check(_smaller(plan) for plan in of_groups.values())
-        return
     chosen_settings = [
         setting
         for setting in SETTINGS
@@ -292,15 +255,18 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Parse the arguments from ``score``."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--gates", type=Path, required=True)
-    parser.add_argument("--group", action="append")
-    parser.add_argument("--times", type=float, default=1.0)
-    for flag in ("quick", "check", "verbose"):
-        parser.add_argument(f"--{flag}", action="store_true")
-    _run(parser.parse_args())
+    """Parse the arguments and score outside any repository."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="the CSV to write; beside it a .jsonl of what was said of each history")
+    parser.add_argument("--gates", type=Path, default=GATES, help="folder of the recorded gates")
+    parser.add_argument("--group", action="append", help="only this group of settings; again for more")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the histories of half the settings")
+    parser.add_argument("--times", type=float, default=1.0, help="so many times the repetitions")
+    parser.add_argument("--verbose", action="store_true", help="a line per setting")
+    arguments = parser.parse_args()
+    arguments.out, arguments.gates = arguments.out.resolve(), arguments.gates.resolve()
+    with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
+        _run(arguments)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ import noise
 import numpy as np
 import pytest
 from histories import Plan, Step
-from score import default_gates
-from trials import binomial_limits
+from trials import GATES, binomial_limits
 
 
 @pytest.fixture(scope="module")
 def records() -> noise.Records:
-    return noise.read(default_gates())
+    return noise.read(GATES)
 
 
 def _logs(plan: Plan, records: noise.Records, seed: int = 1) -> tuple[noise.Floats, histories.History]:
