@@ -18,7 +18,7 @@ from lab.dodges import dodges
 from lab.faults import counts
 from lab.fleet import known
 from lab.floors import held_out
-from lab.history import pool
+from lab.history import bound
 from lab.mutation import mutation
 from lab.pages import ROOT, fill_page
 
@@ -39,7 +39,7 @@ PAGES = {
     "faults": Filled(LAB / "faults" / "README.md", counts.blocks),
     "fleet": Filled(EXPLANATION / "slow-gpus.md", known.blocks),
     "floors": Filled(LAB / "floors" / "README.md", held_out.blocks),
-    "history": Filled(EXPLANATION / "change-points.md", pool.blocks),
+    "history": Filled(EXPLANATION / "change-points.md", bound.blocks),
     "mutation": Filled(LAB / "mutation" / "README.md", mutation.blocks),
 }
 """Experiment to its page."""
