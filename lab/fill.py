@@ -18,7 +18,7 @@ from lab.dodges import dodges
 from lab.faults import counts
 from lab.fleet import known
 from lab.floors import held_out
-from lab.history import bound
+from lab.history import bound, pool
 from lab.mutation import mutation
 from lab.pages import ROOT, fill_page
 
