@@ -42,15 +42,19 @@ WORKFLOWS = {
 }
 """By CI system the files that are written, and the template of each."""
 REMOTE = re.compile(r"^(?:[a-z+]+://)?(?:[\w.-]+@)?[\w.-]+(?::\d+)?[:/](?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
-PINNED = re.compile(r"""git\+(?!file:)[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
-"""Requirement that a workflow may install: a commit by its full hash, or a file by its digest."""
+PINNED = re.compile(r"""git\+(?:https?|ssh)://[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
+"""Requirement that a workflow may install, and pip reads: a commit by its full hash, or a file by its digest."""
 INSTALLED = "peakgate @ "
 """What stands before the requirement in a workflow."""
+OLDER_DRIVER = (
+    "if its driver is older than 580: copy requirements/cuda12.txt of Peakgate's repository over "
+    "requirements/peakgate-cuda13.txt"
+)
 LEFT_TO_DO = {
     "github": (
         "run `peakgate inspect resources --update`, commit baselines/resources.json and these files, push to {branch}",
         "give a GPU runner the labels that peakgate-judge.yml asks for, or set the variable PEAKGATE_GPU to none",
-        "if its driver is older than 580: requirements/peakgate-cuda13.txt has to list the packages of CUDA 12",
+        OLDER_DRIVER,
         "limit the runner's group to peakgate-judge.yml and peakgate-history.yml on {branch}",
         "make /var/lib/peakgate on the runner, writable for its user: the runs of {branch} are kept there",
         "require the check `gate / judge (gpu)` on {branch}: peakgate help gate-a-pull-request",
@@ -60,7 +64,10 @@ LEFT_TO_DO = {
     "gitlab": (
         "move peakgate.gitlab-ci.yml into a project that a change cannot edit, and commit the other files here",
         "name it in Settings, CI/CD, General pipelines, CI/CD configuration file: peakgate.gitlab-ci.yml@GROUP/PROJECT",
+        "include there the jobs that this repository's .gitlab-ci.yml has: peakgate help gate-a-pull-request",
         "give a runner with a GPU the tag that the file asks for, and require that pipelines succeed",
+        OLDER_DRIVER,
+        "for the note on a merge request: a token and a schedule, peakgate help comments",
     ),
 }
 """What a person has to do after a workflow was written."""
@@ -242,7 +249,9 @@ def _pinned(address: str | None) -> str:
         )
     if not PINNED.fullmatch(found):
         raise PeakgateError(
-            f"--peakgate {found}: expected git+URL@ and 40 hex digits, or URL#sha256= and 64", Code.OPTION
+            f"--peakgate {found}: expected git+https://…@ or git+ssh://…@ and 40 hex digits, or https://…#sha256= and 64; "
+            "git@HOST:PATH is git+ssh://git@HOST/PATH",
+            Code.OPTION,
         )
     return found
 

@@ -172,6 +172,8 @@ def test_a_history_of_too_few_sessions_does_not_fail_its_job(tmp_path, monkeypat
         "peakgate==0.2",
         "git+https://example.org/p@main",
         "git+file:///p@" + 40 * "a",
+        "git+/srv/p@" + 40 * "a",
+        "git+git@example.org:us/p.git@" + 40 * "a",
         'https://e.org/p.whl#sha256="',
         COMMIT + ";x",
     ],
