@@ -129,7 +129,10 @@ class EmulatorDefect:
         if self.kind not in RACES or not in_block or not self.location or not self.other_location:
             return None
         if self.location == self.other_location:
-            return f"{self.location} needs an atomic, or a barrier between two passes of its loop"
+            # `s[t] += s[t + 16]` needs no loop to race: its read has to be before all writes.
+            reads = self.message.startswith((_READ_LAST, _WRITE_LAST))
+            between = "between its read and its write, and between" if reads else "between"
+            return f"{self.location} needs an atomic, or a barrier {between} two passes of a loop around it"
         if self.both_ways:
             write, read = self.written_and_read
             return f"a barrier is missing between {write} and {read}, or between {read} and the next {write}"

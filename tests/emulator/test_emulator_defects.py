@@ -166,6 +166,14 @@ def test_two_lines_that_race_both_ways_name_both_places() -> None:
     assert reordered == found[0]
 
 
+@pytest.mark.parametrize(("name", "reads"), [("missing_syncwarp", True), ("dead_store_race", False)])
+def test_a_line_that_races_with_itself_says_where_a_barrier_goes(name: str, reads: bool) -> None:
+    (race, *_) = races(name)
+    assert race.location == race.other_location
+    assert race.missing is not None
+    assert ("between its read and its write" in race.missing) == reads
+
+
 def test_the_bits_that_a_write_replaces_are_named() -> None:
     _, overwritten = races("missing_second_barrier")
     assert "0x42c00000 replace 0x42000000" in overwritten.message
