@@ -41,6 +41,7 @@ def the_entry(**members: Any) -> dict[str, Any]:
     ("document", "keys", "expected"),
     [
         ({"schema": 2, "entries": 5}, ["schema"], "3"),
+        ({"entries": []}, ["schema"], "is missing"),
         ({"schema": 3}, ["entries"], ""),
         ({"schema": 3, "entries": {}}, ["entries"], "array"),
         ([], [], "object"),

@@ -63,7 +63,7 @@ def test_a_floor_that_is_no_fraction_is_named_with_its_line(tmp_path: Path, floo
         pytest.param('gpu = "x"\nschema = 2\n', ":2: schema is 2", "", id="a later schema"),
         pytest.param('gpu = "x"\nschema = "1"\n', ":2: schema is '1'", "", id="a schema that is text"),
         pytest.param('gpu = "x"\nschema = true\n', ":2: schema is True", "", id="a schema that is true"),
-        pytest.param('gpu = "x"\n', ": schema is None", "", id="no schema"),
+        pytest.param('gpu = "x"\n', ": schema is missing", "", id="no schema"),
         pytest.param("schema = 1\n", ": gpu is missing", "", id="no GPU"),
         pytest.param("schema = 1\ngpu = 3\n", ":2: gpu is 3", "", id="a GPU that is a number"),
         pytest.param('schema = 1\ngpu = ""\n', ":2: gpu is ''", "", id="a GPU without a name"),

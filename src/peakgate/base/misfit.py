@@ -73,7 +73,8 @@ def _other_version(document: Any, kind: Any) -> tuple[Keys, str] | None:
         given = document.get(name)
         versions = get_args(field.kind) if name in SCHEMAS and get_origin(field.kind) is Literal else ()
         if versions and (type(given) is not int or given not in versions):
-            return [name], f" is {short(given)}, this version reads {versions[0]}"
+            is_given = f"is {short(given)}, this version reads" if name in document else "is missing, expected"
+            return [name], f" {is_given} {versions[0]}"
     return None
 
 
