@@ -125,7 +125,7 @@ def _fitting(case: Case, found: Any) -> Sequence[Array]:
     place = Path(defined_at(cast("Callable[..., Any]", case.reference)))
     raise PeakgateError(
         f"{case.id}: its reference{f' ({place.name})' if place.name else ''} gives {_shapes(given)}, the outputs are "
-        f"{_shapes(wanted)}; correct the reference",
+        f"{_shapes(wanted)}; correct the reference, or the shapes of the outputs in its arguments",
         Code.REFERENCE,
     )
 

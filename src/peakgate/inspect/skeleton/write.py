@@ -108,7 +108,8 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
     for number, line in enumerate(written, 1):
         for note in line.notes:
             known.setdefault(note, []).append(number)
-    to_do = [f"{FAMILY_FILE}:{', '.join(map(str, at))}: {note}" for note, at in known.items() if at]
+    place = os.path.relpath(folder / FAMILY_FILE, root)
+    to_do = [f"{place}:{', '.join(map(str, at))}: {note}" for note, at in known.items() if at]
     guesses = {}
     for draft, of in kept:
         guessed = [
