@@ -249,8 +249,8 @@ def _pinned(address: str | None) -> str:
         )
     if not PINNED.fullmatch(found):
         raise PeakgateError(
-            f"--peakgate {found}: expected git+https://…@ or git+ssh://…@ and 40 hex digits, or https://…#sha256= and 64; "
-            "git@HOST:PATH is git+ssh://git@HOST/PATH",
+            f"--peakgate {found}: expected git+https://…@ or git+ssh://…@ and 40 hex digits, or https://…#sha256= and "
+            "64; git@HOST:PATH is git+ssh://git@HOST/PATH",
             Code.OPTION,
         )
     return found

@@ -546,6 +546,23 @@ def test_a_header_that_no_kernel_includes_is_for_review(project: Path) -> None:
     assert found == ["kernels/a/table.cu", "kernels/a/table.h"]
 
 
+def test_a_kernel_elsewhere_that_a_family_names_is_measured(project: Path) -> None:
+    kernels = [project / "src" / "a.cu", project / "src" / "b.cu"]
+    kernels[0].parent.mkdir()
+    for kernel in kernels:
+        kernel.write_text("__global__ void a() {}\n")
+    family = project / "kernels" / "a" / "family.py"
+    family.parent.mkdir(exist_ok=True)
+    family.write_text('FAMILY = kernel("../../src/a.cu")  # b\n')
+    git("add", "--all")
+    git("commit", "-q", "-m", "kernels")
+    for kernel in kernels:
+        kernel.write_text("__global__ void a() { __syncthreads(); }\n")
+    family.write_text('FAMILY = kernel("../../src/a.cu", "../../src/b.cu")\n')
+    found = [each[2] for each in changed("--no-contracts", base="HEAD", of="review")]
+    assert found == ["kernels/a/family.py", "src/b.cu"]
+
+
 def test_a_file_that_the_bases_python_names_is_for_review(project: Path) -> None:
     (project / "data").mkdir()
     (project / "data" / "large.txt").write_text("2")

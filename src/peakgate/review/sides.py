@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,11 @@ from peakgate.base.files import LARGEST_FILE_BYTES, UnreadableFile, each_below, 
 from peakgate.review import changes
 from peakgate.review.changes import FileChange, ProtectedChange
 from peakgate.review.links import Links, reached
+from peakgate.spec.importer import FAMILY_FILE
 from peakgate_emulator.sources import kernels
+
+NAMED_SOURCE = re.compile(r"""["']([^"'\n]+\.cu)["']""")
+"""The path of a source in the text of a family, relative to its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +91,23 @@ def places(top: Path, known: Iterable[tuple[Path, ProjectSettings]]) -> tuple[li
 
 
 def sources(side: Side) -> set[str]:
-    """The .cu files below its kernels folder that contain a kernel, and the files that these include."""
+    """The .cu files with a kernel, below its kernels folder or named by a family there, and the files they include."""
     found: set[str] = set()
     if side.project is None:
         return found
-    for source in (Path(each) for each in each_below(side.project.kernels) if each.name.endswith(".cu")):
+    top = side.top.resolve()
+    below = [Path(each) for each in each_below(side.project.kernels)]
+    given = [path for path in below if path.suffix == ".cu"]
+    for family in (path for path in below if path.name == FAMILY_FILE):
+        with suppress(UnreadableFile):  # reported when it is imported
+            text = read_limited(family, LARGEST_FILE_BYTES).decode(errors="replace")
+            named = {(family.parent / name).resolve() for name in NAMED_SOURCE.findall(text)}
+            given += [path for path in named if path.is_relative_to(top)]
+    for source in given:
         with suppress(PeakgateError):  # reported by a run
             files = read_sources(source, side.project.include)
             if any(kernels(file.text) for file in files):
                 paths = [file.path.resolve() for file in files]
-                top = side.top.resolve()
                 found |= {path.relative_to(top).as_posix() for path in paths if path.is_relative_to(top)}
     return found
 
