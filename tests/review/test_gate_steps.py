@@ -25,6 +25,7 @@ from peakgate.base import config, git, sandbox, seccomp
 from peakgate.base.config import ProjectSettings
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import file_digest
+from peakgate.base.report import NOT_CHECKED, Annotation, Tone
 from peakgate.base.verdict import ExitCode
 from peakgate.review import branch, trees
 from peakgate.review import command as gate
@@ -366,6 +367,15 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
         assert found["files"] == {"bench.json": file_digest(out / "bench.json")}
         level = "error" if ends[1].exit_code == 1 else "warning"
         assert sarif.results(out / "gate.sarif") == [("not-checked", level, "inside/pyproject.toml", 1)]
+
+
+def test_the_findings_that_fail_are_repeated_at_the_end() -> None:
+    wrong = [Annotation("WRONG", f"a.a-{size}: off", Path("a.cu")) for size in range(gate.MOST_REPEATED + 2)]
+    undecided = Annotation("INCONCLUSIVE", "b.b-1: noise", Path("b.cu"), tone=Tone.OPEN)
+    of_a_step = Annotation(NOT_CHECKED, "build: the change does not build", Path("pyproject.toml"))
+    assert gate._failing([of_a_step, *wrong[:1], undecided]) == ["WRONG: a.a-0: off"]
+    *said, more = gate._failing(wrong)
+    assert (len(said), more.split()[:3]) == (gate.MOST_REPEATED, ["and", "2", "more;"])
 
 
 def test_the_judge_works_in_no_folder_that_the_change_reaches() -> None:

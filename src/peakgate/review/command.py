@@ -44,6 +44,7 @@ from peakgate.runfile.options import GATE_EXIT_CODES, verb_parser
 GATE_FILE = "gate.json"
 MILDEST_FIRST = tuple(MEANINGS)
 STEP_LIMIT_S = 3 * 3600.0
+MOST_REPEATED = 10
 KEPT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
@@ -102,7 +103,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             for name, step in steps.items()
         ]
         settings = inside / (config.OWN_FILE if (head / inside / config.OWN_FILE).exists() else config.PYPROJECT)
-        found = Report(verb, code, rows=rows, fields=document, unit="step", annotations=_placed(steps, settings))
+        annotations = _placed(steps, settings)
+        found = Report(
+            verb,
+            code,
+            rows=rows,
+            fields=document,
+            unit="step",
+            annotations=annotations,
+            sentences=_failing(annotations),
+        )
         terminal.show(found)
         findings.write(found, home / "out" / GATE_FILE)
         # An annotation is the job's own, while another job can replace its artifact: comments believe this alone.
@@ -126,6 +136,15 @@ def _placed(steps: Mapping[str, GateStep], settings: Path) -> list[Annotation]:
             found.append(Annotation(NOT_CHECKED, f"{name}: {step.reason}", settings, tone=tone))
     every = [*found, *(each for files in verdicts.values() for each in placed(files))]
     return [each if each.path.name else replace(each, path=settings) for each in every]
+
+
+def _failing(annotations: Sequence[Annotation]) -> list[str]:
+    """The findings that fail, at the end of a log that is long; the steps' own reasons stand beside their names."""
+    said = [
+        f"{each.rule}: {each.message}" for each in annotations if each.tone is Tone.BAD and each.rule != NOT_CHECKED
+    ]
+    more = len(said) - MOST_REPEATED
+    return [*said[:MOST_REPEATED], *([f"and {more} more; the steps above have them"] if more > 0 else [])]
 
 
 def _absolute_folders() -> dict[str, str]:
