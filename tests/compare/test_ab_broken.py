@@ -76,7 +76,7 @@ def test_a_side_whose_kernels_cannot_be_listed_says_why(tmp_path: Path, capsys: 
 
 
 def test_a_machine_without_a_gpu_is_distinguished_from_a_broken_side(tmp_path: Path, capsys: Captured) -> None:
-    said = "no GPU answers, see nvidia-smi; by itself this command builds for --capability 9.0 say"
+    said = "no usable GPU, see nvidia-smi; by itself this command builds for --capability 9.0 say"
     assert ab(tmp_path, FakeSide(fingerprints_fail=said), FakeSide(fingerprints_fail=said)) == 3
     assert refusal(capsys) is Code.NO_GPU
 

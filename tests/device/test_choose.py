@@ -42,7 +42,7 @@ def test_a_choice_that_is_none_is_refused(choice):
 
 def test_a_gpu_that_is_not_there_is_refused(machine):
     machine(gpus=0)
-    with pytest.raises(PeakgateError, match="no GPU answers"):
+    with pytest.raises(PeakgateError, match="no usable GPU"):
         choose.open_device("gpu")
     machine(gpus=2)
     with pytest.raises(CannotDecide, match="--device gpu:2: this machine has 2 GPUs"):

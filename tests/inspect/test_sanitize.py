@@ -229,7 +229,7 @@ def test_a_run_keeps_its_output_and_is_stopped_at_its_limit(tmp_path):
 
 @pytest.mark.parametrize(
     ("machine", "reason"),
-    [((0, "/bin/compute-sanitizer"), "no GPU answers"), ((1, None), "compute-sanitizer is not on PATH")],
+    [((0, "/bin/compute-sanitizer"), "no usable GPU"), ((1, None), "compute-sanitizer is not on PATH")],
 )
 def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, monkeypatch, capsys, machine, reason):
     gpus, on_path = machine

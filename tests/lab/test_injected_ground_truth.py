@@ -70,14 +70,14 @@ def test_every_cells_shift_is_measured_whatever_blocks_are_late(
 
 
 @pytest.mark.parametrize(
-    ("device", "message"), [(Copies(mhz=None), "5 us: the samples have no SM clock"), (None, "no GPU answers")]
+    ("device", "message"), [(Copies(mhz=None), "5 us: the samples have no SM clock"), (None, "no usable GPU")]
 )
 def test_without_a_clock_or_a_gpu_it_is_one_line_and_exit_2(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured, device: Copies | None, message: str
 ) -> None:
     def opened(_choice: str) -> tuple[Copies, None]:
         if device is None:
-            raise PeakgateError("no GPU answers")
+            raise PeakgateError("no usable GPU")
         return device, None
 
     monkeypatch.setattr(ground_truth, "open_device", opened)

@@ -55,7 +55,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if options.device == "cpu":
         raise PeakgateError(NEEDS_GPU, Code.EMULATED)
     if device_uuid(options.device) is None:
-        raise CannotDecide(f"--device {options.device}: no such GPU answers; check nvidia-smi", Code.NO_GPU)
+        raise CannotDecide(f"--device {options.device}: no usable GPU; check nvidia-smi", Code.NO_GPU)
     folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     run_sessions(folder, options.sessions, [f"--device={options.device}", *for_bench])
     saving = ["--save"] if options.save else []

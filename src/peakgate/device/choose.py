@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the extras are printed without importing NumPy
     from peakgate.device.interface import Device
 
 FALLBACK_NOTE = (
-    "no GPU answers: small problems run in the emulator, which checks results and judges no speed "
+    "no usable GPU: small problems run in the emulator, which checks results and judges no speed "
     "(`peakgate help without-a-gpu`)"
 )
 
@@ -92,7 +92,7 @@ def gpu_indices(choice: str) -> tuple[int, ...]:
         )
     if choice != "auto" and count == 0:
         raise CannotDecide(
-            f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu", Code.NO_GPU
+            f"--device {choice}: no usable GPU on this machine; check nvidia-smi, or use --device cpu", Code.NO_GPU
         )
     if choice != "auto" and max(indices) >= count:
         raise CannotDecide(f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU)

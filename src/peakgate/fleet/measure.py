@@ -102,7 +102,7 @@ def places(found: Engine, device: str) -> dict[str, GpuPlace]:
     workers = found.workers()
     seen = place.emulator_places(workers) if device == "cpu" else place.gpu_places(workers)
     if not any(each.resource in offered(workers) for each in seen.values()):
-        problems = sorted({f"{each.node}: {each.problem or 'no GPU answers'}" for each in workers.values()})
+        problems = sorted({f"{each.node}: {each.problem or 'no usable GPU'}" for each in workers.values()})
         raise CannotDecide(
             f"fleet: no GPU to measure on {counted(len(workers), 'worker')} ({'; '.join(problems[:3])}); "
             "name a cluster, --scheduler tcp://HOST:8786, or try it with --device cpu --workers 4",

@@ -363,6 +363,6 @@ class SkippedWithoutGpu:
             return (yield)
         except Exception as error:
             if FIXTURE in pyfuncitem.fixturenames and of_framework(error):
-                reason = f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                reason = f"no usable GPU: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 pytest.skip(f"{case_of(pyfuncitem.nodeid).id}: {reason}")
             raise

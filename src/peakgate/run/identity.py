@@ -259,7 +259,7 @@ def parse_capability(text: str | None) -> tuple[int, int]:
         found = driver.gpu_capability(0)
         if found is None:
             raise PeakgateError(
-                "no GPU answers, see nvidia-smi; without one, name the target, such as --capability 9.0", Code.NO_GPU
+                "no usable GPU, see nvidia-smi; without one, name the target, such as --capability 9.0", Code.NO_GPU
             )
         return found
     return compute_capability(text)

@@ -79,7 +79,7 @@ def why_no_gpu(choice: str) -> str:
         if error.code is not Code.NO_GPU:
             raise
         return error.message
-    return "" if there else "no GPU answers on this machine; check nvidia-smi, or use --device cpu"
+    return "" if there else "no usable GPU on this machine; check nvidia-smi, or use --device cpu"
 
 
 @contextmanager

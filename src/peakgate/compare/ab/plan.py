@@ -25,10 +25,10 @@ from peakgate.spec.contract import EVALUATED, Contract, changes, named
 from peakgate.spec.selection import selector
 
 # Prefix of identity's message without a GPU, which is a problem of the machine, not of the side.
-NO_GPU = "no GPU answers"
+NO_GPU = "no usable GPU"
 
 NO_GPU_HERE = (
-    "no such GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, "
+    "no usable GPU on this machine, and measuring needs one: see `nvidia-smi`; without one, "
     "`--plan --capability 9.0` lists what would be measured"
 )
 

@@ -46,7 +46,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     program = shutil.which(SANITIZER)
     reason = None
     if driver.gpu_count() == 0:
-        reason = "no GPU answers on this machine; check nvidia-smi"
+        reason = "no usable GPU on this machine; check nvidia-smi"
     elif program is None:
         reason = f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     if program is None or reason:
