@@ -155,6 +155,22 @@ def test_a_kernel_is_checked_with_file_and_line(project, old, new, kind):
         assert (kernel["defects"][0]["file"], kernel["defects"][0]["line"]) == ("bench_ops.py", 7)
 
 
+UNLAUNCHED = """
+import cupy as cp  # no RawKernel is launched
+
+def bench_double(gpu_benchmark):
+    gpu_benchmark.expect(lambda x: 3 * x)(lambda x: 2 * x, cp.ones(8, "float32"))
+"""
+
+
+def test_a_wrong_result_of_a_test_without_a_launch_is_a_defect(project):
+    project.write_text(UNLAUNCHED)
+    assert main(["check"]) == 1
+    (test,) = json.loads(Path(".peakgate/out/check.json").read_text())["kernels"]
+    assert (test["kernel"], test["launches"]) == ("benchmarks-bench_ops.bench_double", 0)
+    assert [each["kind"] for each in test["defects"]] == ["wrong result"]
+
+
 STRINGS = """
 import importlib.util
 

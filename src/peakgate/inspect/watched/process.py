@@ -88,7 +88,8 @@ class Plugin:  # its methods are pytest's hooks
             return report
         test, error = running.test, call.excinfo.value if call.excinfo else None
         said = str(error or report.longreprtext)
-        wrong = _short(_JUDGED_WRONG.sub("", said)) if _JUDGED_WRONG.match(said) else ""
+        judged = _JUDGED_WRONG.match(said)
+        wrong = _short(_JUDGED_WRONG.sub("", said)) if judged else ""
         if not wrong and isinstance(error, AssertionError):
             wrong = f"{Path(raised_at(error, item.path.parent) or item.path).name}: {_short(said)}"
         if report.outcome == "skipped" or _needs_gpu(error):
@@ -97,8 +98,8 @@ class Plugin:  # its methods are pytest's hooks
             else:
                 test.outcome = f"skipped: {_short(said)}"
             return report
-        if wrong and test.launches and not test.findings:
-            _note_wrong(wrong)
+        if wrong and not test.findings and (test.launches or judged):
+            _note_wrong(wrong, case_of(item.nodeid).stage.name)
         kind = "" if error is None or isinstance(error, PeakgateError) else f"{type(error).__name__}: "
         test.outcome = test.outcome or f"failed: {kind}{_short(said)}"
         return report
@@ -142,9 +143,9 @@ def asserts(function: Callable[..., object]) -> bool:
     )
 
 
-def _note_wrong(wrong: str) -> None:
-    """Add a wrong result to the last kernel that was launched."""
-    kernel, where = list(running.test.launches)[-1], running.last_store
+def _note_wrong(wrong: str, test: str) -> None:
+    """Add a wrong result to the last kernel that was launched, or to the test if it launched none of those watched."""
+    kernel, where = [test, *running.test.launches][-1], running.last_store
     if where and " is nan" in wrong:
         kind = "uninitialised result"
         text = f"{where}: {kind}: a result has uninitialised elements ({wrong}); this is the last store"
