@@ -155,6 +155,7 @@ def test_a_result_that_an_older_rule_passed_names_both_criteria():
     mismatch = judged(case, (output, reference)).mismatch
     assert "tolerance 7.63e-06" in mismatch
     assert "relative to the largest element" in mismatch
+    assert "atol=" in mismatch
     output[0, 1] = 2
     assert "as before" not in judged(case, (output, reference)).mismatch
     assert "as before" not in judged(replace(case, rtol=0.1), (np.ones(1), np.array([math.inf]))).mismatch
