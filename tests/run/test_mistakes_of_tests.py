@@ -180,3 +180,23 @@ def test_what_the_fixture_does_not_have_leaves_its_test_undecided(judged):
     code, found = judged({}, "\n".join(tests))
     assert (code, len(found)) == (3, len(tests))
     undecided(found, Code.BENCHMARK_TEST)
+
+
+def test_deprecations_and_traces_of_frameworks_are_not_printed(benchmarks, bench):
+    test = """
+import logging
+import warnings
+
+def bench_wrong(gpu_benchmark):
+    framework = logging.getLogger("framework")
+    framework.setLevel(logging.DEBUG)
+    framework.debug("a trace")
+    warnings.warn("an old name", DeprecationWarning)
+    warnings.warn("a doubt", UserWarning)
+    gpu_benchmark.expect(lambda: 3.0)(lambda: 2.0)
+"""
+    done = bench(benchmarks(test))
+    assert done.returncode == 1
+    assert "a trace" not in done.stdout
+    assert "an old name" not in done.stdout
+    assert "a doubt" in done.stdout

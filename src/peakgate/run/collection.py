@@ -30,10 +30,13 @@ def pytest_arguments(project: Project) -> list[str]:
     The project's conftest files, ``pythonpath`` and ``plugins`` apply; its other pytest settings do not.
     """
     ignored = ("Benchmark fixture was not used at all", "Not saving anything")
-    filters = "\n".join(f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored)
+    filters = [f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored]
+    filters += ["ignore::DeprecationWarning", "ignore::PendingDeprecationWarning"]  # frameworks give them in every run
+    warned = "\n".join(filters)
     arguments = [*map(str, project.benchmarks), f"--confcutdir={project.root}"]
-    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={filters}"]  # bench.toml turns warnings into errors
+    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={warned}"]  # bench.toml turns warnings into errors
     arguments += ["-o", "python_files=test_*.py bench_*.py", "-o", "python_functions=test_* bench_*"]
+    arguments.append("--log-level=WARNING")  # torch.compile traces itself in hundreds of empty DEBUG records
     return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
 
 
