@@ -9,9 +9,11 @@ random directions.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter
 from typing import Any, ClassVar
 
 from peakgate.base.errors import Code, PeakgateError, described
@@ -84,7 +86,8 @@ class BackwardCall(Call):
 
     def __post_init__(self) -> None:
         """Raises PeakgateError if no argument is a tensor of PyTorch that requires a gradient."""
-        for key, value in (*enumerate(self.args), *self.kwargs.items()):
+        positions = (f"{at}{name}" for at, name in enumerate(_parameters(self.function, len(self.args)), start=1))
+        for key, value in (*zip(positions, self.args, strict=True), *self.kwargs.items()):
             self.names += [f"argument {key}" for each in _tensors(value) if each.requires_grad]
         if not self.names:
             found = [f"{framework(each)}" for each in arrays_in([self.args, self.kwargs])]
@@ -245,6 +248,17 @@ def _torch() -> Any:
 
 def _tensors(value: object) -> list[Any]:
     return [each for each in arrays_in(value) if framework(each) == "torch"]
+
+
+def _parameters(function: Callable[..., object], count: int) -> list[str]:
+    """`` (name)`` of each of the first ``count`` parameters; empty where the function does not name it."""
+    try:
+        parameters = tuple(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # of C++ without a signature
+        parameters = ()
+    named = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    names = [f" ({each.name})" for each in parameters if each.kind in named][:count]
+    return names + [""] * (count - len(names))
 
 
 def _gradients(outputs: Sequence[Any], leaves: Sequence[Any], weights: Sequence[Any]) -> tuple[Any, ...]:
