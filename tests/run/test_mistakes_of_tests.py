@@ -124,6 +124,26 @@ def test_without_a_gpu_a_reference_that_needs_one_skips_its_test(judged):
     assert (code, found.keys()) == (0, {"b"})
 
 
+def test_other_errors_of_a_framework_skip_no_test(judged):
+    functions = """
+import types
+torch = types.ModuleType("torch")
+exec('''
+def mismatch(x): raise RuntimeError("shapes cannot be multiplied")
+def assert_close(x, y): assert (x == y).all(), "Tensor-likes are not close"
+''', vars(torch))
+"""
+    tests = {
+        "raises": ("reference=double", "torch.mismatch, x"),
+        "asserts": ("", "double, x); torch.assert_close(double(x), wrong(x)"),
+    }
+    code, found = judged(tests, functions)
+    assert (code, {name: verdict for name, (verdict, _) in found.items()}) == (
+        1,
+        {"raises": "INCONCLUSIVE", "asserts": "WRONG"},
+    )
+
+
 def test_a_fixture_that_is_called_wrongly_leaves_its_test_undecided(judged):
     twice = "double, x); gpu_benchmark(double, x"
     wrong = {"twice": ("reference=double", twice), "number": ("", "3, x"), "nothing": ("", "None")}

@@ -18,7 +18,7 @@ from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.backward import BackwardCall
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
 from peakgate.callables.cpu_call import CpuCall
-from peakgate.callables.frameworks import of_framework
+from peakgate.callables.frameworks import lacks_gpu
 from peakgate.callables.loaded import as_call, code_of, is_kernel
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
@@ -235,7 +235,7 @@ class GpuBenchmark:
                 output_check.on_fresh_inputs(launchable.run)  # an output may have held the right result before the run
             tuned = self._given.choices(call)
         except (WrongResult, KernelFault, NotAnArray, PeakgateError, MemoryError) as error:
-            if isinstance(error.__cause__, Exception) and not gpu_count() and of_framework(error.__cause__):
+            if isinstance(error.__cause__, Exception) and not gpu_count() and lacks_gpu(error.__cause__):
                 raise error.__cause__ from None  # a reference that needs a GPU: the test is skipped
             self._fail(case, _wrong(error))
         session = self._session

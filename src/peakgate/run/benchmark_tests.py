@@ -18,7 +18,7 @@ from peakgate.base.formatting import counted, nearest
 from peakgate.base.ranks import EndedElsewhere
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, Judgement, Verdict
-from peakgate.callables.frameworks import of_framework
+from peakgate.callables.frameworks import lacks_gpu
 from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.callables.settings import RANKS
 from peakgate.device import modules
@@ -355,14 +355,14 @@ def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
 
 
 class SkippedWithoutGpu:
-    """Without a GPU, skip a test that fails in a GPU framework, with that framework's message."""
+    """Skip a test whose framework finds no GPU, with that framework's message."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
         try:
             return (yield)
         except Exception as error:
-            if FIXTURE in pyfuncitem.fixturenames and of_framework(error):
+            if FIXTURE in pyfuncitem.fixturenames and lacks_gpu(error):
                 reason = f"no usable GPU: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 pytest.skip(f"{case_of(pyfuncitem.nodeid).id}: {reason}")
             raise
