@@ -55,6 +55,7 @@ def undecided(found, code):
 def test_a_tolerance_that_is_no_finite_number_from_0_up_leaves_a_wrong_callable_undecided(judged):
     values = ["-1", "np.inf", "np.nan", "True", "10**400", "'x'", "np.ones(3)", "lambda x: 1"]
     bad = [f"{name}={each}" for name in ("tolerance", "atol", "rtol") for each in values]
+    bad += ["tolerance=9, atol=9", "tolerance=0, rtol=0"]
     code, found = judged({f"t{at}": (f"{each}, reference=double", "wrong, x") for at, each in enumerate(bad)})
     assert (code, len(found)) == (3, len(bad))
     undecided(found, Code.BENCHMARK_TEST)

@@ -90,7 +90,7 @@ class Given:
         return Work(self._count("bytes", call), self._count("flops", call), self.peak_tflops, self.math)
 
     def refuse_invalid(self) -> None:
-        """Raise PeakgateError for an invalid tolerance or other inputs that cannot be drawn."""
+        """Raise PeakgateError for an invalid tolerance, for two bounds, or other inputs that cannot be drawn."""
         if not isinstance(self.fresh, bool) and self.fresh != ANY_NUMBERS and not _is_range(self.fresh):
             raise PeakgateError(
                 f"fresh is {shown(self.fresh)}; expected True, False, {ANY_NUMBERS!r} or (low, high), two numbers",
@@ -102,6 +102,10 @@ class Given:
                 raise PeakgateError(
                     f"{name} is {shown(value)}; expected a finite number, 0 or more", Code.BENCHMARK_TEST
                 )
+        if self.tolerance is not None and (self.atol or self.rtol is not None):
+            raise PeakgateError(
+                "both tolerance and atol or rtol are given; expected one of these two bounds", Code.BENCHMARK_TEST
+            )
 
     def _count(self, name: str, call: Call) -> int:
         value = call.of_arguments(getattr(self, name), name)
