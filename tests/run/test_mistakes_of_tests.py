@@ -125,6 +125,14 @@ def test_without_a_gpu_a_reference_that_needs_one_skips_its_test(judged):
     assert (code, found.keys()) == (0, {"b"})
 
 
+def test_a_skip_without_a_gpu_is_reported_at_its_test(benchmarks, bench):
+    if gpu_count():
+        pytest.skip("a GPU is here")
+    no_gpu = "class NoGpu(RuntimeError):\n    __module__ = 'torch'\n"
+    test = f"{no_gpu}\n\ndef bench_a(gpu_benchmark):\n    raise NoGpu('no driver')\n"
+    assert "bench_ops.py:5: " in bench(benchmarks(test)).stdout
+
+
 def test_other_errors_of_a_framework_skip_no_test(judged):
     functions = """
 import types

@@ -357,6 +357,9 @@ def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
 class SkippedWithoutGpu:
     """Skip a test whose framework finds no GPU, with that framework's message."""
 
+    def __init__(self) -> None:
+        self._skipped: set[str] = set()
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
         try:
@@ -364,5 +367,15 @@ class SkippedWithoutGpu:
         except Exception as error:
             if FIXTURE in pyfuncitem.fixturenames and lacks_gpu(error):
                 reason = f"no usable GPU: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                self._skipped.add(pyfuncitem.nodeid)
                 pytest.skip(f"{case_of(pyfuncitem.nodeid).id}: {reason}")
             raise
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Report such a skip at the test, not at this file."""
+        report = yield
+        if report.skipped and item.nodeid in self._skipped and isinstance(report.longrepr, tuple):
+            path, line, _ = item.reportinfo()
+            report.longrepr = (str(path), (line or 0) + 1, report.longrepr[2])
+        return report
