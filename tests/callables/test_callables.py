@@ -160,6 +160,11 @@ def test_a_result_that_was_there_before_is_not_wrong():
         proven(Call(lambda a, b: None, (np.arange(4.0), out), {}), reference=lambda a, b: a + 1)
 
 
+def test_a_callable_without_a_result_is_wrong():
+    with pytest.raises(WrongResult, match="returns no array and changes none"):
+        proven(Call(lambda x: None, (np.ones(4),), {}), reference=lambda x: 2 * x)
+
+
 def test_what_a_kernel_style_callable_changes_besides_its_output_is_asked_for():
     x, out = np.arange(1.0, 5.0), np.empty(4)
 

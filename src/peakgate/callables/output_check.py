@@ -110,8 +110,9 @@ class OutputCheck:
     def _compare(self, expected: Sequence[Typed], when: str, given: Sequence[Any] | None = None) -> Proof:
         outputs = typed(self.outputs() if given is None else given, expected)
         if len(outputs) != len(expected):
+            none = "" if outputs else ": the callable returns no array and changes none"
             raise WrongResult(
-                f"{when}{counted(len(outputs), 'output')}, but the reference gives {len(expected)}; "
+                f"{when}{counted(len(outputs), 'output')}{none}, but the reference gives {len(expected)}; "
                 "outputs= names the arrays that are written"
             )
         worst = Proof(0.0, 0, 0.0)
