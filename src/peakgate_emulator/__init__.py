@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peakgate_emulator.arguments import GivenArgument, Pointing, TexelArray, TexelView, TileArray, TileView
+    from peakgate_emulator.arguments import GivenArgument, Place, Pointing, TexelArray, TexelView, TileArray, TileView
     from peakgate_emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
     from peakgate_emulator.compiler import Compiler, available_compilers, find_compiler
     from peakgate_emulator.defects import DefectKind, EmulatorDefect, KernelDefect
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peakgate_emulator.launch import MAX_COOPERATIVE_THREADS, EmulatedKernel, load
 
 _PLACES = {
-    "arguments": ("GivenArgument", "Pointing", "TexelArray", "TexelView", "TileArray", "TileView"),
+    "arguments": ("GivenArgument", "Place", "Pointing", "TexelArray", "TexelView", "TileArray", "TileView"),
     "build": ("DEFAULT_CAPABILITY", "BuildOptions", "prebuild"),
     "compiler": ("Compiler", "available_compilers", "find_compiler"),
     "defects": ("DefectKind", "EmulatorDefect", "KernelDefect"),
@@ -38,6 +38,7 @@ __all__ = [
     "KernelBuildError",
     "KernelDefect",
     "LaunchNotEnded",
+    "Place",
     "Pointing",
     "TexelArray",
     "TexelView",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,10 +49,18 @@ class TexelArray:
 
 @dataclass(frozen=True, slots=True)
 class Pointing:
-    """A struct, by value or in an array, or an array of pointers; ``pointers`` are the targets by byte offset."""
+    """A struct, by value or in an array, or an array of pointers; ``pointers`` are the targets by byte offset.
+
+    A kernel may write to a target that is writable. ``names`` are those of pointers in messages, such as ``rows[1]``.
+    """
 
     value: np.ndarray[Any, Any] | np.generic | bytes
     pointers: Mapping[int, np.ndarray[Any, Any] | Pointing]
+    names: Mapping[int, str] = field(default_factory=dict)
+
+
+Place = int | tuple[int, ...]
+"""Which array of a launch: the position of its argument, behind it the byte offsets of pointers that lead to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,9 @@ class Arguments:
         self.tensor_map_count = 0
         self._scalars: list[ctypes.Array[ctypes.c_char]] = []
         self._maps: list[np.ndarray[Any, Any]] = []
-        self._by_place: dict[int, BufferStructure] = {}
+        self._by_place: dict[Place, BufferStructure] = {}
+        self.named: list[tuple[int, str]] = []
+        """The argument and name of each pointer in a value or an array; the runtime counts them from MAX_ARGUMENTS."""
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
             where = f"{kernel}: argument {place}"
             if isinstance(value, Pointing):
@@ -140,7 +150,7 @@ class Arguments:
     def nbytes(self) -> int:
         return sum(buffer.size for buffer in self.buffers[: self.buffer_count])
 
-    def expect_written(self, places: Iterable[int]) -> None:
+    def expect_written(self, places: Iterable[Place]) -> None:
         """Mark outputs: a launch reports their bytes that are read before they are written, or never written."""
         for place in places:
             self._by_place[place].is_output = 1
@@ -150,7 +160,7 @@ class Arguments:
         known = self.buffers[: self.buffer_count]
         return [(part.argument, part.size, part.unwritten, part.first_unwritten) for part in known if part.unwritten]
 
-    def report_nonfinite(self, types: Mapping[int, str]) -> None:
+    def report_nonfinite(self, types: Mapping[Place, str]) -> None:
         """Mark arrays, given the types of their elements: a launch reports each NaN or infinity written to them."""
         for place, dtype in types.items():
             buffer = self._by_place[place]
@@ -171,7 +181,7 @@ class Arguments:
         self._point(where, place, given, parameter.size, value=stored)
         return stored
 
-    def _holder(self, where: str, place: int, given: np.ndarray[Any, Any] | Pointing) -> BufferStructure:
+    def _holder(self, where: str, place: Place, given: np.ndarray[Any, Any] | Pointing) -> BufferStructure:
         """The buffer of an array that may contain pointers to others."""
         array = _array(where, given.value if isinstance(given, Pointing) else given)
         buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
@@ -182,7 +192,7 @@ class Arguments:
     def _point(
         self,
         where: str,
-        place: int,
+        place: Place,
         given: Pointing,
         size: int,
         *,
@@ -192,7 +202,9 @@ class Arguments:
         for offset, target in given.pointers.items():
             if not 0 <= offset <= size - _POINTER_BYTES:
                 raise ArgumentsError(f"{where}: a pointer at byte {offset} given, expected one within {size} bytes")
-            buffer = self._holder(where, place, target)
+            way = place if isinstance(place, tuple) else (place,)
+            self.named.append((way[0], given.names.get(offset, "")))
+            buffer = self._holder(where, (*way, offset), target)
             if self.slot_count == MAX_ARGUMENTS:
                 raise ArgumentsError(f"{where}: more than {MAX_ARGUMENTS} pointers given in values and arrays")
             slot = self.slots[self.slot_count]
@@ -239,7 +251,7 @@ class Arguments:
         self._by_place[place] = buffer
         return ctypes.addressof(held)
 
-    def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
+    def _known(self, where: str, place: Place, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
         """The buffer of an array; the same one if the array was given before."""
         if not value.flags.c_contiguous:
             raise ArgumentsError(f"{where}: array of strides {value.strides} given, expected a C-contiguous one")
@@ -252,13 +264,14 @@ class Arguments:
                 self._by_place[place] = known
                 return known
             if value.nbytes and known.host < address + value.nbytes and address < known.host + known.size:
-                raise ArgumentsError(
-                    f"{where}: array overlaps argument {known.argument}; give the same array or separate ones"
-                )
+                number = known.argument
+                other = number if number < MAX_ARGUMENTS else self.named[number - MAX_ARGUMENTS][0]
+                raise ArgumentsError(f"{where}: array overlaps argument {other}; give the same array or separate ones")
         if self.buffer_count == MAX_ARGUMENTS:
             raise ArgumentsError(f"{where}: more than {MAX_ARGUMENTS} arrays given")
         buffer = self.buffers[self.buffer_count]
-        buffer.host, buffer.size, buffer.argument, buffer.writable = address, value.nbytes, place, writable
+        buffer.host, buffer.size, buffer.writable = address, value.nbytes, writable
+        buffer.argument = place if isinstance(place, int) else MAX_ARGUMENTS + len(self.named) - 1  # the last one named
         self._by_place[place] = buffer
         self.buffer_count += 1
         return buffer

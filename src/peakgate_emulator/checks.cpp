@@ -135,7 +135,7 @@ __attribute__((noinline)) void watched_write(const Region& region, uintptr_t add
     if (!region.buffer) return;
     const Buffer& buffer = *region.buffer;
     if (!buffer.writable) {
-        report(CONST_WRITE, caller, 0, "write to argument %d, which the kernel takes as a pointer to const",
+        report(CONST_WRITE, caller, 0, "write to argument %d, which is an input or a pointer to const",
                region.argument);
         abandon_launch();
     }

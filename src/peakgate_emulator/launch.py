@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from peakgate_emulator.arguments import Arguments, GivenArgument
+from peakgate_emulator.arguments import MAX_ARGUMENTS, Arguments, GivenArgument, Place
 from peakgate_emulator.binary import (
     LaunchStructure,
     Parameter,
@@ -106,9 +106,9 @@ class EmulatedKernel:
         access_budget: int | None = None,
         limit_s: float = LAUNCH_LIMIT_S,
         constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
-        outputs: Iterable[int] = (),
+        outputs: Iterable[Place] = (),
         cooperative: bool = False,
-        nonfinite: Mapping[int, str] | None = None,
+        nonfinite: Mapping[Place, str] | None = None,
         trace: Trace | None = None,
     ) -> None:
         """Run the kernel; arrays are modified in place.
@@ -120,9 +120,9 @@ class EmulatedKernel:
         memory accesses and waits; more are reported as an endless loop. ``limit_s`` limits processor time.
         ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
         ``outputs`` are positions of arguments that the launch must write in full and must not read before it has
-        written them. ``cooperative`` lets all blocks wait for the grid. ``nonfinite`` has the types of arrays, by
-        position, in which NaNs and infinities that the kernel writes are reported. ``trace`` records its block's
-        accesses to shared memory.
+        written them; ``(1, 8)`` is what the pointer at byte 8 of argument 1 points to. ``cooperative`` lets all blocks
+        wait for the grid. ``nonfinite`` has the types of arrays, by position, in which NaNs and infinities that the
+        kernel writes are reported. ``trace`` records its block's accesses to shared memory.
 
         Raises KernelDefect for defects of the kernel, ArgumentsError or LaunchError for invalid input, LaunchNotEnded
         at the time limit.
@@ -171,7 +171,7 @@ class EmulatedKernel:
             trace.begin(request, self._library)
         with _one_launch:
             status = self._image.peakgate_launch(ctypes.byref(request))
-            reports = self._reports()
+            reports = self._reports(bound.named)
         if status:
             raise CannotEmulate(
                 f"{self.name}: no memory or timer for an emulated launch on {bound.nbytes} bytes; try less"
@@ -180,7 +180,9 @@ class EmulatedKernel:
             raise KernelDefect(reports)
         if unwritten := bound.unwritten():
             defects = [_unwritten(*found) for found in unwritten]
-            raise KernelDefect(tuple(replace(each, message=self._with_names(each.message)) for each in defects))
+            raise KernelDefect(
+                tuple(replace(each, message=self._with_names(each.message, bound.named)) for each in defects)
+            )
 
     def _set(self, variable: str, values: np.ndarray[Any, Any]) -> None:
         """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; ArgumentsError if missing or too small."""
@@ -216,20 +218,24 @@ class EmulatedKernel:
                 f"{self.name}: {shared_bytes} bytes of dynamic shared memory given, expected 0 to {MAX_SHARED_BYTES}"
             )
 
-    def _with_names(self, message: str) -> str:
+    def _with_names(self, message: str, pointers: Sequence[tuple[int, str]] = ()) -> str:
         """A message with ``argument 2 (in)`` in place of ``argument 1``, which the runtime counts from 0.
 
-        Without the parameter's name where the source does not have it in so many words.
+        Without the parameter's name where the source does not have it in so many words. ``pointers`` are those that
+        have names: ``argument 2 (params.in)``.
         """
 
         def named(found: re.Match[str]) -> str:
-            place, names = int(found[1]), self._parameter_names()
+            place, names, pointer = int(found[1]), self._parameter_names(), ""
+            if place >= MAX_ARGUMENTS:
+                place, pointer = pointers[place - MAX_ARGUMENTS]
             known = names[place] if len(names) == len(self._parameters) else ""
-            return f"argument {place + 1} ({known})" if known else f"argument {place + 1}"
+            said = ".".join(filter(None, (known, pointer)))
+            return f"argument {place + 1} ({said})" if said else f"argument {place + 1}"
 
         return re.sub(r"\bargument (\d+)", named, message)
 
-    def _reports(self) -> tuple[EmulatorDefect, ...]:
+    def _reports(self, named: Sequence[tuple[int, str]]) -> tuple[EmulatorDefect, ...]:
         first = ctypes.POINTER(ReportStructure)()
         count = self._image.peakgate_reports(ctypes.byref(first))
         reports = first[:count]
@@ -249,7 +255,7 @@ class EmulatedKernel:
         defects = [
             EmulatorDefect(
                 kind=DefectKind(report.kind),
-                message=self._with_names(report.message.decode(errors="replace")),
+                message=self._with_names(report.message.decode(errors="replace"), named),
                 location=lines.get(report.address),
                 other_location=lines.get(report.other_address),
                 thread=report.thread.triple(),

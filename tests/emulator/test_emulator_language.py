@@ -92,6 +92,32 @@ def test_structs_and_arrays_of_pointers_are_arguments() -> None:
         kernel.launch(ONE, ONE, (Pointing(rows.value, {20: doubled}), *arguments[1:]))
 
 
+def test_pointers_in_structs_are_outputs_and_have_names() -> None:
+    kernel = loaded("with_pointers")
+    out, given = np.zeros(4, np.float32), np.arange(4, dtype=np.float32)
+    layout = np.dtype([("out", "u8"), ("in", "u8"), ("count", "i4")], align=True)
+    names = {0: "out", 8: "in"}
+
+    def launch(count: int, targets: dict[int, Any], outputs: tuple[Any, ...] = ((0, 0),)) -> None:
+        value = np.array((0, 0, count), layout)[()]
+        every = Pointing(np.zeros(2, np.uint64), {0: given, 8: np.zeros(4, np.float32)})
+        arguments = (Pointing(value, targets, names), every, Pointing(np.zeros(1, layout), {8: given}))
+        kernel.launch(ONE, (8, 1, 1), arguments, outputs=outputs)
+
+    launch(4, {0: out, 8: given})
+    np.testing.assert_array_equal(out, 2 * given)
+    with pytest.raises(KernelDefect, match=r"argument 1 \(\w+\.out\), which is an output: 4 of its 16 bytes"):
+        launch(3, {0: out, 8: given})
+    with pytest.raises(KernelDefect, match=r"at byte 8 of argument 1 \(\w+\.in\), which has 8"):
+        launch(4, {0: out, 8: given[:2].copy()})
+    locked = out.copy()
+    locked.flags.writeable = False
+    with pytest.raises(KernelDefect, match=r"write to argument 1 \(\w+\.out\), which is an input"):
+        launch(4, {0: locked, 8: given}, ())
+    with pytest.raises(EmulatorError, match=r"argument 1 \(\w+\): array overlaps argument 1 "):
+        launch(4, {0: out, 8: out[:2]})
+
+
 @every_compiler
 def test_a_files_host_headers_and_other_kernels_do_not_matter(compiler: Compiler) -> None:
     out = np.zeros(32, np.complex64)

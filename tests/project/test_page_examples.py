@@ -39,7 +39,7 @@ def checked(family):
 
 
 def test_the_pages_have_a_family_for_each_of_their_examples():
-    assert FAMILIES == ["affine", "clamp", "relu", "saxpy", "silu", "sum"]
+    assert FAMILIES == ["affine", "blend", "clamp", "relu", "saxpy", "silu", "sum"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -78,6 +78,8 @@ CALLS = {
     "Value.value": "lambda n: [Out(n), In(n), Value(ODD)]",
     "Value.dtype": "lambda n: [Out(n), In(n), Value(1, dtype=ODD)]",
     "Struct.values": "lambda n: [Out(n), In(n), Struct(ODD, (('a', 'int32'),))]",
+    "Struct.pointer": "lambda n: [Out(n), Struct((In(n), ODD), (('x', 'pointer'), ('z', 'pointer')))]",
+    "Struct.struct": "lambda n: [Out(n), In(n), Struct((ODD, (ODD,)), (('a', 'struct'), ('b', 'pointer')))]",
     "Struct.members": "lambda n: [Out(n), In(n), Struct((1,), ODD)]",
     **{f"Texture.{name}": f"lambda n: [Out(n), In(n, texture=Texture({name}=ODD))]" for name in ("address", "linear")},
     **{

@@ -37,7 +37,7 @@ from peakgate.measure.data import input_array
 from peakgate.measure.limits import emulated_launch_us, processor_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec import dtypes
-from peakgate.spec.arguments import Surface, TensorMapArgument, TexelBuffer, value_of
+from peakgate.spec.arguments import BufferAddress, Struct, Surface, TensorMapArgument, TexelBuffer, value_of
 from peakgate.spec.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
 from peakgate_emulator.defects import DefectKind, Trace
 
@@ -152,6 +152,12 @@ def _noise(dtype: str) -> Array:
     return refill.noise(np, dtype, secrets.randbelow(refill.SEEDS))
 
 
+def _addresses(struct: Struct) -> dict[int, tuple[str, int]]:
+    """The names and buffers of a struct's pointers, by byte offset."""
+    found = struct.pointers().items()
+    return {offset: (name, target.of) for offset, (name, target) in found if isinstance(target, BufferAddress)}
+
+
 class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
@@ -242,13 +248,13 @@ class CpuLaunchable:
                 )
             operation(self._values)
             return
-        taken = Counter(at for each in self.case.launches for at in {self._array(at) for at in each.takes})
+        taken = Counter(at for each in self.case.launches for at in {*self._arrays(each.takes).values()})
         buffers = dict(self._buffers()) if self._nonfinite else {}
         # An output of several launches may be written by either; the noise reveals elements that neither wrote.
         outputs = {at for at, buffer in self._buffers() if buffer.role is Role.OUT and taken[at] == 1}
         try:
             for each in self.case.launches:
-                arrays = {place: self._array(at) for place, at in enumerate(each.takes)}
+                arrays = self._arrays(each.takes)
                 self._kernels[each.kernel].launch(
                     each.launch.grid,
                     each.launch.block,
@@ -266,19 +272,33 @@ class CpuLaunchable:
         except emulator.KernelDefect as defect:
             raise fault_of(defect) from defect
 
-    def _array(self, position: int) -> int:
-        """The position of the array of an argument: its own, or that of a tensor map."""
-        argument = self.case.arguments[position]
-        return argument.of if isinstance(argument, TensorMapArgument) else position
+    def _arrays(self, takes: Sequence[int]) -> dict[emulator.Place, int]:
+        """The positions of a launch's arrays in the case, by their places among its arguments."""
+        found: dict[emulator.Place, int] = {}
+        for place, at in enumerate(takes):
+            argument = self.case.arguments[at]
+            if isinstance(argument, Struct):
+                found |= {(place, offset): of for offset, (_, of) in _addresses(argument).items()}
+            else:
+                found[place] = argument.of if isinstance(argument, TensorMapArgument) else at
+        return found
 
     def _given(self, position: int) -> emulator.GivenArgument:
         argument, value = self.case.arguments[position], self._values[position]
         if isinstance(argument, TensorMapArgument):
-            buffer, array = self.case.arguments[argument.of], self._values[argument.of].view()
+            buffer, array = self.case.arguments[argument.of], self._of_role(argument.of)
             assert isinstance(buffer, Buffer)
-            array.flags.writeable = buffer.role is not Role.IN
             return emulator.TileArray(array, seen_tiles(argument, array, buffer.dtype))
+        if isinstance(argument, Struct) and (pointers := _addresses(argument)):
+            targets = {offset: self._of_role(of) for offset, (_, of) in pointers.items()}
+            return emulator.Pointing(value, targets, {offset: name for offset, (name, _) in pointers.items()})
         return emulator.TexelArray(value, seen_texels(argument)) if isinstance(argument, TexelBuffer) else value
+
+    def _of_role(self, position: int) -> Array:
+        """An array that a kernel reaches through an address in another argument: read-only if it is an input."""
+        array = self._values[position].view()
+        array.flags.writeable = getattr(self.case.arguments[position], "role", None) is not Role.IN
+        return array
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
         """Take a few wall times, which are not judged; of ``plan`` only ``min_samples`` applies.

@@ -67,16 +67,17 @@ class GpuLaunchable:
         self._functions, self.launch = [], _not_loaded
 
     def bind(self, arrays: Mapping[int, Array]) -> LaunchFunction:
-        """A launch on these arrays, by argument position, with tensor maps of them."""
+        """A launch on these arrays, by argument position, with tensor maps of them and structs that point to them."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
         given = {**arrays, **{at: each.handle for at, each in self.arrays.texels.items()}}
+        addresses = {at: array.data.ptr for at, array in arrays.items()}
         values = [
             given[at]
             if isinstance(argument, Buffer)
-            else tensor_maps.encoded(argument, self.arrays.buffers[argument.of], arrays[argument.of].data.ptr)
+            else tensor_maps.encoded(argument, self.arrays.buffers[argument.of], addresses[argument.of])
             if isinstance(argument, TensorMapArgument)
-            else value_of(argument)
+            else value_of(argument, addresses)
             for at, argument in enumerate(self.case.arguments)
         ]
         launches = [

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from peakgate.spec.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
+from peakgate.spec.arguments import BufferAddress, StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.spec.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
 
 FUNCTION_KEY = "function"  # stands for a function of the family: a reference, or one that generates input data
@@ -25,7 +25,7 @@ RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         *(Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface),
-        *(Scalar, Struct, TensorMapArgument, StridedMapArgument),
+        *(Scalar, Struct, BufferAddress, TensorMapArgument, StridedMapArgument),
     )
 }
 # Families may give an int for a float and the reverse, and a number as the value of a macro.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -60,10 +60,6 @@ BUFFER_FIELDS: fields.Kinds = {
     "data": _DATA,
 }
 SCALAR_FIELDS: fields.Kinds = {"value": _VALUE, "dtype": fields.WORD}
-STRUCT_FIELDS: fields.Kinds = {
-    "values": fields.several(_VALUE),
-    "members": fields.several(fields.tuple_of(fields.IDENTIFIER, fields.WORD)),
-}
 TEXTURE_FIELDS: fields.Kinds = {
     "address": fields.one_of(("clamp", "border", "wrap", "mirror")),
     **dict.fromkeys(("linear", "normalized_coords", "normalized_read", "linear_memory"), fields.FLAG),
@@ -126,33 +122,116 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class BufferAddress:
+    """The value of a struct's pointer in a case: the address of the buffer that is argument number ``of``."""
+
+    of: int
+
+    def __post_init__(self) -> None:
+        check(self, {"of": fields.whole(-1, fields.MOST_VALUES)}, "a pointer of a struct")
+
+
+@dataclass(frozen=True, slots=True)
 class Struct:
     """A struct passed by value: the values of its members, and their names and types in order.
 
-    Members are laid out as in C++, each aligned to its type. Raises ValueError if a type cannot represent its value.
+    Members are laid out as in C++, each aligned to its type. The value of a member of type ``pointer`` is an array, as
+    ``In``, ``Out`` and ``InOut`` give it, or None for a null pointer; that of one of type ``struct`` is a Struct. A
+    tuple of values is an array. Raises ValueError if a type cannot represent its value.
     """
 
-    values: tuple[float, ...]
+    values: tuple[Member | tuple[Member, ...], ...]
     members: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
         check(self, STRUCT_FIELDS, "a struct")
         try:
-            for _, dtype in self.members:
+            for value, (name, dtype) in zip(self.values, self.members, strict=True):
                 if dtype in dtypes.PACKED:
                     dtypes.scalar_type(dtype)
+                kind = _BY_TYPE.get(dtype, _VALUE)
+                check({name: value}, {name: fields.several(kind) if isinstance(value, tuple) else kind})
             self.as_numpy()
         except (PeakgateError, TypeError, ValueError, OverflowError) as error:
             given = f"{shown(self.members)} with the values {shown(self.values)}"
             raise ValueError(f"a struct of {given}: {error}") from None
 
-    def as_numpy(self) -> np.void:
-        layout = np.dtype([(name, dtypes.BITS.get(dtype, dtype)) for name, dtype in self.members], align=True)
-        pairs = zip(self.values, self.members, strict=True)
-        stored = tuple(dtypes.scalar(value, dtype) if dtype in dtypes.BITS else value for value, (_, dtype) in pairs)
-        packed: np.void = np.array([stored], layout)[0]
-        return packed
+    def layout(self) -> np.dtype[Any]:
+        """The members at their offsets, addresses as integers; raises ValueError for structs of several layouts."""
+        described: list[Any] = []
+        for value, (name, dtype) in zip(self.values, self.members, strict=True):
+            several = value if isinstance(value, tuple) else (value,)
+            kinds = {each.layout() if isinstance(each, Struct) else _STORED.get(dtype, dtype) for each in several}
+            if len(kinds) != 1:
+                raise ValueError(f"{name} is {shown(value)}; expected one or more of one layout")
+            described.append((name, kinds.pop(), (len(several),)) if isinstance(value, tuple) else (name, kinds.pop()))
+        return np.dtype(described, align=True)
 
+    def as_numpy(self, addresses: Mapping[int, int] | None = None) -> np.void:
+        """The struct as the kernel gets it; ``addresses`` are those of the buffers by argument number, by default 0."""
+        packed = np.zeros(1, self.layout())
+        packed[0] = self._stored(addresses or {})
+        found: np.void = packed[0]
+        return found
+
+    def _stored(self, addresses: Mapping[int, int]) -> tuple[Any, ...]:
+        def stored(value: Any, dtype: str) -> Any:
+            if isinstance(value, tuple):
+                return [stored(each, dtype) for each in value]
+            if isinstance(value, Struct):
+                return value._stored(addresses)  # noqa: SLF001  (of its own class)
+            if dtype == "pointer":
+                return addresses.get(value.of, 0) if isinstance(value, BufferAddress) else 0
+            return dtypes.scalar(value, dtype) if dtype in dtypes.BITS else value
+
+        return tuple(stored(value, dtype) for value, (_, dtype) in zip(self.values, self.members, strict=True))
+
+    def pointers(self) -> dict[int, tuple[str, Buffer | BufferAddress]]:
+        """By byte offset, each pointer that is not null: its name, such as ``inner.rows[1]``, and what it points to."""
+        found: dict[int, tuple[str, Buffer | BufferAddress]] = {}
+        places: Mapping[str, Any] = self.layout().fields or {}
+        for value, (name, _) in zip(self.values, self.members, strict=True):
+            several = value if isinstance(value, tuple) else (value,)
+            kind, begin = places[name][:2]
+            for at, each in enumerate(several):
+                path = f"{name}[{at}]" if isinstance(value, tuple) else name
+                offset = begin + at * (kind.itemsize // len(several))
+                if isinstance(each, Buffer | BufferAddress):
+                    found[offset] = path, each
+                elif isinstance(each, Struct):
+                    inner = each.pointers().items()
+                    found |= {offset + inside: (f"{path}.{of}", target) for inside, (of, target) in inner}
+        return found
+
+    def placed(self, position: Callable[[Buffer], int]) -> Struct:
+        """The struct with addresses in place of arrays; ``position`` gives an array's number among the arguments."""
+
+        def found(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(found, value))
+            if isinstance(value, Buffer):
+                return BufferAddress(position(value))
+            return value.placed(position) if isinstance(value, Struct) else value
+
+        return replace(self, values=found(self.values))
+
+
+Member = None | float | Buffer | BufferAddress | Struct
+"""The value of a struct's member, or of one of its elements."""
+
+_STORED = {**dtypes.BITS, "pointer": "uint64"}
+_BY_TYPE = {
+    "pointer": Kind(
+        "an array that is neither texture nor surface, or None",
+        lambda value: value is None or type(value) in (Buffer, BufferAddress),
+    ),
+    "struct": fields.instance(Struct, "a Struct"),
+}
+_MEMBER = _VALUE | _BY_TYPE["pointer"] | _BY_TYPE["struct"]
+STRUCT_FIELDS: fields.Kinds = {
+    "values": fields.several(_MEMBER | fields.several(_MEMBER)),
+    "members": fields.several(fields.tuple_of(fields.IDENTIFIER, fields.WORD)),
+}
 
 TEXEL_FIELDS: fields.Kinds = {
     "seen_as": Kind("a Texture or a Surface", lambda value: type(value) in (Texture, Surface))
@@ -375,8 +454,8 @@ def strides_bytes(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
 Argument = Buffer | Scalar | Struct | TensorMapArgument
 
 
-def value_of(argument: Scalar | Struct) -> np.generic:
-    """The NumPy value of a scalar or struct."""
+def value_of(argument: Scalar | Struct, addresses: Mapping[int, int] | None = None) -> np.generic:
+    """The NumPy value of a scalar or struct; ``addresses`` are those of the buffers, by argument number."""
     if isinstance(argument, Struct):
-        return argument.as_numpy()
+        return argument.as_numpy(addresses)
     return dtypes.scalar(argument.value, argument.dtype)

@@ -19,7 +19,17 @@ from peakgate.base.formatting import shown
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.spec import dtypes, fields
-from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument
+from peakgate.spec.arguments import (
+    FIRST_CAPABILITY,
+    Argument,
+    Buffer,
+    BufferAddress,
+    Data,
+    Role,
+    Scalar,
+    Struct,
+    TensorMapArgument,
+)
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
 from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG, ID_PATTERN, Metric, Tier, TunedChoice
@@ -32,6 +42,7 @@ __all__ = [
     "Argument",
     "Array",
     "Buffer",
+    "BufferAddress",
     "Case",
     "Data",
     "Family",
@@ -149,6 +160,8 @@ class Case:
         for at, argument in enumerate(given):
             if isinstance(argument, TensorMapArgument):
                 self._check_map(at, argument)
+            elif isinstance(argument, Struct):
+                self._check_pointers(at, argument)
             elif not isinstance(argument, Buffer | Scalar | Struct):
                 which = f"argument {at + 1} of {len(given)} is {shown(argument)}"
                 raise ValueError(f"case {self.id}: {which}; expected a Buffer, Scalar or Struct")  # noqa: TRY004
@@ -169,6 +182,14 @@ class Case:
             objection = given.objection(plain.shape, plain.dtype)
         if objection:
             raise ValueError(f"case {self.id}: argument {at + 1} of {len(self.arguments)} is a tensor map {objection}")
+
+    def _check_pointers(self, at: int, given: Struct) -> None:
+        """Raise ValueError for a struct that points to something else than an array of the case."""
+        for name, target in given.pointers().values():
+            of = target.of if isinstance(target, BufferAddress) else -1
+            if not 0 <= of < len(self.arguments) or type(self.arguments[of]) is not Buffer:
+                which = f"argument {at + 1} of {len(self.arguments)} is a struct whose {name} is {shown(target)}"
+                raise ValueError(f"case {self.id}: {which}; expected the address of an array among the arguments")
 
     @property
     def math(self) -> str:

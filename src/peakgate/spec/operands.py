@@ -107,7 +107,7 @@ class Operands:
 
     @staticmethod
     def of(given: ArgumentList, folder: Path, size: str) -> Operands:
-        """From a family's list; an array that only tensor maps use is inserted before the first of these."""
+        """From a family's list; an array that only tensor maps or structs use is inserted before the first of these."""
         check({"arguments": given}, {"arguments": _GIVEN})
         listed: list[tuple[str, Any]] = list(
             given.items() if isinstance(given, Mapping) else (("", each) for each in given)
@@ -121,20 +121,22 @@ class Operands:
         every: list[tuple[str, Argument | TensorMap]] = []
         passed = []
         for name, each in listed:
-            array = each.of if isinstance(each, TensorMap) else None
-            if isinstance(array, Buffer) and not any(array is known for _, known in (*listed, *every)):
-                every.append(("", array))
+            for member, array in _behind(each):
+                if not any(array is known for _, known in (*listed, *every)):
+                    every.append((f"{name}.{member}" if name and member else "", array))
             passed.append(len(every))
             every.append((name, each))
         names = tuple(name for name, _ in every)
 
+        def position(array: Buffer) -> int:
+            return next(at for at, (_, known) in enumerate(every) if known is array)
+
         def placed(each: Argument | TensorMap) -> Argument:
+            if isinstance(each, Struct):
+                return each.placed(position)
             if not isinstance(each, TensorMap):
                 return in_folder(each, folder, size)
-            if isinstance(each.of, str):
-                of = _position(names, each.of, "a tensor map")
-            else:
-                of = next((at for at, (_, known) in enumerate(every) if known is each.of), -1)
+            of = _position(names, each.of, "a tensor map") if isinstance(each.of, str) else position(each.of)
             box = tuple(map(int, each.box))
             if each.axes is None:
                 return TensorMapArgument(of, box, each.swizzle, each.l2)
@@ -157,8 +159,16 @@ class Operands:
         if described.takes:
             asked_by = f"launch of {described.entry}"
             return tuple(_position(self.names, name, asked_by) for name in described.takes.split())
-        among = range(len(self.every)) if by_reference else self.passed
+        mapped = {each.of for each in self.every if isinstance(each, TensorMapArgument)} if by_reference else set()
+        among = sorted({*self.passed, *mapped})
         return tuple(at for at in among if _usual(self.every[at], by_reference=by_reference))
+
+
+def _behind(given: Argument | TensorMap) -> list[tuple[str, Buffer]]:
+    """The arrays that an argument describes or points to, with their names in a struct."""
+    if isinstance(given, Struct):
+        return [(name, array) for name, array in given.pointers().values() if isinstance(array, Buffer)]
+    return [("", given.of)] if isinstance(given, TensorMap) and isinstance(given.of, Buffer) else []
 
 
 def _usual(argument: Argument, *, by_reference: bool) -> bool:
