@@ -6,7 +6,7 @@ from expecting import refuses
 from peakgate.base.errors import Code
 from peakgate.inspect.skeleton.signature import Draft, LeftOut, drafts
 from peakgate.inspect.skeleton.write import skeleton
-from peakgate.spec.arguments import Role
+from peakgate.spec.arguments import BufferAddress, Role, Struct
 from peakgate.spec.importer import family_at
 
 SCALE = "__global__ void scale(float* out, const float* x, int n, float by) { %s }\n"
@@ -102,6 +102,64 @@ def test_structs_and_vectors_are_described(parameter, dtype, each, members):
     (draft,) = drafts(f"{STRUCTS}__global__ void k({parameter}, int* o) {{ o[0] = *(const ushort*)p; }}\n")
     found = draft.operands[0]
     assert (found.dtype, found.each, ", ".join(map(" ".join, found.members))) == (dtype, each, members)
+
+
+POINTERS = """
+struct Inner { const float* bias; double by; };
+template <typename T> struct Params {
+    char tag; T *out, *__restrict__ more; const T* rows[2]; int n; Inner inner; int2 at;
+};
+__global__ void k(const __grid_constant__ Params<double> p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) p.out[i] = p.more[i] = p.inner.by * p.rows[0][i] + p.rows[1][2 * i] + p.inner.bias[i / 64 * 64];
+}
+"""
+
+
+def test_the_members_of_a_struct_with_pointers_are_arguments(written):
+    found, family = written(POINTERS + "void run(Params<double> q) { q.tag = 3; k<<<(q.n + 63) / 64, 64>>>(q); }\n")
+    case = family.sized(None).make((8, 130, 5, 6))
+    inner = Struct((BufferAddress(4), 0.5), (("bias", "pointer"), ("by", "float64")))
+    at = Struct((5, 6), (("x", "int32"), ("y", "int32")))
+    given = case.arguments[-1]
+    assert given.values[1:] == (*map(BufferAddress, (0, 1)), (BufferAddress(2), BufferAddress(3)), 130, inner, at)
+    assert given.members[:4] == (("tag", "int8"), ("out", "pointer"), ("more", "pointer"), ("rows", "pointer"))
+    assert [(each.role, each.shape, each.dtype) for each in case.buffers[:4]] == [
+        (Role.OUT, (130,), "float64"),
+        (Role.OUT, (130,), "float64"),
+        (Role.IN, (130,), "float64"),
+        (Role.IN, (260,), "float64"),
+    ]
+    assert case.launch.grid == (3, 1, 1)
+    assert all(len(line) < 120 or "to decide" in line for line in found.text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "Line l; l.y = o; l.x = x; l.n = n; l.by = 2.5f;",
+        "Line l = {o, x, n, 2.5f};",
+        "Line l{.y = o, .n = n, .by = 2.5};",
+    ],
+)
+def test_what_the_host_gives_for_a_structs_members_is_read(host):
+    (draft,) = drafts(
+        "struct Line { float* y; const float* x; int n; float by; };\n"
+        "__global__ void k(Line l, int m) { l.y[0] = 1; }\n"
+        f"void run(float* o, float* x, int n) {{ {host} k<<<(n + 31) / 32, 32>>>(l, n); }}\n"
+    )
+    values = {each.name: each.value for each in draft.operands if not each.is_array}
+    assert (draft.sizes, draft.grid) == (("l_n",), ("-(-l_n // 32)",))
+    assert values == {"l_n": "l_n", "l_by": "2.5", "m": "l_n"}
+
+
+@pytest.mark.parametrize(
+    "member", ["void (*f)(int)", "float** rows", "float& x", "Unknown x", "Pointing* more", "float* rows[100]"]
+)
+def test_a_struct_that_no_family_describes_is_left_out(member):
+    text = f"struct Pointing {{ float* out; {member}; }};\n__global__ void k(Pointing p) {{ p.out[0] = 1; }}\n"
+    (found,) = drafts(text)
+    assert isinstance(found, LeftOut)
 
 
 def test_a_struct_that_the_file_does_not_define_is_left_to_decide(written):

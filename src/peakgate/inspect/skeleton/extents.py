@@ -22,12 +22,12 @@ from peakgate.base.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable, load
 from peakgate.device.interface import KernelFault
 from peakgate.inspect.skeleton.host_code import Decision, Unknown, evaluated
-from peakgate.inspect.skeleton.signature import BLOCKS, Draft, Operand
+from peakgate.inspect.skeleton.signature import BLOCKS, Draft, Operand, arguments_of
 from peakgate.inspect.workers import TaskProgress
 from peakgate.measure.data import input_array
 from peakgate.spec import dtypes
-from peakgate.spec.arguments import Argument
-from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Struct, Work
+from peakgate.spec.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Work
+from peakgate.spec.operands import Operands
 from peakgate_emulator import KernelDefect
 from peakgate_emulator.defects import DefectKind, EmulatorDefect
 
@@ -226,7 +226,7 @@ class _Runs:
     """Launches of a kernel on arrays of given lengths."""
 
     def __init__(self, draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> None:
-        self.draft, self._report = draft, report
+        self.draft, self._report, self._folder = draft, report, source.parent
         self._stage = Stage(draft.name, "", source, entry=draft.entry, include=include)
         self._load = cache(load)
         self._ends = float("inf")
@@ -247,7 +247,8 @@ class _Runs:
                 if fits is None:
                     raise
                 operands = list(self.draft.operands)
-                at, kind = int(fits[1]) - 1, "float" if "float" in fits[2] else "int"
+                at = next(at for at, each in enumerate(operands) if each.argument == int(fits[1]))
+                kind = "float" if "float" in fits[2] else "int"
                 operands[at] = replace(operands[at], dtype=f"{kind}{8 * int(fits[3])}")
                 self.draft = replace(self.draft, operands=tuple(operands))
             else:
@@ -349,27 +350,31 @@ class _Runs:
         return next((each for each in outside if self._array(each) == array.name or "all memory" in each.message), None)
 
     def _array(self, defect: EmulatorDefect) -> str | None:
-        """The array that a defect names by its place among the arguments."""
-        place = re.search(r"argument (\d+)", defect.message)
-        return self.draft.operands[int(place[1]) - 1].name if place else None
+        """The array that a defect names by its place among the arguments, or in one of them."""
+        place = re.search(r"argument (\d+)(?: \(\w+(?:\.([^)]+))?\))?", defect.message)
+        named = (int(place[1]), place[2] or "") if place else None
+        return next((each.name for each in self.draft.operands if (each.argument, each.member) == named), None)
 
     def _launchable(self, lengths: Mapping[str, int], roles: Mapping[str, Role], size: Numbers) -> CpuLaunchable:
         draft = self.draft
         if time.process_time() > self._ends:
             raise _TooLong
-        arguments: list[Argument] = []
-        for each in draft.operands:
+
+        def given(each: Operand) -> tuple[Any, str]:
             if each.is_array:
                 role = roles.get(each.name, Role.INOUT)
                 data = None if role is Role.OUT else partial(_beginning, self._numbers(each, size))
-                arguments.append(Buffer(role, (lengths[each.name],), each.dtype, data))
-            elif each.members:
-                arguments.append(Struct(tuple(number(text, size) for text in each.value.split(", ")), each.members))
-            else:
-                arguments.append(Scalar(number(each.value, size), each.dtype))
+                return Buffer(role, (lengths[each.name],), each.dtype, data), "pointer"
+            if each.members:
+                return Struct(tuple(number(text, size) for text in each.value.split(", ")), each.members), "struct"
+            value = number(each.value, size)
+            return value if each.member else Scalar(value, each.dtype), each.dtype
+
+        operands = Operands.of(arguments_of(draft.operands, given, _struct), self._folder, "")
         grid, block = ((*each, 1, 1)[:3] for each in ([evaluated(text, size) for text in draft.grid], draft.block))
         launch = Launch(tuple(grid), tuple(block), draft.shared_bytes)
-        case = Case("measured", self._stage, launch, tuple(arguments), Work(1), reference=None)
+        sequence = (KernelLaunch(self._stage.kernel, launch, operands.passed),)
+        case = Case("measured", self._stage, launch, operands.every, Work(1), reference=None, sequence=sequence)
         made = CpuLaunchable(case, ACCESSES, load=self._load)
         self._given = [each.copy() for each in made.outputs]
         return made
@@ -398,6 +403,10 @@ class _Runs:
                 raise _TooLong from None
             return fault.__cause__.defects
         return ()
+
+
+def _struct(values: list[Any], members: tuple[tuple[str, str], ...]) -> Struct:
+    return Struct(tuple(tuple(each) if isinstance(each, list) else each for each in values), members)
 
 
 def is_whole(operand: Operand) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -103,6 +103,25 @@ class HostCode:
     def note(self, at: str, text: str) -> None:
         """Leave something to decide: an argument by its name, or another part of the launch."""
         self.open.append(Decision(at, text))
+
+    def member(self, written: str, member: str, order: Sequence[str]) -> str:
+        """What the text gives for a member of the struct ``written``, whose members are in ``order``; empty if nothing.
+
+        ``written`` itself without a member.
+        """
+        if not member:
+            return written
+        if not re.fullmatch(r"[A-Za-z_]\w*", written):
+            return ""
+        if assigned := re.findall(rf"\b{written}\.{re.escape(member)}\s*=(?!=)\s*([^;]+);", self._before):
+            return without_casts(assigned[-1])
+        initial = [*re.finditer(rf"\b{written}\s*=?\s*(?:\w+\s*)?\{{", self._before)]
+        parts = (
+            listed(self._before[initial[-1].end() : closing(self._before, initial[-1].end() - 1)]) if initial else ()
+        )
+        named = {name.strip(". "): text for name, is_named, text in (each.partition("=") for each in parts) if is_named}
+        plain = dict(zip(order, parts, strict=False)) if not named else {}
+        return without_casts((named | plain).get(member, ""))
 
     def decimal(self, written: str) -> str | None:
         """A literal number, or the one that a local variable begins with; None for anything else."""
@@ -239,12 +258,14 @@ class HostCode:
         match node:
             case ast.Constant(value=int()):
                 return node
-            case ast.Name(id=name):
-                return self._of_name(name, depth)
-            case ast.Attribute(value=ast.Name(id=name), attr="x" | "y" | "z" as axis) if depth < _DEEPEST:
+            case ast.Attribute(value=ast.Name(id=name), attr="x" | "y" | "z" as axis) if (
+                depth < _DEEPEST and ast.unparse(node) not in self.bound
+            ):
                 parts = self._extents(name)
                 at = "xyz".index(axis)
                 return ast.parse(parts[at] if at < len(parts) else "1", mode="eval").body
+            case ast.Name() | ast.Attribute():
+                return self._of_name(ast.unparse(node), depth)
             case ast.BinOp(left, ast.LShift() | ast.RShift() as does, ast.Constant(value=int() as bits)) if bits < 32:
                 return _folded(ast.BinOp(self._converted(left, depth), does, node.right))
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod() as does, right):
@@ -272,6 +293,8 @@ class HostCode:
     def _of_name(self, name: str, depth: int) -> ast.expr:
         if name in self.bound:
             return ast.parse(self.bound[name], mode="eval").body
+        if "." in name:
+            raise Unknown
         text = self._defined(name) if depth < _DEEPEST else None
         if text is not None:
             try:

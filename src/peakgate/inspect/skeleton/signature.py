@@ -7,9 +7,10 @@ decide: a note for each.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from peakgate.inspect.skeleton.host_code import (
     MOST_THREADS,
@@ -23,6 +24,7 @@ from peakgate.inspect.skeleton.host_code import (
     without_casts,
 )
 from peakgate.inspect.skeleton.types import ELEMENT_TYPES, HasPointers, Undescribed, element, vector
+from peakgate_emulator.arguments import MAX_ARGUMENTS
 from peakgate_emulator.signatures import Signature, WrittenLaunch, launches, parameter_name, signatures
 
 A_FLOAT = "0.5"
@@ -54,7 +56,8 @@ class Operand:
     """An argument of a kernel: an array, a value, a struct of ``members``, or one that is ``undecided``.
 
     The numbers of an array are of type ``dtype``, ``each`` of them per element, and it is ``writable`` if it is not one
-    of const. ``value`` is that of a value as a Python expression, or those of a struct's members, with commas.
+    of const. ``value`` is that of a value as a Python expression, or those of a struct's members, with commas. A member
+    of a struct with pointers is an operand too, the ``member`` of that argument, such as ``inner.rows[1]``.
     """
 
     name: str
@@ -65,6 +68,8 @@ class Operand:
     each: int = 1
     members: tuple[tuple[str, str], ...] = ()
     undecided: bool = False
+    argument: int = 0
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,34 @@ class Draft:
     @property
     def name(self) -> str:
         return re.split("[<(]", self.entry)[0]
+
+
+def arguments_of(
+    operands: Sequence[Operand],
+    made: Callable[[Operand], tuple[Any, str]],
+    struct: Callable[[list[Any], tuple[tuple[str, str], ...]], Any],
+) -> list[Any]:
+    """The arguments of operands, and ``struct(values, members)`` for those that are members; an array is a list.
+
+    ``made`` gives the argument or value of an operand, and its type as a member.
+    """
+    tree: dict[str, Any] = {}
+    for each in operands:
+        *outer, last = re.findall(r"[^.\[\]]+", f"{each.argument}.{each.member}")
+        inside = tree
+        for name in outer:
+            inside = inside.setdefault(name, {})
+        inside[last] = made(each)
+
+    def built(node: Any) -> tuple[Any, str]:
+        if isinstance(node, tuple):
+            return node
+        values, types = zip(*map(built, node.values()), strict=True)
+        if next(iter(node)).isdigit():
+            return [*values], types[0]
+        return struct([*values], tuple(zip(node, types, strict=True))), "struct"
+
+    return [built(each)[0] for each in tree.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +159,9 @@ def _draft(signature: Signature, written: Sequence[WrittenLaunch], text: str) ->
     try:
         template = _template(signature, launch, host)
         operands = [
-            _operand(declared, number, signature, template, host)
+            each
             for number, declared in enumerate(signature.parameters, 1)
+            for each in _operands(declared, number, signature, template, host)
         ]
     except Unknown as unknown:
         return LeftOut(signature.name, str(unknown))
@@ -208,8 +242,13 @@ def _template(signature: Signature, launch: WrittenLaunch | None, host: HostCode
     return found
 
 
-def _operand(declared: str, number: int, signature: Signature, template: dict[str, str], host: HostCode) -> Operand:
-    """An argument by its declared type; raises Unknown for one that no family describes."""
+def _operands(
+    declared: str, number: int, signature: Signature, template: dict[str, str], host: HostCode, *, member: str = ""
+) -> list[Operand]:
+    """An argument by its declared type, or the members of a struct with pointers.
+
+    Raises Unknown for one that no family describes.
+    """
     name = parameter_name(declared)
     kind = declared.partition("=")[0]
     is_array = re.search(r"\*|\[\s*\w*\s*\]", kind) is not None
@@ -228,27 +267,56 @@ def _operand(declared: str, number: int, signature: Signature, template: dict[st
             host.note(name, f"the type of {name}: {which}, bytes are a guess")
             bare = "uint8_t"
     dtype, of_vector = host.types.element(bare), vector(host.types.alias(bare) or bare)
-    if is_array and (dtype or of_vector):
-        numbers, each = (dtype, 1) if dtype else of_vector or ("", 1)
-        return Operand(name, numbers, is_array=True, writable=not of_const, each=each)
+    made = Operand(name, dtype or "", is_array, is_array and not of_const, argument=number, member=member)
+    if is_array and of_vector:
+        return [replace(made, dtype=of_vector[0], each=of_vector[1])]
     if dtype:
-        return Operand(name, dtype, is_array=False)
+        return [made]
     if of_vector:
-        members = tuple((axis, of_vector[0]) for axis in "xyzw"[: of_vector[1]])
-        return Operand(name, "", is_array=False, members=members)
+        return [replace(made, members=tuple((axis, of_vector[0]) for axis in "xyzw"[: of_vector[1]]))]
     if not is_array and host.types.is_enumeration(bare):
         host.note(name, f"the value of {name}: 0 is a guess")
-        return Operand(name, "int32", is_array=False, value="0")
-    return _of_struct(Operand(name, "", is_array, is_array and not of_const), bare, which, host)
+        return [replace(made, dtype="int32", value="0")]
+    try:
+        return [_of_struct(made, bare, which, host)]
+    except HasPointers:
+        if is_array:
+            raise Unknown(f"{which}, to structs with pointers, which {_NEEDS_WRAPPER}") from None
+    try:
+        return _members(made, bare, signature, host)
+    except (HasPointers, Undescribed):
+        raise Unknown(f"{which}, a struct with pointers, which {_NEEDS_WRAPPER}") from None
+
+
+def _members(of: Operand, kind: str, signature: Signature, host: HostCode) -> list[Operand]:
+    """The members of a struct with pointers and of its own structs, named with the argument where there are others."""
+    found: list[Operand] = []
+    if of.member.count(".") > _DEEPEST:
+        raise Undescribed
+    before = f"{of.name}_" if of.member or len(signature.parameters) > 1 else ""
+    for declared, name, count in host.types.declared(host.types.alias(kind) or kind):
+        for suffix in [""] if count is None else [f"[{at}]" for at in range(count)]:
+            own = before + name + suffix.strip("[]")
+            member = f"{of.member}.{name}{suffix}".removeprefix(".")
+            parts = _operands(f"{declared} {own}", of.argument, signature, {}, host, member=member)
+            if suffix and parts[0].member == member and parts[0].dtype and not parts[0].is_array:
+                value = A_FLOAT if parts[0].dtype in _FLOATS else "1"
+                host.note(parts[0].name, f"the value of {own}: {value} is a guess")
+                parts = [replace(parts[0], value=value)]
+            found += parts
+            if len(found) > MAX_ARGUMENTS or parts[-1].undecided:
+                raise Undescribed
+    return found
 
 
 def _of_struct(operand: Operand, kind: str, which: str, host: HostCode) -> Operand:
-    """An argument that is a struct or points to some, with its members if the text says them."""
+    """An argument that is a struct or points to some, with its members if the text says them.
+
+    Raises HasPointers for a struct with pointers.
+    """
     name = operand.name
     try:
         layout = host.types.layout(host.types.alias(kind) or kind)
-    except HasPointers:
-        raise Unknown(f"{which}, a struct with pointers, which {_NEEDS_WRAPPER}") from None
     except Undescribed:
         if not operand.is_array:
             host.note(name, f"{which}: describe it by Value or Struct, the file does not say its members")
@@ -265,21 +333,33 @@ def _of_struct(operand: Operand, kind: str, which: str, host: HostCode) -> Opera
 
 
 _NEEDS_WRAPPER = "needs a wrapper kernel that takes arrays and values (peakgate help existing-code)"
-_MOST_SHOWN = 8
-"""Members of a struct that are named."""
+_MOST_SHOWN, _DEEPEST = 8, 4
+"""Members of a struct that are named, and structs in structs with pointers."""
 
 
 def _cast(name: str, body: str) -> str:
     """The type that a body casts a ``void*`` to; void if it does not."""
     pointer = r"\s*(?:const\s+)?([\w:]+(?:\s+\w+)*?)(?:\s+const)?\s*\*\s*(?:const|__restrict__)?\s*"
-    found = re.search(rf"_cast\s*<{pointer}>\s*\(\s*{name}\b|\({pointer}\)\s*\(?\s*{name}\b", body)
+    found = re.search(rf"_cast\s*<{pointer}>\s*\(\s*(?:\w+\.)*{name}\b|\({pointer}\)\s*\(?\s*(?:\w+\.)*{name}\b", body)
     return " ".join((found[1] or found[2]).split()) if found else "void"
+
+
+def _written(operands: Sequence[Operand], launch: WrittenLaunch | None, host: HostCode) -> tuple[list[str], list[str]]:
+    """What the host's code gives for each operand, and its name there; empty texts if the launch does not fit."""
+    texts = [*map(without_casts, launch.arguments)] if launch else []
+    if len(texts) != operands[-1].argument:
+        return [""] * len(operands), [""] * len(operands)
+    members: dict[int, dict[str, None]] = {}  # of each argument, in order
+    for each in operands:
+        members.setdefault(each.argument, {})[re.split(r"[.\[]", each.member)[0]] = None
+    pairs = [(each, texts[each.argument - 1]) for each in operands]
+    given = [host.member(text, each.member, [*members[each.argument]]) for each, text in pairs]
+    return given, [f"{text}.{each.member}" for each, text in pairs]
 
 
 def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: HostCode) -> list[Operand]:
     """The operands with the values of those that are no arrays; integers that are extents become sizes."""
-    fits = launch is not None and len(launch.arguments) == len(operands)
-    given = tuple(map(without_casts, launch.arguments)) if launch and fits else ("",) * len(operands)
+    given, places = _written(operands, launch, host)
     found = []
     for each, written in zip(operands, given, strict=True):
         if each.is_array or each.value or each.undecided:
@@ -290,6 +370,7 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
             found.append(replace(each, value=host.decimal(written) or A_FLOAT))
         else:
             found.append(_whole_number(each, written, host))
+    host.bound.update({place: each.value for each, place in zip(found, places, strict=True) if each.member})
     for at, (each, written) in enumerate(zip(found, given, strict=True)):
         if each.value == _OF_ALL and written in host.bound:
             found[at] = replace(each, value=host.bound[written])
@@ -309,12 +390,13 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
 def _whole_number(operand: Operand, written: str, host: HostCode) -> Operand:
     """An integer as an extent, which becomes a size, or as a number by its name."""
     name = operand.name
-    fixed = next((number for number, names in _FIXED.items() if re.fullmatch(f"(?i){names}", name)), None)
+    of_text = re.sub(r".*\.|\[\d+\]", "", operand.member) or name
+    fixed = next((number for number, names in _FIXED.items() if re.fullmatch(f"(?i){names}", of_text)), None)
     if re.fullmatch(r"\w*[A-Za-z_]\w*", written) and written in host.bound:
         value = host.bound[written]
-    elif _STRIDE.fullmatch(name):
+    elif _STRIDE.fullmatch(of_text):
         return replace(operand, value=_OF_ALL)
-    elif fixed is not None or operand.dtype == "bool" or name in _COUNTERS:
+    elif fixed is not None or operand.dtype == "bool" or of_text in _COUNTERS:
         value = fixed or "0"
         host.note(name, f"the value of {name}: {value} is a guess")
     else:

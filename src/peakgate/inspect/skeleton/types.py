@@ -40,7 +40,12 @@ _VECTOR = re.compile(
 )
 _OF_GLM = {"": "float", "i": "int", "u": "uint", "d": "double", "b": "bool"}
 _ATOMIC = re.compile(r"(?:cuda::|std::|cuda::std::)*atomic(?:_ref)?<\s*([\w ]+?)\s*(?:,.*)?>")
-_MOST_MEMBERS = 4096
+_MOST_MEMBERS, _DEEPEST = 4096, 8
+_DECLARATOR = re.compile(
+    r"(?P<kind>.*?)\s*(?P<marks>[*&]?[*&\s]*(?:(?:const|volatile|__restrict__|__restrict|restrict)\b\s*)*)"
+    r"(?P<name>[A-Za-z_]\w*)\s*(?P<extents>(?:\[[^\]]*\]\s*)*)",
+    re.DOTALL,
+)
 
 
 class Undescribed(Exception):
@@ -48,7 +53,7 @@ class Undescribed(Exception):
 
 
 class HasPointers(Exception):
-    """A struct with pointers, which a family cannot describe."""
+    """A struct with pointers, whose members are no numbers alone."""
 
 
 def element(written: str | None) -> str | None:
@@ -126,20 +131,48 @@ class Types:
 
         Raises Undescribed where the text does not say them, HasPointers where one is a pointer.
         """
-        head, _, rest = written.partition("<")
-        name, arguments = head.rpartition("::")[2].strip(), listed(rest.rpartition(">")[0])
-        parameters, body = self._body(name)
-        if depth > 8 or len(arguments) > len(parameters):
+        if depth > _DEEPEST:
             raise Undescribed
-        given = dict(zip(parameters, arguments, strict=False))
+        given, statements = self._declarations(written)
         members: list[tuple[str, str]] = []
-        for statement in _statements(body):
+        for statement in statements:
             members += self._members(statement, given, depth)
             if len(members) > _MOST_MEMBERS:
                 raise Undescribed
         if not members:
             raise Undescribed
         return Layout(tuple(members))
+
+    def declared(self, written: str) -> list[tuple[str, str, int | None]]:
+        """The members of a struct: type such as ``const float*``, name, number of elements, None if it is no array.
+
+        Raises Undescribed as ``layout``, and HasPointers for a pointer to a function or a reference.
+        """
+        given, statements = self._declarations(written)
+        found: list[tuple[str, str, int | None]] = []
+        for statement in statements:
+            if {*"(&"} & {*statement}:
+                raise HasPointers
+            kind = ""
+            for declared in listed(statement):
+                parts = re.fullmatch(_DECLARATOR, re.sub(r"[={].*", "", declared, flags=re.DOTALL).strip())
+                if parts is None or not (kind := kind or parts["kind"]):
+                    raise Undescribed
+                name, count = self._declared(parts["name"] + parts["extents"], given)
+                of_template = re.sub(r"\w+", lambda word: given.get(word[0], word[0]), kind)
+                found.append((f"{of_template} {parts['marks']}".strip(), name, count))
+        return found
+
+    def _declarations(self, written: str) -> tuple[Mapping[str, str], list[str]]:
+        """The arguments of a struct's template by name, and the statements that declare members."""
+        head, _, rest = written.partition("<")
+        name, arguments = head.rpartition("::")[2].strip(), listed(rest.rpartition(">")[0])
+        parameters, body = self._body(name)
+        if len(arguments) > len(parameters):
+            raise Undescribed
+        plain = map(_plain, _statements(body))
+        members = [text for text in plain if text and ("(" not in text or re.search(r"\(\s*\*", text))]
+        return dict(zip(parameters, arguments, strict=False)), members
 
     def _body(self, name: str) -> tuple[list[str], str]:
         """The parameters of a struct's template, and the text between its braces."""
@@ -156,16 +189,7 @@ class Types:
         raise Undescribed
 
     def _members(self, statement: str, given: Mapping[str, str], depth: int) -> list[tuple[str, str]]:
-        text = re.sub(r"\b(?:alignas|__align__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)|\[\[.*?\]\]", " ", statement)
-        text = re.sub(
-            r"\b(?:public|private|protected)\s*:(?!:)|\b(?:const|volatile|mutable|struct)\b", " ", text
-        ).strip()
-        if not text or re.match(
-            r"(?:static|using|typedef|friend|template|enum|constexpr|explicit|virtual|inline)\b", text
-        ):
-            return []
-        if "(" in text and not re.search(r"\(\s*\*", text):
-            return []  # a function
+        text = re.sub(r"\b(?:const|volatile)\b", " ", statement).strip()
         if re.search(r"[*&(]", text.partition("=")[0]) or re.match(
             r"std::(?:vector|string|unique_ptr|function)\b", text
         ):
@@ -204,6 +228,14 @@ class Types:
         if of_vector := vector(known):
             return [(f"_{axis}", of_vector[0]) for axis in "xyzw"[: of_vector[1]]]
         return [(f"_{name}", dtype) for name, dtype in self.layout(known, depth + 1).members]
+
+
+def _plain(statement: str) -> str:
+    """A statement of a struct's body without attributes and the like; empty if it declares no member."""
+    text = re.sub(r"\b(?:alignas|__align__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)|\[\[.*?\]\]", " ", statement)
+    text = re.sub(r"\b(?:public|private|protected)\s*:(?!:)|\b(?:mutable|struct)\b", " ", text).strip()
+    other = r"(?:static|using|typedef|friend|template|enum|constexpr|explicit|virtual|inline)\b"
+    return "" if re.match(other, text) else text
 
 
 def _statements(body: str) -> Iterator[str]:

@@ -10,7 +10,8 @@ import ast
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from peakgate.inspect import workers
 from peakgate.inspect.skeleton import extents
 from peakgate.inspect.skeleton.extents import Found
 from peakgate.inspect.skeleton.host_code import Decision, evaluated
-from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, drafts
+from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
 from peakgate.spec.importer import FAMILY_FILE
@@ -38,6 +39,8 @@ _DEFAULTS = {"int32", "float32"}
 """The types that `Value` has for a whole number and for another one."""
 MOST_BLOCKS, MOST_ELEMENTS = 65535, 1 << 31
 """Of a grid's other axes, and of an array in the size that is measured."""
+_MARGIN = 20
+"""Columns left free beside a struct, for what it stands in."""
 _LEAST_ROW = 16
 """A constant number of elements from which on it is the last dimension, not a factor of another."""
 _MOST_NAMED = 3
@@ -132,10 +135,13 @@ def _commented(lines: Sequence[_Line]) -> list[_Line]:
             for each in line.notes
         ]
         comment = f"# to decide: {'; '.join(said)}"
-        behind = line.notes and len(f"{line.text}  {comment}") <= WIDTH
+        first, *more = line.text.split("\n")
+        indent = " " * (len(first) - len(first.lstrip()))
+        behind = line.notes and not more and len(f"{first}  {comment}") <= WIDTH
         if line.notes and not behind:
-            found.append(_Line(" " * (len(line.text) - len(line.text.lstrip())) + comment))
-        found.append(_Line(f"{line.text}  {comment}" if behind else line.text, line.notes))
+            found.append(_Line(f"{indent}{comment}"))
+        found.append(_Line(f"{first}  {comment}" if behind else first, line.notes))
+        found += [_Line(f"{indent}{each}") for each in more]
     return found
 
 
@@ -192,10 +198,13 @@ def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, se
         return tuple(open_at.pop(at, ()))
 
     inputs = ["xp", *(each.name for each in arrays if roles[each.name] is not Role.OUT)]
-    written = [
-        _Line(_argument(each, lengths.get(each.name, ""), roles.get(each.name), draft, found), notes(each.name))
-        for each in draft.operands
-    ]
+
+    def made(each: Operand) -> tuple[_Line, str]:
+        text = _argument(each, lengths.get(each.name, ""), roles.get(each.name), draft, found)
+        kind = "pointer" if each.is_array else "struct" if each.members else each.dtype
+        return _Line(text, notes(each.name)), kind
+
+    written = arguments_of(draft.operands, made, _struct)
     only = str(draft.only if len(draft.only) > 1 else draft.only[0]) if draft.only else ""
     edges = f"[{only}]" if only else _edges(draft) if _needs_edges(draft, found) else ""
     lines = [
@@ -232,10 +241,28 @@ def _measured(draft: Draft, lengths: Mapping[str, str]) -> str:
     return few
 
 
+def _struct(values: Sequence[_Line | list[_Line]], members: tuple[tuple[str, str], ...]) -> _Line:
+    """A struct in one line, or its values and its members in lines of their own."""
+    several = [each if isinstance(each, list) else [each] for each in values]
+    notes = tuple(note for each in several for line in each for note in line.notes)
+    texts = [_tuple(line.text for line in each) if isinstance(each, list) else each.text for each in values]
+    parts = _tuple(texts), _tuple(f'("{name}", "{dtype}")' for name, dtype in members)
+    whole = f"Struct({', '.join(parts)})"
+    if len(whole) > WIDTH - _MARGIN:
+        rows = [textwrap.fill(f"{part},", WIDTH - _MARGIN, subsequent_indent=" ") for part in parts]
+        whole = f"Struct(\n{textwrap.indent(chr(10).join(rows), '    ')}\n)"
+    return _Line(whole, notes)
+
+
+def _tuple(texts: Iterable[str]) -> str:
+    several = [*texts]
+    return f"({', '.join(several)}{',' * (len(several) == 1)})"
+
+
 def _wrapped(head: str, parts: Sequence[_Line], notes: tuple[str, ...]) -> list[_Line]:
     """A list in one line, or in several with those parts in lines of their own of which something is left to decide."""
     whole = head + ", ".join(part.text for part in parts) + "],"
-    if len(whole) <= WIDTH - 8 and not any(part.notes for part in parts):
+    if len(whole) <= WIDTH - 8 and not any(part.notes or "\n" in part.text for part in parts):
         return [_Line(whole, notes)]
     lines, line = [_Line(head, notes)], "   "
     for part in parts:
@@ -243,7 +270,7 @@ def _wrapped(head: str, parts: Sequence[_Line], notes: tuple[str, ...]) -> list[
             lines.append(_Line(line))
             line = "   "
         line += f" {part.text},"
-        if part.notes:
+        if part.notes or "\n" in part.text:
             lines.append(_Line(line, part.notes))
             line = "   "
     return [*lines, *([_Line(line)] if line.strip() else []), _Line("],")]
@@ -253,9 +280,9 @@ def _argument(operand: Operand, length: str, role: Role | None, draft: Draft, fo
     if operand.undecided:
         return "..."
     if operand.members:
-        members = ", ".join(f'("{name}", "{dtype}")' for name, dtype in operand.members)
-        one = "," if len(operand.members) == 1 else ""
-        return f"Struct(({operand.value}{one}), ({members}{one}))"
+        return _struct([_Line(text) for text in operand.value.split(", ")], operand.members).text
+    if role is None and operand.member:
+        return operand.value
     if role is None:
         of_type = "" if operand.dtype in _DEFAULTS else f', "{operand.dtype}"'
         return f"Value({operand.value}{of_type})"
