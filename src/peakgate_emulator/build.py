@@ -46,7 +46,7 @@ _ON_DEMAND = {
     "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
     "cuda_narrow.h": re.compile(r"\basm\b.*?\.u?e\dm\dx2", re.DOTALL),
-    "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
+    "cuda_matrix.h": re.compile(r"\b(?:(?:mma|ldmatrix|stmatrix|movmatrix)\.sync|mma\.sp)\b"),
     "cuda_wgmma.h": re.compile(r"\bwgmma\."),
 }
 """Headers that are included only if the source matches; each would add 10 ms to every build."""

@@ -24,7 +24,7 @@ template <int COUNT> struct Sums {
 template <int COUNT, class... R>
 __attribute__((noinline)) PEAKGATE_UNWATCHED Sums<COUNT> mma(const PeakgateWarpProduct* product, R... registers) {
     uint64_t given[] = {registers...};
-    PeakgateFragments lane = {product, given};
+    PeakgateFragments lane = {product, given, __builtin_return_address(0)};
     meet(&lane, peakgate_multiply, __builtin_return_address(0));
     Sums<COUNT> sums;
     for (int i = 0; i < COUNT; ++i) sums.of[i] = given[static_cast<int>(sizeof...(R)) - COUNT + i];

@@ -45,6 +45,7 @@ class DefectKind(IntEnum):
     REGISTER_RACE = 18
     DANGLING_POINTER = 20
     LAUNCH_REFUSED = 21
+    INVALID_METADATA = 22
 
     @property
     def words(self) -> str:

@@ -178,6 +178,49 @@ template <class N> ALWAYS_INLINE void add_fused(const N* a, const N* b, N* sums,
                 sums[row * EIGHT + col] = static_cast<N>(__builtin_fma(a[k * rows + row], b[k * EIGHT + col], sums[row * EIGHT + col]));
 }
 
+// The column of each number of a sparse A, by row, from the metadata in the first register of some lanes of each quad:
+// four bits for two of four columns, or for one of two if numbers have 32 bits. A lane has those of four chunks of two
+// rows, or of eight chunks of one row if numbers have 8 bits; the selector says which lanes.
+void select_columns(const PeakgateWarpProduct& product, uint64_t* const* registers, uintptr_t caller, unsigned char* columns) {
+    const bool is_byte = bits_of(product.a) == 8, is_word = bits_of(product.a) == 32;
+    const int width = is_word ? 2 : 4, chunks = product.depth / width, kept = product.depth / 2;
+    const auto selector = static_cast<uint32_t>(registers[0][1]);
+    const auto lanes = static_cast<uint32_t>(chunks / 4); // of a quad: 32 bits each, for the chunks of two rows
+    if (selector >= LANES_OF_ROW / lanes) {
+        report(INVALID_METADATA, caller, 0, "sparsity selector %u given, expected one below %u", selector, LANES_OF_ROW / lanes);
+        abandon_launch();
+    }
+    for (int row = 0; row < MAX_ROWS; ++row) {
+        for (int chunk = 0; chunk < chunks; ++chunk) {
+            const int half = row / EIGHT, part = is_byte ? chunk / EIGHT * 2 + half : chunk / LANES_OF_ROW;
+            const int lane = row % EIGHT * LANES_OF_ROW + static_cast<int>(selector * lanes) + part;
+            const int shift = is_byte ? chunk % EIGHT * 4 : half * 16 + chunk % LANES_OF_ROW * 4;
+            const auto bits = static_cast<unsigned>(registers[lane][0] >> shift & 0xf), low = bits & 3, high = bits >> 2;
+            const bool descends = low > high && !is_word;
+            if (low == high || (is_word && bits != 0x4 && bits != 0xe) || (descends && product.sparsity == PEAKGATE_SPARSE_ORDERED)) {
+                report(INVALID_METADATA, caller, 0,
+                       "sparse A whose metadata for columns %d to %d of row %d is %#x (of lane %d), expected %s", chunk * width,
+                       chunk * width + width - 1, row, bits, lane, is_word ? "0x4 or 0xe" : "two columns, the lower one first");
+                abandon_launch();
+            }
+            if (descends) {
+                report(NOT_EMULATED, caller, 0, "mma.sp whose metadata has the higher column first (%#x)", bits);
+                abandon_launch();
+            }
+            unsigned char* const to = columns + row * kept + chunk * (width / 2);
+            to[0] = static_cast<unsigned char>(chunk * width + (is_word ? bits == 0xe : low));
+            if (!is_word) to[1] = static_cast<unsigned char>(chunk * width + high);
+        }
+    }
+}
+
+// sums += a . b, where a has `kept` numbers per row, and `columns` says which rows of b they multiply.
+template <class N> ALWAYS_INLINE void add_selected(const N* a, const N* b, N* sums, const unsigned char* columns, int kept, int rows) {
+    for (int row = 0; row < rows; ++row)
+        for (int k = 0; k < kept; ++k)
+            for (int col = 0; col < EIGHT; ++col) sums[row * EIGHT + col] += a[k * rows + row] * b[columns[row * kept + k] * EIGHT + col];
+}
+
 // Converts to half precision with one rounding.
 ALWAYS_INLINE uint32_t to_half(double number) {
     const auto bits = __builtin_bit_cast(uint64_t, number);
@@ -274,16 +317,19 @@ template <class N> ALWAYS_INLINE void gather(PeakgateNumber kind, uint64_t* cons
     }
 }
 
-template <PeakgateNumber SUMS> ALWAYS_INLINE void multiply_fragments(const PeakgateWarpProduct& product, uint64_t* const* registers) {
+template <PeakgateNumber SUMS>
+ALWAYS_INLINE void multiply_fragments(const PeakgateWarpProduct& product, uint64_t* const* registers, const unsigned char* columns) {
     using N = typename Sum<SUMS>::type;
     N a[MAX_DEPTH * MAX_ROWS], b[MAX_DEPTH * EIGHT], sums[MAX_ROWS * EIGHT] = {};
-    const int rows = product.rows, depth = product.depth, halves = rows / EIGHT;
-    const int of_b = depth / LANES_OF_ROW / per_register(product.b), of_a = depth / LANES_OF_ROW / per_register(product.a) * halves;
+    const int rows = product.rows, depth = product.depth, halves = rows / EIGHT, kept = columns ? depth / 2 : depth;
+    const int of_b = depth / LANES_OF_ROW / per_register(product.b), of_a = kept / LANES_OF_ROW / per_register(product.a) * halves;
     const auto sum = [&](int lane, int r) -> uint64_t& { return registers[lane][of_a + of_b + r]; };
     gather(product.a, registers, 0, of_a, halves, a);
     gather(product.b, registers, of_a, of_b, 1, b);
     if (SUMS != PEAKGATE_S32) take_sums<SUMS>(rows, EIGHT, sums, sum);
-    if (SUMS == PEAKGATE_F64 && !is_wide)
+    if (columns)
+        add_selected(a, b, sums, columns, kept, rows);
+    else if (SUMS == PEAKGATE_F64 && !is_wide)
         add_fused(a, b, sums, depth, rows);
     else
         add_products(a, b, sums, depth, EIGHT, rows);
@@ -323,11 +369,11 @@ ALWAYS_INLINE void multiply_rows(const PeakgateProduct& product, const unsigned 
     }
 }
 
-ALWAYS_INLINE void multiply_as_needed(const PeakgateWarpProduct& product, uint64_t* const* registers) {
-    if (product.sums == PEAKGATE_S32) return multiply_fragments<PEAKGATE_S32>(product, registers);
-    if (product.sums == PEAKGATE_F16) return multiply_fragments<PEAKGATE_F16>(product, registers);
-    if (product.sums == PEAKGATE_F64) return multiply_fragments<PEAKGATE_F64>(product, registers);
-    multiply_fragments<PEAKGATE_F32>(product, registers);
+ALWAYS_INLINE void multiply_as_needed(const PeakgateWarpProduct& product, uint64_t* const* registers, const unsigned char* columns) {
+    if (product.sums == PEAKGATE_S32) return multiply_fragments<PEAKGATE_S32>(product, registers, columns);
+    if (product.sums == PEAKGATE_F16) return multiply_fragments<PEAKGATE_F16>(product, registers, columns);
+    if (product.sums == PEAKGATE_F64) return multiply_fragments<PEAKGATE_F64>(product, registers, columns);
+    multiply_fragments<PEAKGATE_F32>(product, registers, columns);
 }
 ALWAYS_INLINE void multiply_as_needed(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* values) {
     if (product.number_sums == PEAKGATE_S32) return multiply_rows<PEAKGATE_S32>(product, a, b, values);
@@ -335,7 +381,9 @@ ALWAYS_INLINE void multiply_as_needed(const PeakgateProduct& product, const unsi
     multiply_rows<PEAKGATE_F32>(product, a, b, values);
 }
 
-WIDE void multiply_wide(const PeakgateWarpProduct& product, uint64_t* const* registers) { multiply_as_needed(product, registers); }
+WIDE void multiply_wide(const PeakgateWarpProduct& product, uint64_t* const* registers, const unsigned char* columns) {
+    multiply_as_needed(product, registers, columns);
+}
 WIDE void multiply_wide(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* values) {
     multiply_as_needed(product, a, b, values);
 }
@@ -354,12 +402,18 @@ using namespace peakgate;
 void peakgate_multiply(void* const* offered) {
     const auto* const* lanes = reinterpret_cast<const PeakgateFragments* const*>(offered);
     const PeakgateWarpProduct& product = *lanes[0]->product;
+    const auto caller = reinterpret_cast<uintptr_t>(lanes[0]->caller);
     uint64_t* registers[WARP];
     for (int lane = 0; lane < WARP; ++lane) {
         registers[lane] = lanes[lane]->registers;
         if (lanes[lane]->product == &product || memcmp(lanes[lane]->product, &product, sizeof product) == 0) continue;
-        report(WARP_MASK, current_thread().waits_at, 0, "lanes of one warp meet in products of different kinds");
+        report(WARP_MASK, caller, 0, "lanes of one warp meet in products of different kinds");
         abandon_launch();
     }
-    is_wide ? multiply_wide(product, registers) : multiply_as_needed(product, registers);
+    unsigned char columns[MAX_ROWS * MAX_DEPTH / 2];
+    const bool is_sparse = product.sparsity != PEAKGATE_DENSE;
+    if (is_sparse) select_columns(product, registers, caller, columns);
+    for (int lane = 0; lane < WARP && is_sparse; ++lane) registers[lane] += 2; // behind the metadata and the selector
+    const unsigned char* const selected = is_sparse ? columns : nullptr;
+    is_wide ? multiply_wide(product, registers, selected) : multiply_as_needed(product, registers, selected);
 }

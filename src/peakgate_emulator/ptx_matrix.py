@@ -29,6 +29,14 @@ _DEPTHS: Mapping[tuple[str, int], tuple[int, ...]] = {
     **{(kind, 8): (32,) for kind in ("s4", "u4")},
 }
 """Possible k of the shape, by type of A and rows of the product."""
+_SPARSE_DEPTHS: Mapping[tuple[str, int], tuple[int, ...]] = {
+    **{(kind, 16): (16, 32) for kind in ("f16", "bf16")},
+    ("tf32", 16): (8, 16),
+    **{(kind, 16): (32, 64) for kind in ("s8", "u8")},
+    **{(kind, 16): (64,) for kind in ("e4m3", "e5m2")},
+}
+"""The same where A is sparse."""
+_SPARSITIES = {"sp": "PEAKGATE_SPARSE", "sp::ordered_metadata": "PEAKGATE_SPARSE_ORDERED"}
 
 _BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8}
 
@@ -53,24 +61,31 @@ def _count(numbers: int, kind: str) -> int:
 
 
 def _product(instruction: Instruction, names: Names) -> str:
-    """Dense ``mma.sync``, such as ``mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32``."""
+    """``mma.sync`` or ``mma.sp.sync``, such as ``mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32``."""
     modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("satfinite", "kind::f8f6f4")]
+    sparsity = _SPARSITIES.get(modifiers[0])
+    if sparsity:
+        del modifiers[0]
+    depths = _SPARSE_DEPTHS if sparsity else _DEPTHS
     sync, aligned, shape, layout_of_a, layout_of_b, sums, a, b, added = modifiers
     found = re.fullmatch(r"m(8|16)n8k(\d+)", shape)
     if (sync, aligned, layout_of_a, layout_of_b) != ("sync", "aligned", "row", "col") or not found or sums != added:
         raise Unknown
     rows, depth = map(int, found.groups())
     fits = a == b or any({a, b} <= kinds for kinds in _MIXED)
-    if not fits or sums not in _SUMS_OF.get(a, ()) or depth not in _DEPTHS.get((a, rows), ()):
+    if not fits or sums not in _SUMS_OF.get(a, ()) or depth not in depths.get((a, rows), ()):
         raise Unknown
-    to, of_a, of_b, of_c = instruction.operands
-    counts = (_count(rows * depth, a), _count(8 * depth, b), *[_count(rows * 8, sums)] * 2)
+    to, of_a, of_b, of_c, *of_metadata = instruction.operands
+    if len(of_metadata) != (2 if sparsity else 0):
+        raise Unknown
+    counts = (_count(rows * depth // (2 if sparsity else 1), a), _count(8 * depth, b), *[_count(rows * 8, sums)] * 2)
     if counts != tuple(len(members_of(operand)) for operand in (of_a, of_b, of_c, to)):
         raise Unknown
     number = {"f64": "double", "s32": "int32_t"}.get(sums, "float")
-    given = [names.bits(member) for operand in (of_a, of_b) for member in members_of(operand)]
+    given = [names.bits(member) for operand in (*of_metadata, of_a, of_b) for member in members_of(operand)]
     given += [names.register_of(member, number) for member in members_of(of_c)]
-    product = f"{{{rows}, {depth}, {_numbers(a, b, sums)}, {int('satfinite' in instruction.modifiers)}}}"
+    clamps = int("satfinite" in instruction.modifiers)
+    product = f"{{{rows}, {depth}, {_numbers(a, b, sums)}, {clamps}, {sparsity or 'PEAKGATE_DENSE'}}}"
     product = f"static constexpr PeakgateWarpProduct product = {product};"
     call = f"{product} const auto sums = peakgate_ptx::mma<{counts[-1]}>(&product, {', '.join(given)});"
     return f"{call} {_taken('sums.of', to, names)}"

@@ -54,6 +54,7 @@ enum Kind : int32_t {
     NOT_ENDED, // time limit exceeded; not a defect
     DANGLING_POINTER,
     LAUNCH_REFUSED,
+    INVALID_METADATA,
 };
 
 // Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if unknown.

@@ -236,15 +236,18 @@ enum PeakgateNumber {
 };
 
 // A product of `rows` x 8 sums by a warp, and a lane's fragments: registers of A, of B and of the sums, which are
-// replaced.
+// replaced. A sparse A has half of its columns; before it are its metadata, and the selector of lanes whose it is.
+enum PeakgateSparsity { PEAKGATE_DENSE, PEAKGATE_SPARSE, PEAKGATE_SPARSE_ORDERED };
 struct PeakgateWarpProduct {
     int rows, depth;
     PeakgateNumber a, b, sums;
     int clamps;
+    PeakgateSparsity sparsity;
 };
 struct PeakgateFragments {
     const PeakgateWarpProduct* product;
     uint64_t* registers;
+    const void* caller;
 };
 // Called by the last lane to arrive, with the PeakgateFragments of each lane.
 PEAKGATE_API void peakgate_multiply(void* const* offered);

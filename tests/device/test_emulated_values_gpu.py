@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matrix_forms import WARP_FORMS, WarpForm, drawn, warp_source
+from matrix_forms import WARP_FORMS, WarpForm, warp_source
 
 import peakgate_emulator as emulator
 
@@ -32,9 +32,7 @@ def test_a_product_is_the_gpus_or_differs_by_what_tensor_cores_cut(tmp_path: Pat
 
     source = tmp_path / "products.cu"
     source.write_text(warp_source([form]), encoding="utf-8")
-    generator = np.random.default_rng(1)
-    a, b = drawn(generator, (form.rows, form.depth), form.a), drawn(generator, (form.columns, form.depth), form.b)
-    c = drawn(generator, (form.rows, form.columns), form.sums)
+    a, b, c = form.drawn(np.random.default_rng(1))
     results = []
     for kernel in (emulator.load(source, "products", ()), OnGpu(source, "products")):
         got, *given = form.arguments(a, b, c)

@@ -24,9 +24,7 @@ def products(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("form", WARP_FORMS, ids=lambda form: form.opcode)
 def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, form: WarpForm) -> None:
-    generator = np.random.default_rng(1)
-    a, b = drawn(generator, (form.rows, form.depth), form.a), drawn(generator, (form.columns, form.depth), form.b)
-    c = drawn(generator, (form.rows, form.columns), form.sums)
+    a, b, c = form.drawn(np.random.default_rng(1))
     got, *given = form.arguments(a, b, c)
     products.launch((1, 1, 1), (32, 1, 1), (got, *given, np.int32(WARP_FORMS.index(form))))
     exact = a.astype(np.float64) @ b.astype(np.float64).T + c.astype(np.float64)
@@ -36,6 +34,72 @@ def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, for
             for left, right in zip(a[row].tolist(), b[col].tolist(), strict=True):
                 exact[row, col] = float(Fraction(left) * Fraction(right) + Fraction(float(exact[row, col])))
     np.testing.assert_array_equal(form.product(got), exact.astype(got.dtype))
+
+
+INVALID = {
+    "two equal columns": (WarpForm(16, 16, "f32", "f16", "f16", 1), 0b1010),
+    "the higher column first": (WarpForm(16, 32, "f32", "bf16", "bf16", 1), 0b0001),
+    "equal columns of bytes": (WarpForm(16, 64, "s32", "s8", "u8", 0, ordered=False), 0b1111),
+    "half a number of 32 bits": (WarpForm(16, 8, "f32", "tf32", "tf32", 3), 0b1001),
+}
+
+
+def multiplied(folder: Path, form: WarpForm, lane: int, nibble: int | None = None, b: Any = None) -> np.ndarray:
+    """A sparse product, with other metadata for the first chunk of a lane."""
+    (folder / "products.cu").write_text(warp_source([form]), encoding="utf-8")
+    a, of_b, c = form.drawn(np.random.default_rng(1))
+    got, of_a, *given = form.arguments(a, of_b if b is None else b, c)
+    if nibble is not None:
+        of_a[lane, -1] = of_a[lane, -1] & ~np.uint32(0xF) | np.uint32(nibble)
+    emulator.load(folder / "products.cu", "products").launch((1, 1, 1), (32, 1, 1), (got, of_a, *given, np.int32(0)))
+    return form.product(got)
+
+
+@pytest.mark.parametrize("what", INVALID)
+def test_sparse_metadata_that_names_no_columns_is_found(what: str, tmp_path: Path) -> None:
+    form, nibble = INVALID[what]
+    selected = 20 + (form.selector or 0) * (2 if form.depth == 32 else 1)
+    with finds(DefectKind.INVALID_METADATA):
+        multiplied(tmp_path, form, selected, nibble)
+    if form.selector:
+        multiplied(tmp_path, form, 20, nibble)  # that of another lane is not looked at
+
+
+def test_a_selector_of_lanes_that_are_not_there_is_found(tmp_path: Path) -> None:
+    with finds(DefectKind.INVALID_METADATA):
+        multiplied(tmp_path, WarpForm(16, 32, "f32", "f16", "f16", 2), 0)
+
+
+def test_unordered_metadata_that_descends_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(emulator.KernelBuildError, match="higher column first"):
+        multiplied(tmp_path, WarpForm(16, 16, "f32", "f16", "f16", 0, ordered=False), 0, 0b0001)
+
+
+def test_columns_that_a_sparse_matrix_lacks_are_not_multiplied(tmp_path: Path) -> None:
+    form = WarpForm(16, 16, "f32", "f16", "f16", 0)
+    _, b, _ = form.drawn(np.random.default_rng(1))
+    b[3, 5] = np.inf
+    found = multiplied(tmp_path, form, 0, b=b)
+    has_it = (form.kept() == 5).any(axis=1)
+    assert 0 < has_it.sum() < 16
+    np.testing.assert_array_equal(np.isfinite(found[:, 3]), ~has_it)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        WarpForm(16, 32, "f32", "e4m3", "e4m3", 0),
+        WarpForm(16, 16, "f16", "bf16", "bf16", 0),
+        WarpForm(16, 128, "s32", "u4", "u4", 0),
+        WarpForm(8, 32, "s32", "s8", "s8", 0),
+    ],
+    ids=lambda form: form.opcode,
+)
+def test_a_sparse_product_of_no_such_shape_is_refused(form: WarpForm, tmp_path: Path) -> None:
+    text = form.opcode + " {%0}, {%0}, {%0}, {%0}, %0, 0;"
+    (tmp_path / "k.cu").write_text(f'__global__ void k(int* x) {{ asm volatile("{text}" : "+r"(*x)); }}')
+    with pytest.raises(emulator.KernelBuildError, match="is not emulated"):
+        emulator.load(tmp_path / "k.cu", "k").launch((1, 1, 1), (32, 1, 1), (np.zeros(1, np.int32),))
 
 
 SOUND = {"LANES": "32", "WAIT": "__syncthreads()", "ROW": "", "SHIFT": "0", "STAY": "32"}

@@ -45,27 +45,69 @@ def stored(values: Matrix, kind: str) -> Matrix:
 
 @dataclass(frozen=True)
 class WarpForm:
-    """``mma.sync``: rows of A, length of the sums; types of the sums, of A and of B."""
+    """``mma.sync``: rows of A, length of the sums; types of the sums, of A and of B.
+
+    With a ``selector`` ``mma.sp``: of four columns of A two are given, of two of tf32 one, with metadata.
+    """
 
     rows: int
     depth: int
     sums: str
     a: str
     b: str
+    selector: int | None = None
+    ordered: bool = True
     columns = 8
     threads = 32
 
     @property
     def opcode(self) -> str:
         """The instruction's name."""
-        return f"mma.sync.aligned.m{self.rows}n8k{self.depth}.row.col.{self.sums}.{self.a}.{self.b}.{self.sums}"
+        sparse = "" if self.selector is None else "sp::ordered_metadata." if self.ordered else "sp."
+        shape = f"m{self.rows}n8k{self.depth}"
+        return f"mma.{sparse}sync.aligned.{shape}.row.col.{self.sums}.{self.a}.{self.b}.{self.sums}"
+
+    def drawn(self, generator: np.random.Generator) -> tuple[Matrix, Matrix, Matrix]:
+        """A, with zeros in columns that are not given, B, whose rows run along k too, and the initial sums."""
+        a, b = drawn(generator, (self.rows, self.depth), self.a), drawn(generator, (8, self.depth), self.b)
+        if self.selector is not None:
+            given = np.take_along_axis(a, self.kept(), 1)
+            a[...] = 0
+            np.put_along_axis(a, self.kept(), given, 1)
+        return a, b, drawn(generator, (self.rows, 8), self.sums)
+
+    def kept(self) -> Matrix:
+        """The columns of a sparse A that are given, by row."""
+        generator, width = np.random.default_rng(self.depth), 2 if self.a == "tf32" else 4
+        chunks = np.arange(0, self.depth, width)
+        order = generator.random((self.rows, len(chunks), width)).argsort()[:, :, : width // 2]
+        found: Matrix = (np.sort(order) + chunks[:, None]).reshape(self.rows, -1)
+        return found
+
+    def metadata(self) -> Matrix:
+        """The words of the lanes as in the PTX ISA's figures; all bits are set in lanes that are not selected."""
+        kept, words = self.kept(), np.full(32, 0xFFFFFFFF, np.uint32)
+        codes = np.where(kept % 2, 14, 4) if self.a == "tf32" else kept[:, ::2] % 4 | kept[:, 1::2] % 4 << 2
+        lanes = codes.shape[1] // 4  # of each quad
+        for lane in range(32):
+            row, of_quad = divmod(lane, 4)
+            part = of_quad % lanes
+            if of_quad // lanes != self.selector:
+                continue
+            if BITS[self.a] == 8:
+                nibbles = [*codes[row + part % 2 * 8, part // 2 * 8 :][:8]]
+            else:
+                nibbles = [*codes[row, part * 4 :][:4], *codes[row + 8, part * 4 :][:4]]
+            words[lane] = sum(int(each) << 4 * at for at, each in enumerate(nibbles))
+        return words
 
     def statement(self, at: int) -> str:
         """A case of a switch that makes the product."""
+        sparse = self.selector is not None
         counts = [self.rows * 8 // 32 // (2 if self.sums == "f16" else 1)]
         counts += [
-            rows * self.depth * BITS[kind] // 32 // max(32, BITS[kind])
-            for rows, kind in ((self.rows, self.a), (8, self.b))
+            rows * depth * BITS[kind] // 32 // max(32, BITS[kind])
+            for rows, depth, kind in ((self.rows, self.depth // (1 + sparse), self.a), (8, self.depth, self.b))
         ]
         letter = {"f32": "f", "f64": "d"}.get(self.sums, "r")
         wide = "d" if self.a == "f64" else "r"
@@ -73,15 +115,24 @@ class WarpForm:
         d, a, b, c = ("{" + ", ".join(f"%{next(names)}" for _ in range(n)) + "}" for n in (*counts, counts[0]))
         kind = {"f": "float", "d": "double", "r": "unsigned"}
         out = ", ".join(f'"={letter}"((({kind[letter]}*)d)[lane * {counts[0]} + {i}])' for i in range(counts[0]))
-        given = [f'"{wide}"(((const {kind[wide]}*)a)[lane * {counts[1]} + {i}])' for i in range(counts[1])]
+        of_a = counts[1] + sparse
+        given = [f'"{wide}"(((const {kind[wide]}*)a)[lane * {of_a} + {i}])' for i in range(counts[1])]
         given += [f'"{wide}"(((const {kind[wide]}*)b)[lane * {counts[2]} + {i}])' for i in range(counts[2])]
         given += [f'"{letter}"(((const {kind[letter]}*)c)[lane * {counts[0]} + {i}])' for i in range(counts[0])]
+        if sparse:
+            c += f", %{sum(counts) + counts[0]}, {self.selector:#x}"
+            given.append(f'"r"(((const unsigned*)a)[lane * {of_a} + {counts[1]}])')
         return f'case {at}: asm volatile("{self.opcode} {d}, {a}, {b}, {c};" : {out} : {", ".join(given)}); break;'
 
     def arguments(self, a: Matrix, b: Matrix, c: Matrix, *, add: bool = True) -> tuple[Matrix, ...]:
         """What the kernel is given, the sums first; without ``add`` those that it begins with are zero."""
         held = np.ascontiguousarray(c[self._places()]) * np.array(int(add), c.dtype)
-        return np.zeros_like(held), fragments(a, self.a), fragments(b, self.b), held
+        if self.selector is None:
+            of_a = fragments(a, self.a)
+        else:
+            of_a = fragments(np.take_along_axis(a, self.kept(), 1), self.a)
+            of_a = np.concatenate((of_a, self.metadata()[:, None]), 1)
+        return np.zeros_like(held), of_a, fragments(b, self.b), held
 
     def product(self, out: Matrix) -> Matrix:
         """The matrix that the lanes hold."""
@@ -109,6 +160,16 @@ WARP_FORMS = [
     WarpForm(8, 32, "s32", "s4", "s4"),
     WarpForm(8, 4, "f64", "f64", "f64"),
     *(WarpForm(16, depth, "f64", "f64", "f64") for depth in (4, 8, 16)),
+    *(WarpForm(16, 16, "f32", "f16", "f16", selector) for selector in range(4)),
+    *(WarpForm(16, 8, "f32", "tf32", "tf32", selector) for selector in range(4)),
+    *(WarpForm(16, 32, "f32", "bf16", "bf16", selector) for selector in range(2)),
+    *(WarpForm(16, 16, "f32", "tf32", "tf32", selector) for selector in range(2)),
+    *(WarpForm(16, 32, "s32", "s8", "u8", selector) for selector in range(2)),
+    *(WarpForm(16, 64, "s32", a, b, 0) for a, b in (("s8", "s8"), ("u8", "s8"))),
+    *(WarpForm(16, 64, "f32", a, b, 0) for a, b in (("e4m3", "e4m3"), ("e5m2", "e4m3"))),
+    *(WarpForm(16, depth, "f16", "f16", "f16", 1) for depth in (16, 32)),
+    *(WarpForm(16, 16, "f32", kind, kind, 2, ordered=False) for kind in ("f16", "bf16")),
+    WarpForm(16, 64, "s32", "u8", "u8", 0, ordered=False),
 ]
 """Every form of ``mma.sync`` that the emulator has, some types once."""
 
