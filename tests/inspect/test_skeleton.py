@@ -131,6 +131,7 @@ def test_the_members_of_a_struct_with_pointers_are_arguments(written):
         (Role.IN, (260,), "float64"),
     ]
     assert case.launch.grid == (3, 1, 1)
+    assert any("the place of at" in line for line in found.to_do)
     assert all(len(line) < 120 or "to decide" in line for line in found.text.splitlines())
 
 
@@ -154,7 +155,16 @@ def test_what_the_host_gives_for_a_structs_members_is_read(host):
 
 
 @pytest.mark.parametrize(
-    "member", ["void (*f)(int)", "float** rows", "float& x", "Unknown x", "Pointing* more", "float* rows[100]"]
+    "member",
+    [
+        "void (*f)(int)",
+        "float** rows",
+        "float& x",
+        "Unknown x",
+        "Pointing* more",
+        "float* rows[100]",
+        "alignas(16) int n",
+    ],
 )
 def test_a_struct_that_no_family_describes_is_left_out(member):
     text = f"struct Pointing {{ float* out; {member}; }};\n__global__ void k(Pointing p) {{ p.out[0] = 1; }}\n"

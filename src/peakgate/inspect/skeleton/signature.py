@@ -273,6 +273,8 @@ def _operands(
     if dtype:
         return [made]
     if of_vector:
+        if member and of_vector[1] in (2, 4):
+            host.note(name, f"the place of {name}: C++ aligns {bare} to its size, Struct to that of one number")
         return [replace(made, members=tuple((axis, of_vector[0]) for axis in "xyzw"[: of_vector[1]]))]
     if not is_array and host.types.is_enumeration(bare):
         host.note(name, f"the value of {name}: 0 is a guess")

@@ -41,6 +41,7 @@ _VECTOR = re.compile(
 _OF_GLM = {"": "float", "i": "int", "u": "uint", "d": "double", "b": "bool"}
 _ATOMIC = re.compile(r"(?:cuda::|std::|cuda::std::)*atomic(?:_ref)?<\s*([\w ]+?)\s*(?:,.*)?>")
 _MOST_MEMBERS, _DEEPEST = 4096, 8
+_ALIGNED = r"\b(?:alignas|__align__|__attribute__)"
 _DECLARATOR = re.compile(
     r"(?P<kind>.*?)\s*(?P<marks>[*&]?[*&\s]*(?:(?:const|volatile|__restrict__|__restrict|restrict)\b\s*)*)"
     r"(?P<name>[A-Za-z_]\w*)\s*(?P<extents>(?:\[[^\]]*\]\s*)*)",
@@ -146,9 +147,11 @@ class Types:
     def declared(self, written: str) -> list[tuple[str, str, int | None]]:
         """The members of a struct: type such as ``const float*``, name, number of elements, None if it is no array.
 
-        Raises Undescribed as ``layout``, and HasPointers for a pointer to a function or a reference.
+        Raises Undescribed as ``layout``, and HasPointers for a pointer to a function, a reference or another alignment.
         """
         given, statements = self._declarations(written)
+        if re.search(_ALIGNED, self._body(_name(written))[1]):
+            raise HasPointers
         found: list[tuple[str, str, int | None]] = []
         for statement in statements:
             if {*"(&"} & {*statement}:
@@ -165,9 +168,8 @@ class Types:
 
     def _declarations(self, written: str) -> tuple[Mapping[str, str], list[str]]:
         """The arguments of a struct's template by name, and the statements that declare members."""
-        head, _, rest = written.partition("<")
-        name, arguments = head.rpartition("::")[2].strip(), listed(rest.rpartition(">")[0])
-        parameters, body = self._body(name)
+        arguments = listed(written.partition("<")[2].rpartition(">")[0])
+        parameters, body = self._body(_name(written))
         if len(arguments) > len(parameters):
             raise Undescribed
         plain = map(_plain, _statements(body))
@@ -230,9 +232,14 @@ class Types:
         return [(f"_{name}", dtype) for name, dtype in self.layout(known, depth + 1).members]
 
 
+def _name(written: str) -> str:
+    """The name of a struct without namespaces and arguments."""
+    return written.partition("<")[0].rpartition("::")[2].strip()
+
+
 def _plain(statement: str) -> str:
     """A statement of a struct's body without attributes and the like; empty if it declares no member."""
-    text = re.sub(r"\b(?:alignas|__align__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)|\[\[.*?\]\]", " ", statement)
+    text = re.sub(_ALIGNED + r"\s*\((?:[^()]|\([^()]*\))*\)|\[\[.*?\]\]", " ", statement)
     text = re.sub(r"\b(?:public|private|protected)\s*:(?!:)|\b(?:mutable|struct)\b", " ", text).strip()
     other = r"(?:static|using|typedef|friend|template|enum|constexpr|explicit|virtual|inline)\b"
     return "" if re.match(other, text) else text
