@@ -205,12 +205,13 @@ def _length(runs: _Runs, array: Operand, first: Numbers, second: Numbers) -> tup
 def _expressions(draft: Draft, first: Numbers, second: Numbers, each: int = 1) -> dict[str, tuple[int, int]]:
     """Expressions that a length may have, with their values at both problems: the smallest and simplest first.
 
-    ``each`` is the number of numbers per element.
+    ``each`` is the number of numbers per element. A constant argument may be the length of a row.
     """
     products = [
         " * ".join(names) for count in range(1, len(draft.sizes) + 1) for names in combinations(draft.sizes, count)
     ]
-    texts = [*products, *(f"{factor} * {product}" for factor in (*_FACTORS, each) for product in products)]
+    rows = (int(operand.value) for operand in draft.operands if operand.value.isdigit() and int(operand.value) > 1)
+    texts = [*products, *(f"{factor} * {product}" for factor in (*_FACTORS, each, *rows) for product in products)]
     *outer, last = draft.sizes  # words or tiles of a row
     texts += [" * ".join([*outer, f"-(-{last} // {part})"]) for part in _PARTS]
     grid = [f"({extent})" if " " in extent else extent for extent in draft.grid]

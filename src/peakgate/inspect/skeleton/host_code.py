@@ -29,6 +29,7 @@ _WITH_REMAINDER = re.compile(
 )
 """``n / b + (n % b ? 1 : 0)``, a division that rounds up."""
 _DECLARED = r"(?:\b(?:int|unsigned|auto|long|short|dim3|u?int\w*_t|size_t|constexpr|const|uint)\b|[*&,;{}])"
+_NAME, _TYPE = r"[A-Za-z_]\w*", r"(?:[\w:]+\s*(?:<[^<>;]*>)?\s*)"
 _DEEPEST, _LONGEST, _LARGEST = 8, 300, 1 << 40
 """Limits of definitions by definitions, of the text of an expression, and of the numbers in it."""
 
@@ -104,24 +105,35 @@ class HostCode:
         """Leave something to decide: an argument by its name, or another part of the launch."""
         self.open.append(Decision(at, text))
 
-    def member(self, written: str, member: str, order: Sequence[str]) -> str:
-        """What the text gives for a member of the struct ``written``, whose members are in ``order``; empty if nothing.
+    def member(self, written: str, path: str, paths: Sequence[str]) -> str:
+        """What the text gives for a member of the struct ``written``, such as ``inner.rows[1]``; empty if nothing.
 
-        ``written`` itself without a member.
+        ``written`` itself without a path, ``written.path`` if the struct is the caller's. ``paths`` are those of all
+        its members, in order.
         """
-        if not member:
+        if not path:
             return written
-        if not re.fullmatch(r"[A-Za-z_]\w*", written):
-            return ""
-        if assigned := re.findall(rf"\b{written}\.{re.escape(member)}\s*=(?!=)\s*([^;]+);", self._before):
-            return without_casts(assigned[-1])
-        initial = [*re.finditer(rf"\b{written}\s*=?\s*(?:\w+\s*)?\{{", self._before)]
-        parts = (
-            listed(self._before[initial[-1].end() : closing(self._before, initial[-1].end() - 1)]) if initial else ()
-        )
-        named = {name.strip(". "): text for name, is_named, text in (each.partition("=") for each in parts) if is_named}
-        plain = dict(zip(order, parts, strict=False)) if not named else {}
-        return without_casts((named | plain).get(member, ""))
+        if re.fullmatch(_NAME, written):
+            place = re.escape(f"{written}.{path}")  # an index may be that of a loop
+            place = re.sub(r"\\\[(\d+)\\\]", lambda index: rf"\[\s*(?:{index[1]}|{_NAME})\s*\]", place)
+            if assigned := re.findall(rf"\b{place}\s*=(?!=)\s*([^;]+);", self._before):
+                return without_casts(assigned[-1])
+            if not re.search(rf"[\w>]\s+{written}\s*[;={{(]", self._before):
+                return f"{written}.{path}"
+            begun = re.search(rf"(?s:.*)\b{written}\s*=?\s*{_TYPE}?(?=\{{)", self._before)  # the last one
+            text = self._before[begun.end() :] if begun else ""
+        else:
+            text = re.sub(rf"^{_TYPE}(?=\{{)", "", written)
+        above: list[str] = []
+        for step in re.findall(r"\w+", path):
+            parts = listed(text[1 : closing(text, 0)]) if text.startswith("{") else ()
+            inside = (re.findall(r"\w+", each) for each in paths)
+            order = dict.fromkeys(each[len(above)] for each in inside if each[: len(above)] == above)
+            named = dict(found.groups() for each in parts if (found := re.match(r"\.\s*(\w+)\s*=?\s*(.*)", each)))
+            plain = dict(zip(order, parts, strict=False)) if len(parts) <= len(order) else {}
+            text = (named or plain).get(step, "")
+            above.append(step)
+        return without_casts(text)
 
     def decimal(self, written: str) -> str | None:
         """A literal number, or the one that a local variable begins with; None for anything else."""

@@ -295,18 +295,13 @@ def _members(of: Operand, kind: str, signature: Signature, host: HostCode) -> li
     found: list[Operand] = []
     if of.member.count(".") > _DEEPEST:
         raise Undescribed
-    before = f"{of.name}_" if of.member or len(signature.parameters) > 1 else ""
+    before = f"{of.name.rstrip('_')}_" if of.member or len(signature.parameters) > 1 else ""
     for declared, name, count in host.types.declared(host.types.alias(kind) or kind):
         for suffix in [""] if count is None else [f"[{at}]" for at in range(count)]:
             own = before + name + suffix.strip("[]")
             member = f"{of.member}.{name}{suffix}".removeprefix(".")
-            parts = _operands(f"{declared} {own}", of.argument, signature, {}, host, member=member)
-            if suffix and parts[0].member == member and parts[0].dtype and not parts[0].is_array:
-                value = A_FLOAT if parts[0].dtype in _FLOATS else "1"
-                host.note(parts[0].name, f"the value of {own}: {value} is a guess")
-                parts = [replace(parts[0], value=value)]
-            found += parts
-            if len(found) > MAX_ARGUMENTS or parts[-1].undecided:
+            found += _operands(f"{declared} {own}", of.argument, signature, {}, host, member=member)
+            if len(found) > MAX_ARGUMENTS or found[-1].undecided:
                 raise Undescribed
     return found
 
@@ -351,12 +346,11 @@ def _written(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Ho
     texts = [*map(without_casts, launch.arguments)] if launch else []
     if len(texts) != operands[-1].argument:
         return [""] * len(operands), [""] * len(operands)
-    members: dict[int, dict[str, None]] = {}  # of each argument, in order
+    given = []
     for each in operands:
-        members.setdefault(each.argument, {})[re.split(r"[.\[]", each.member)[0]] = None
-    pairs = [(each, texts[each.argument - 1]) for each in operands]
-    given = [host.member(text, each.member, [*members[each.argument]]) for each, text in pairs]
-    return given, [f"{text}.{each.member}" for each, text in pairs]
+        paths = [other.member for other in operands if other.argument == each.argument]
+        given.append(host.member(texts[each.argument - 1], each.member, paths))
+    return given, [f"{texts[each.argument - 1]}.{each.member}" if each.member else "" for each in operands]
 
 
 def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: HostCode) -> list[Operand]:
@@ -372,12 +366,13 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
             found.append(replace(each, value=host.decimal(written) or A_FLOAT))
         else:
             found.append(_whole_number(each, written, host))
-    host.bound.update({place: each.value for each, place in zip(found, places, strict=True) if each.member})
-    for at, (each, written) in enumerate(zip(found, given, strict=True)):
-        if each.value == _OF_ALL and written in host.bound:
-            found[at] = replace(each, value=host.bound[written])
-        elif each.value == _OF_ALL:
-            host.note(each.name, f"the value of {each.name}: a stride is a guess")
+    host.bound.update(
+        {at: each.value for each, at in zip(found, places, strict=True) if at and each.value not in ("", _OF_ALL)}
+    )
+    found = [
+        _given_stride(each, written, host) if each.value == _OF_ALL else each
+        for each, written in zip(found, given, strict=True)
+    ]
     # An extent that the launch computes of the others is none of its own.
     for at, (each, written) in enumerate(zip(found, given, strict=True)):
         if each.value == each.name and each.name in host.sizes and not re.fullmatch(r"\s*\w+\s*", written):
@@ -386,7 +381,19 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
             if derived is not None and (names := names_in(derived)) and names <= {*others}:
                 host.sizes.remove(each.name)
                 found[at] = replace(each, value=derived)
+            elif each.member and written != places[at] and host.number(written) is None:
+                host.note(each.name, f"the value of {each.name}: a size of its own is a guess")
     return found
+
+
+def _given_stride(operand: Operand, written: str, host: HostCode) -> Operand:
+    """A stride with the value that the text gives, unless that is a number which stands for a size too."""
+    if written in host.bound:
+        return replace(operand, value=host.bound[written])
+    number = host.number(written)
+    if number != "1":
+        host.note(operand.name, f"the value of {operand.name}: a stride is a guess")
+    return operand if number is None or number in host.known.values() else replace(operand, value=number)
 
 
 def _whole_number(operand: Operand, written: str, host: HostCode) -> Operand:
@@ -394,13 +401,17 @@ def _whole_number(operand: Operand, written: str, host: HostCode) -> Operand:
     name = operand.name
     of_text = re.sub(r".*\.|\[\d+\]", "", operand.member) or name
     fixed = next((number for number, names in _FIXED.items() if re.fullmatch(f"(?i){names}", of_text)), None)
-    if re.fullmatch(r"\w*[A-Za-z_]\w*", written) and written in host.bound:
+    literal = {"true": "1", "false": "0"}.get(written, written if written.isdigit() else None)
+    is_name, is_element = re.fullmatch(r"\w*[A-Za-z_]\w*", written), operand.member.endswith("]")
+    is_small = operand.dtype in ("bool", "int8", "uint8") or (is_element and not is_name)
+    if is_name and written in host.bound:
         value = host.bound[written]
     elif _STRIDE.fullmatch(of_text):
         return replace(operand, value=_OF_ALL)
-    elif fixed is not None or operand.dtype == "bool" or of_text in _COUNTERS:
-        value = fixed or "0"
-        host.note(name, f"the value of {name}: {value} is a guess")
+    elif fixed is not None or is_small or of_text in _COUNTERS:
+        value = literal or fixed or ("1" if is_element else "0")
+        if literal is None:
+            host.note(name, f"the value of {name}: {value} is a guess")
     else:
         value = name
         host.sizes.append(name)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -150,7 +151,7 @@ class Types:
         Raises Undescribed as ``layout``, and HasPointers for a pointer to a function, a reference or another alignment.
         """
         given, statements = self._declarations(written)
-        if re.search(_ALIGNED, self._body(_name(written))[1]):
+        if re.search(_ALIGNED, "".join(self._body(_name(written))[1:])):
             raise HasPointers
         found: list[tuple[str, str, int | None]] = []
         for statement in statements:
@@ -166,28 +167,49 @@ class Types:
                 found.append((f"{of_template} {parts['marks']}".strip(), name, count))
         return found
 
-    def _declarations(self, written: str) -> tuple[Mapping[str, str], list[str]]:
-        """The arguments of a struct's template by name, and the statements that declare members."""
-        arguments = listed(written.partition("<")[2].rpartition(">")[0])
-        parameters, body = self._body(_name(written))
-        if len(arguments) > len(parameters):
-            raise Undescribed
-        plain = map(_plain, _statements(body))
-        members = [text for text in plain if text and ("(" not in text or re.search(r"\(\s*\*", text))]
-        return dict(zip(parameters, arguments, strict=False)), members
+    def _declarations(self, written: str, depth: int = 0) -> tuple[Mapping[str, str], list[str]]:
+        """The arguments of a struct's template by name, and the statements that declare members, those of bases first.
 
-    def _body(self, name: str) -> tuple[list[str], str]:
-        """The parameters of a struct's template, and the text between its braces."""
+        Raises Undescribed also for members that C++ may place into the padding of a base.
+        """
+        arguments = listed(written.partition("<")[2].rpartition(">")[0])
+        parameters, head, body = self._body(_name(written))
+        if len(arguments) > len(parameters) or depth > _DEEPEST:
+            raise Undescribed
+        parts = []
+        for base in listed(head.partition(":")[2]):
+            given, inherited = self._declarations(
+                re.sub(r"\b(?:public|protected|private)\b", "", base).strip(), depth + 1
+            )
+            if given:
+                raise Undescribed
+            parts.append(inherited)
+        plain = map(_plain, _statements(body))
+        parts.append([text for text in plain if text and ("(" not in text or re.search(r"\(\s*\*", text))])
+        for before, behind in pairwise(filter(None, parts)):
+            if not (self._is_wide(before[-1]) or self._is_wide(behind[0])):
+                raise Undescribed
+        return dict(zip(parameters, arguments, strict=False)), [*chain(*parts)]
+
+    def _is_wide(self, statement: str) -> bool:
+        """Whether a statement declares a pointer or a number of 8 bytes, with no padding before and behind it."""
+        kind = re.match(r"(?:const\s+)?((?:(?:unsigned|long)\s+)*[\w:]+)", statement)
+        is_number = kind is not None and self.element(kind[1]) in ("int64", "uint64", "float64")
+        return "," not in statement and ("*" in statement or is_number)
+
+    def _body(self, name: str) -> tuple[list[str], str, str]:
+        """The parameters of a struct's template, its head with its bases, and the text between its braces."""
         if re.fullmatch(r"\w+", name):
-            words = r"[^;{}<>=()]*(?:\([^()]*\))?[^;{}<>=()]*?"  # such as alignas(16)
-            head = rf"(?:template\s*<(?P<of>[^<>{{}};]*)>\s*)?\b(?:struct|class)\b{words}\b{name}\s*(?:final\s*)?\{{"
+            words = r"[^:;{}<>=()]*(?:\([^()]*\))?[^:;{}<>=()]*?"  # such as alignas(16)
+            bases = r"\s*(?:final\s*)?(?::[^:;{}()][^;{}()]*)?"
+            head = rf"(?:template\s*<(?P<of>[^<>{{}};]*)>\s*)?(?P<head>\b(?:struct|class)\b{words}\b{name}{bases})\{{"
             if found := re.search(head, self._text):
                 parameters = [each.split()[-1] for each in listed(found["of"] or "") if each.split()]
-                return parameters, self._text[found.end() : closing(self._text, found.end() - 1)]
+                return parameters, found["head"], self._text[found.end() : closing(self._text, found.end() - 1)]
             for ended in re.finditer(rf"\}}\s*{name}\s*;", self._text):
                 opened = _opening(self._text, ended.start())
                 if re.search(r"\btypedef\s+struct\b[^;{}]*$", self._text[:opened]):
-                    return [], self._text[opened + 1 : ended.start()]
+                    return [], "", self._text[opened + 1 : ended.start()]
         raise Undescribed
 
     def _members(self, statement: str, given: Mapping[str, str], depth: int) -> list[tuple[str, str]]:

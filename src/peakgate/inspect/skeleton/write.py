@@ -27,6 +27,7 @@ from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
 from peakgate.spec.importer import FAMILY_FILE
 from peakgate_emulator.headers import emulator_headers
+from peakgate_emulator.masking import closing
 
 MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
@@ -204,7 +205,7 @@ def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, se
         kind = "pointer" if each.is_array else "struct" if each.members else each.dtype
         return _Line(text, notes(each.name)), kind
 
-    written = arguments_of(draft.operands, made, _struct)
+    written = [replace(each, text=_broken(each.text)) for each in arguments_of(draft.operands, made, _struct)]
     only = str(draft.only if len(draft.only) > 1 else draft.only[0]) if draft.only else ""
     edges = f"[{only}]" if only else _edges(draft) if _needs_edges(draft, found) else ""
     lines = [
@@ -216,7 +217,7 @@ def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, se
         _Line(f"grid=lambda {takes}: {_one(draft.grid)},", notes("grid")),
         _Line(f"block={draft.block[0] if len(draft.block) == 1 else draft.block},", notes("block")),
         *([_Line(f"shared_bytes={draft.shared_bytes},", notes("shared_bytes"))] if draft.shared_bytes else []),
-        _Line(f"bytes=lambda {takes}: {_work(arrays, lengths, roles)},"),
+        _Line(f"bytes=lambda {takes}: {_work(arrays, lengths, roles) or '...'},"),
         _Line(f"# reference=lambda {', '.join(inputs)}: ...,", (REFERENCE,)),
         *([_Line(f"edges={edges},", notes("edges"))] if edges else []),
         _Line(f"sizes=[{only or _measured(draft, lengths)}],", (SIZES,)),
@@ -242,16 +243,24 @@ def _measured(draft: Draft, lengths: Mapping[str, str]) -> str:
 
 
 def _struct(values: Sequence[_Line | list[_Line]], members: tuple[tuple[str, str], ...]) -> _Line:
-    """A struct in one line, or its values and its members in lines of their own."""
+    """A struct in one line, with what is left to decide of its members."""
     several = [each if isinstance(each, list) else [each] for each in values]
     notes = tuple(note for each in several for line in each for note in line.notes)
     texts = [_tuple(line.text for line in each) if isinstance(each, list) else each.text for each in values]
-    parts = _tuple(texts), _tuple(f'("{name}", "{dtype}")' for name, dtype in members)
-    whole = f"Struct({', '.join(parts)})"
-    if len(whole) > WIDTH - _MARGIN:
-        rows = [textwrap.fill(f"{part},", WIDTH - _MARGIN, subsequent_indent=" ") for part in parts]
-        whole = f"Struct(\n{textwrap.indent(chr(10).join(rows), '    ')}\n)"
-    return _Line(whole, notes)
+    types = _tuple(f'("{name}", "{dtype}")' for name, dtype in members)
+    return _Line(f"Struct({_tuple(texts)}, {types})", notes)
+
+
+def _broken(argument: str) -> str:
+    """An argument; a struct that is long with its values and its members in lines of their own."""
+    if len(argument) <= WIDTH - _MARGIN or not argument.startswith("Struct("):
+        return argument
+    begin = len("Struct(")
+    end = closing(argument, begin) + 1
+    lines = [f"{argument[begin:end]},", f"{argument[end + 2 : -1]},"]
+    whole = [re.sub(r'(\("\w+",) ', "\\1\0", line) for line in lines]  # a member in one line
+    rows = [textwrap.fill(line, WIDTH - _MARGIN, subsequent_indent=" ").replace("\0", " ") for line in whole]
+    return f"Struct(\n{textwrap.indent(chr(10).join(rows), '    ')}\n)"
 
 
 def _tuple(texts: Iterable[str]) -> str:
