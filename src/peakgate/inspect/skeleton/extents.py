@@ -371,7 +371,7 @@ class _Runs:
             value = number(each.value, size)
             return value if each.member else Scalar(value, each.dtype), each.dtype
 
-        operands = Operands.of(arguments_of(draft.operands, given, _struct), self._folder, "")
+        operands = Operands.of(arguments_of(draft.operands, given, Struct), self._folder, "")
         grid, block = ((*each, 1, 1)[:3] for each in ([evaluated(text, size) for text in draft.grid], draft.block))
         launch = Launch(tuple(grid), tuple(block), draft.shared_bytes)
         sequence = (KernelLaunch(self._stage.kernel, launch, operands.passed),)
@@ -404,10 +404,6 @@ class _Runs:
                 raise _TooLong from None
             return fault.__cause__.defects
         return ()
-
-
-def _struct(values: list[Any], members: tuple[tuple[str, str], ...]) -> Struct:
-    return Struct(tuple(tuple(each) if isinstance(each, list) else each for each in values), members)
 
 
 def is_whole(operand: Operand) -> bool:

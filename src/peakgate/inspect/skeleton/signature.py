@@ -99,9 +99,9 @@ class Draft:
 def arguments_of(
     operands: Sequence[Operand],
     made: Callable[[Operand], tuple[Any, str]],
-    struct: Callable[[list[Any], tuple[tuple[str, str], ...]], Any],
+    struct: Callable[[tuple[Any, ...], tuple[tuple[str, str], ...]], Any],
 ) -> list[Any]:
-    """The arguments of operands, and ``struct(values, members)`` for those that are members; an array is a list.
+    """The arguments of operands, and ``struct(values, members)`` for those that are members; an array is a tuple.
 
     ``made`` gives the argument or value of an operand, and its type as a member.
     """
@@ -118,8 +118,8 @@ def arguments_of(
             return node
         values, types = zip(*map(built, node.values()), strict=True)
         if next(iter(node)).isdigit():
-            return [*values], types[0]
-        return struct([*values], tuple(zip(node, types, strict=True))), "struct"
+            return values, types[0]
+        return struct(values, tuple(zip(node, types, strict=True))), "struct"
 
     return [built(each)[0] for each in tree.values()]
 

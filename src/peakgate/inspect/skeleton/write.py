@@ -140,7 +140,8 @@ def _commented(lines: Sequence[_Line]) -> list[_Line]:
         indent = " " * (len(first) - len(first.lstrip()))
         behind = line.notes and not more and len(f"{first}  {comment}") <= WIDTH
         if line.notes and not behind:
-            found.append(_Line(f"{indent}{comment}"))
+            parts = textwrap.wrap(comment, WIDTH - len(indent), subsequent_indent="# ")
+            found += [_Line(f"{indent}{part}") for part in parts]
         found.append(_Line(f"{first}  {comment}" if behind else first, line.notes))
         found += [_Line(f"{indent}{each}") for each in more]
     return found
@@ -242,11 +243,11 @@ def _measured(draft: Draft, lengths: Mapping[str, str]) -> str:
     return few
 
 
-def _struct(values: Sequence[_Line | list[_Line]], members: tuple[tuple[str, str], ...]) -> _Line:
+def _struct(values: Sequence[_Line | tuple[_Line, ...]], members: tuple[tuple[str, str], ...]) -> _Line:
     """A struct in one line, with what is left to decide of its members."""
-    several = [each if isinstance(each, list) else [each] for each in values]
+    several = [each if isinstance(each, tuple) else (each,) for each in values]
     notes = tuple(note for each in several for line in each for note in line.notes)
-    texts = [_tuple(line.text for line in each) if isinstance(each, list) else each.text for each in values]
+    texts = [_tuple(line.text for line in each) if isinstance(each, tuple) else each.text for each in values]
     types = _tuple(f'("{name}", "{dtype}")' for name, dtype in members)
     return _Line(f"Struct({_tuple(texts)}, {types})", notes)
 
