@@ -129,7 +129,8 @@ class HostCode:
             parts = listed(text[1 : closing(text, 0)]) if text.startswith("{") else ()
             inside = (re.findall(r"\w+", each) for each in paths)
             order = dict.fromkeys(each[len(above)] for each in inside if each[: len(above)] == above)
-            named = dict(found.groups() for each in parts if (found := re.match(r"\.\s*(\w+)\s*=?\s*(.*)", each)))
+            designated = (re.match(r"\.\s*(\w+)\s*=?\s*(.*)", each) for each in parts)
+            named = {each[1]: each[2] for each in designated if each}
             plain = dict(zip(order, parts, strict=False)) if len(parts) <= len(order) else {}
             text = (named or plain).get(step, "")
             above.append(step)
