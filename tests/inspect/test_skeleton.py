@@ -202,6 +202,23 @@ def test_a_callers_struct_has_sizes_that_are_no_guesses():
     assert [each.at for each in draft.open] == ["stride"]
 
 
+@pytest.mark.parametrize(
+    ("shape", "grid"),
+    [
+        ("p.blocks, 64", None),
+        ("p.blocks.y, 64", ("blocks_y",)),
+        ("(p.rows + 7) / 8, 64", ("-(-rows // 8)",)),
+        ("p.stride / 32, 64", None),
+    ],
+)
+def test_a_grid_of_a_structs_members_is_read(shape, grid):
+    (draft,) = drafts(
+        "struct P { dim3 blocks; float* x; int stride, rows; };\n__global__ void k(P p) { p.x[0] = 1; }\n"
+        f"void run(P p) {{ k<<<{shape}>>>(p); }}\n"
+    )
+    assert draft.grid == grid or (grid is None and any(each.at == "grid" for each in draft.open))
+
+
 def test_the_members_of_a_base_come_first():
     (draft,) = drafts(
         "struct Derived : public detail::Base { float* y; };\n"

@@ -366,9 +366,12 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
             found.append(replace(each, value=host.decimal(written) or A_FLOAT))
         else:
             found.append(_whole_number(each, written, host))
-    host.bound.update(
-        {at: each.value for each, at in zip(found, places, strict=True) if at and each.value not in ("", _OF_ALL)}
-    )
+    for each, place in zip(found, places, strict=True):
+        if place and each.members:
+            parts = zip(each.members, each.value.split(", "), strict=True)
+            host.bound.update({f"{place}.{name}": value for (name, _), value in parts})
+        elif place and each.value not in ("", _OF_ALL):
+            host.bound[place] = each.value
     found = [
         _given_stride(each, written, host) if each.value == _OF_ALL else each
         for each, written in zip(found, given, strict=True)
