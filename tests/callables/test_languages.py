@@ -90,6 +90,8 @@ def measured(folder):
     """Rows of a run of all benchmark tests, by case; those that are not installed are left out."""
     command = [sys.executable, "-m", "peakgate", "bench", "--device", "gpu", "--out", "out", "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    saved = json.loads(next((folder / ".benchmarks").rglob("*.json")).read_text(encoding="utf-8"))
+    kernels = {each["extra_info"]["case"]: each["extra_info"]["kernels"] for each in saved["benchmarks"]}
     rows = {}
     for case in json.loads(done.stdout)["cases"]:
         test, _, made = case["case"].rpartition(".bench_")[2].partition("-")
@@ -99,6 +101,7 @@ def measured(folder):
             "verdict": case["verdict"],
             "reason": case["reason"],
             "time_us": case["time_us"] and round(case["time_us"], 1),
+            "unknown_code": [name for name, code in (kernels.get(case["case"]) or {}).items() if code is None],
         }
     return rows
 
@@ -113,10 +116,11 @@ def beside(folder, file, made):
 
 def page_table(record):
     """The table of the page."""
-    head = ["language or framework", "version", "time", "by events of PyTorch"]
+    head = ["language or framework", "version", "time", "by events of PyTorch", "machine code"]
     beside = [f"{row['beside_us']} µs" if row["beside_us"] else "streams of its own" for row in record["cases"]]
     rows = zip(record["cases"], beside, strict=True)
-    return table(head, [[NAMES[row["made"]], row["version"], f"{row['time_us']} µs", other] for row, other in rows])
+    cells = [(NAMES[row["made"]], row["version"], f"{row['time_us']} µs", other, row) for row, other in rows]
+    return table(head, [[*shown, "ambiguous" if row["unknown_code"] else "known"] for *shown, row in cells])
 
 
 @pytest.mark.gpu
