@@ -22,9 +22,9 @@ KERNEL = ("scale/family.py", "scale/scale.cu")
 BENCHMARKS = ("test_scale.py", "bench_scale.py")
 SETTINGS_TEXT = """[tool.peakgate]
 kernels = "kernels"            # a folder per family
-benchmarks = ["{benchmarks}"]    # pytest files that use the fixture gpu_benchmark
-baselines = "baselines"        # floors and reference runs
+{benchmarks}baselines = "baselines"        # floors and reference runs
 """
+BENCHMARKS_SETTING = 'benchmarks = ["{}"]    # pytest files that use the fixture gpu_benchmark\n'
 PINS = {f"requirements/peakgate-{name}.txt": f"requirements-{name}.txt" for name in ("reports", "cuda13")}
 NO_GPU_PINS = {"requirements/peakgate-nvrtc.txt": "requirements-nvrtc.txt"}
 WORKFLOWS = {
@@ -120,7 +120,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     values = {"@PEAKGATE@": address, "@BRANCH@": branch}
     if options.ci == "github":
         values["@REPOSITORY@"] = _repository(root)
-    written = [*_settings(root, above), *_ignored(root), *_examples(root)]
+    written = [*_settings(root, above, examples=True), *_ignored(root), *_examples(root)]
     written += _workflow(root, WORKFLOWS[options.ci], values) if options.ci else []
     for path in written:
         say(f"written: {path}")
@@ -149,7 +149,7 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
         )
     with progress.shown("running the kernels in the emulator, to find the shapes of their arrays"):
         found = skeleton(source, folder, root)
-    written = [*_settings(root, above), *_ignored(root)]
+    written = [*_settings(root, above, examples=False), *_ignored(root)]
     write_whole(family_file, found.text)
     for path in (*written, str(family_file.relative_to(root))):
         say(f"written: {path}")
@@ -164,14 +164,16 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     return code
 
 
-def _settings(root: Path, present: config.Project | None) -> list[str]:
+def _settings(root: Path, present: config.Project | None, *, examples: bool) -> list[str]:
+    """Write the settings of a new project, with a folder of benchmark tests if it is there or ``examples`` make it."""
     if present is not None:
         return []
     path = root / config.PYPROJECT
     before = read_text(path) if path.exists() else ""
     there = root / "benchmarks"
     ours = not there.exists() or any("gpu_benchmark" in read_text(file) for file in there.glob("*.py"))
-    settings = SETTINGS_TEXT.format(benchmarks="benchmarks" if ours else "gpu_benchmarks")
+    benchmarks = BENCHMARKS_SETTING.format("benchmarks" if ours else "gpu_benchmarks")
+    settings = SETTINGS_TEXT.format(benchmarks=benchmarks if examples or (ours and there.exists()) else "")
     pytest = tomllib.loads(before).get("tool", {}).get("pytest", {}).get("ini_options", {})
     if folders := pytest.get("pythonpath"):  # `bench` does not read pytest's settings
         several = folders.split() if isinstance(folders, str) else folders

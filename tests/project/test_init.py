@@ -262,6 +262,7 @@ def test_a_foreign_kernel_gets_a_family_and_its_first_verdict(tmp_path, capsys, 
     assert re.search(r"^to do 1: kernels/vector_add/family\.py:\d+: reference: ", said, re.MULTILINE)
     assert not (tmp_path / "kernels" / "scale").exists()
     assert config.current().file == tmp_path / "pyproject.toml"
+    assert config.current().benchmarks == (), "no folder is named that is not there"
     with refuses(Code.TAKEN):
         init.main("init", ["--from", "src/vector_add.cu"])
 

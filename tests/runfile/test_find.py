@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,16 @@ def test_a_side_is_a_file_folder_commit_driver_or_runs_back(runs: Path, wanted: 
     assert names(wanted.format(runs), Archive([runs])) == found
 
 
+def test_a_commit_may_have_the_name_that_git_knows_it_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (("init", "-qb", "trunk"), ("commit", "-qm", "one", "--allow-empty")):
+        subprocess.run(("git", "-c", "user.email=a@b.c", "-c", "user.name=a", *command), check=True)
+    head = subprocess.run(("git", "rev-parse", "HEAD"), check=True, capture_output=True, text=True).stdout.strip()
+    save(tmp_path / "runs", "first", document(commit=head))
+    for name in ("trunk", "HEAD", "HEAD^{commit}"):
+        assert names(name, Archive([tmp_path / "runs"])) == ["first"]
+
+
 def test_the_runs_before_the_latest_are_those_of_its_gpu_model(runs: Path) -> None:
     save(runs, "emulated", document(day=4, commit=SECOND, slug="cpu-emulator"))
     archive = Archive([runs])
@@ -90,7 +101,7 @@ def test_nothing_saved_is_told_so(tmp_path: Path) -> None:
     assert "0 saved runs" in refused("latest", Archive([tmp_path]))
 
 
-@pytest.mark.parametrize("wanted", ["none.json", "main", "latest~x", "", "abcg"])
+@pytest.mark.parametrize("wanted", ["none.json", "no-branch", "latest~x", "", "--all"])
 def test_what_is_no_side_lists_the_forms_there_are(wanted: str, runs: Path) -> None:
     with pytest.raises(PeakgateError, match="a commit"):
         find_side(wanted or "no such", Archive([runs]))

@@ -1,9 +1,9 @@
 """Find the saved runs of one side of a comparison.
 
-A side is given as a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (4 or more hex digits),
-``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it on its GPU model). An unreadable file that is
-named, or is in a folder that is named, is an error. The other forms are searched for below the roots, where unreadable
-files are skipped with a note.
+A side is given as a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (as git names it, or 4 or
+more hex digits), ``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it on its GPU model). An unreadable
+file that is named, or is in a folder that is named, is an error. The other forms are searched for below the roots,
+where unreadable files are skipped with a note.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ def _saved_s(path: Path) -> float:
 def find_side(wanted: str, archive: Archive) -> RunSide:
     """The sessions that ``wanted`` names, all of one GPU model; a PeakgateError says what exists if none is found."""
     notes: tuple[str, ...] = ()
-    path = Path(run_name(wanted))
+    name = run_name(wanted)
+    path = Path(name)
     if path.is_file():
         runs = [load_run(path)]
     elif path.is_dir():
@@ -153,7 +154,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
         if not runs:
             raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs", Code.WHICH_RUN)
     else:
-        runs = _search(wanted, archive)
+        runs = _search(name, archive)
         notes = archive.notes()
     kept = without_copies(runs)
     if copies := len(runs) - len(kept):

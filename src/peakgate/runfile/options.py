@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from peakgate.base import config
+from peakgate.base import config, git
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.options import VerbParser
 
 READING = "reading the saved runs"
-FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
+FORMS = "a file, a folder, a commit (as git names it, or 4 or more hex digits), driver:VERSION, latest or latest~N"
 LONGEST_NAME = 1000
 COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
@@ -27,7 +27,10 @@ def verb_parser(verb: str, description: str, epilog: str | None = None) -> argpa
 
 
 def run_name(wanted: str) -> str:
-    """The text if it may name saved runs, in one of ``FORMS``; PeakgateError before anything is read."""
+    """The text if it may name saved runs, in one of ``FORMS``, a name of git's as its commit's hash.
+
+    Raises PeakgateError before any run is read.
+    """
     if len(wanted.encode(errors="replace")) > LONGEST_NAME:
         raise PeakgateError(f"{wanted[:40]}...: {len(wanted)} characters; expected {FORMS}", Code.WHICH_RUN)
     known = LATEST.fullmatch(wanted) or COMMIT_PREFIX.fullmatch(wanted) or wanted.startswith("driver:")
@@ -35,7 +38,11 @@ def run_name(wanted: str) -> str:
         return wanted
     if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
         raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
-    raise PeakgateError(f"{wanted}: no such file or folder; expected {FORMS}", Code.WHICH_RUN)
+    try:
+        named = git.ask(Path.cwd(), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted}^{{commit}}")
+    except PeakgateError:
+        raise PeakgateError(f"{wanted}: no such file, folder or commit; expected {FORMS}", Code.WHICH_RUN) from None
+    return named.decode().strip()
 
 
 def add_run(parser: argparse.ArgumentParser, name: str, **options: Any) -> None:
