@@ -676,6 +676,13 @@ def test_full_memory_leaves_the_case_undecided(benchmarks, bench, tmp_path):
     assert (entry["verdict"], "1 TB" in entry["reason"]) == ("INCONCLUSIVE", True)
 
 
+def test_an_error_of_a_thousand_words_is_a_reason_of_one_line(benchmarks, bench, tmp_path):
+    text = "def test_long(gpu_benchmark):\n    raise ValueError('why\\n' * 1000)\n"
+    assert bench(benchmarks(text), SAVED).returncode == 3
+    (entry,) = json.loads((tmp_path / ".peakgate" / "out" / "bench.json").read_text())["cases"]
+    assert (entry["verdict"], len(entry["reason"]) < 500, "\n" in entry["reason"]) == ("INCONCLUSIVE", True, False)
+
+
 FREED = """
 import gc, weakref
 import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import textwrap
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from peakgate.callables.fixture import GpuBenchmark
 
 TESTS_PLUGIN_NAME, CASES_PLUGIN_NAME = "peakgate-benchmark-tests", "peakgate-case-tests"
+
+LONGEST_ERROR = 300
+"""Characters of a test's error in the reason of its case: PyTorch's compiler writes a thousand."""
 
 SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
 """Exceptions with which a test ends without having failed."""
@@ -318,7 +322,7 @@ class BenchmarkTests:
 def _error_of(raised: pytest.ExceptionInfo[BaseException]) -> str:
     if isinstance(raised.value, pytest.FixtureLookupError):
         return f"no fixture {raised.value.argname!r}"
-    return " ".join(raised.exconly().split())
+    return textwrap.shorten(raised.exconly(), LONGEST_ERROR, placeholder=" …")
 
 
 def _advice(error: BaseException) -> str:
@@ -366,7 +370,7 @@ class SkippedWithoutGpu:
             return (yield)
         except Exception as error:
             if FIXTURE in pyfuncitem.fixturenames and lacks_gpu(error):
-                reason = f"no usable GPU: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                reason = f"no usable GPU: {type(error).__name__}: {textwrap.shorten(str(error), 200, placeholder=' …')}"
                 self._skipped.add(pyfuncitem.nodeid)
                 pytest.skip(f"{case_of(pyfuncitem.nodeid).id}: {reason}")
             raise
