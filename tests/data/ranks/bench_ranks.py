@@ -25,14 +25,14 @@ def both():
         other = socket.socket(socket.AF_UNIX)
         while other.connect_ex(address):
             pass
-    received = other.makefile("rb")
+    with other, other.makefile("rb") as received:
 
-    def exchange(own):
-        other.sendall(pickle.dumps(own))
-        found = pickle.load(received)
-        return [own, found] if RANK == 0 else [found, own]
+        def exchange(own):
+            other.sendall(pickle.dumps(own))
+            found = pickle.load(received)
+            return [own, found] if RANK == 0 else [found, own]
 
-    return exchange
+        yield exchange
 
 
 def numbers():
