@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from lab.calibrated import emulated
 from lab.compared import study as compared
@@ -22,27 +21,19 @@ from lab.history import bound, pool
 from lab.mutation import mutation
 from lab.pages import ROOT, fill_page
 
-
-class Filled(NamedTuple):
-    """A page, and the function that gives its blocks by name."""
-
-    page: Path
-    blocks: Callable[[], Mapping[str, str]]
-
-
 EXPLANATION, LAB = ROOT / "docs" / "explanation", ROOT / "lab"
-PAGES = {
-    "calibrated": Filled(EXPLANATION / "races.md", emulated.blocks),
-    "compared": Filled(LAB / "compared" / "README.md", compared.blocks),
-    "correctness": Filled(LAB / "correctness" / "README.md", correctness.blocks),
-    "dodges": Filled(EXPLANATION / "promises.md", lambda: {**dodges.blocks(), "gates": pool.passing()}),
-    "faults": Filled(LAB / "faults" / "README.md", counts.blocks),
-    "fleet": Filled(EXPLANATION / "slow-gpus.md", known.blocks),
-    "floors": Filled(LAB / "floors" / "README.md", held_out.blocks),
-    "history": Filled(EXPLANATION / "change-points.md", bound.blocks),
-    "mutation": Filled(LAB / "mutation" / "README.md", mutation.blocks),
+PAGES: Mapping[str, tuple[Path, Callable[[], Mapping[str, str]]]] = {
+    "calibrated": (EXPLANATION / "races.md", emulated.blocks),
+    "compared": (LAB / "compared" / "README.md", compared.blocks),
+    "correctness": (LAB / "correctness" / "README.md", correctness.blocks),
+    "dodges": (EXPLANATION / "promises.md", lambda: {**dodges.blocks(), "gates": pool.passing()}),
+    "faults": (LAB / "faults" / "README.md", counts.blocks),
+    "fleet": (EXPLANATION / "slow-gpus.md", known.blocks),
+    "floors": (LAB / "floors" / "README.md", held_out.blocks),
+    "history": (EXPLANATION / "change-points.md", bound.blocks),
+    "mutation": (LAB / "mutation" / "README.md", mutation.blocks),
 }
-"""Experiment to its page."""
+"""Experiment to its page, and the function that gives the page's blocks by name."""
 
 
 def main() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernels.ladder.markers import fill, find_blocks, read_document
+from kernels.ladder.markers import fill, read_document
 from peakgate.base.files import write_whole
 from peakgate.base.streams import say
 
@@ -29,17 +29,13 @@ def fill_page(path: Path, content: Mapping[str, str]) -> None:
     write_whole(path, filled(path, content))
 
 
-def open_page(path: Path | None) -> Callable[[Mapping[str, str]], None]:
-    """Read a document and check its markers; returns a function that fills its blocks, or prints them if None."""
-    if path is not None:
-        find_blocks(read_document(path), path)
-
-    def show(content: Mapping[str, str]) -> None:
-        if path is not None:
-            fill_page(path, content)
-        say(f"{path}: written\n" if path is not None else "\n\n".join(content.values()) + "\n")
-
-    return show
+def show(content: Mapping[str, str], page: Path | None) -> None:
+    """Fill a document's blocks with these contents, or print them if there is none."""
+    if page is None:
+        say("\n\n".join(content.values()) + "\n")
+    else:
+        fill_page(page, content)
+        say(f"{page}: written\n")
 
 
 def percent(share: float) -> str:

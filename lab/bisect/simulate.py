@@ -20,7 +20,7 @@ import pandas as pd
 
 from lab.injected.record import Experiment, read_times
 from lab.injected.resample import Medians, Pairing, as_screened, medians, unchanged
-from lab.pages import open_page, table
+from lab.pages import show, table
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab.decide import CaseStatus, decide
@@ -100,8 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, metavar="PAGE", help=f"fill the block ladder:{BLOCK} of a page instead")
     options = parser.parse_args(arguments)
     try:
-        page = open_page(options.page)
-        page({BLOCK: simulated(medians(read_times(options.record, Experiment.SAME)))})
+        show({BLOCK: simulated(medians(read_times(options.record, Experiment.SAME)))}, options.page)
     except PeakgateError as error:
         return refused(error)
     return ExitCode.OK

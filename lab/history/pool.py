@@ -145,14 +145,10 @@ def sentence(record: Mapping[str, Any]) -> str:
 def lines(frame: pd.DataFrame) -> pd.DataFrame:
     """A line on each gate: when, where and at which commit, its failed cases, and the case closest to its floor."""
     judged = frame.assign(failed=frame["verdict"].isin(FAILING), above=frame["peak_fraction"] / frame["floor"] - 1)
-    about = judged.groupby("run")[["taken", "commit", "gpu_uuid", "gpu_driver"]].first()
-    closest = judged.sort_values("above").groupby("run")[["case", "above"]].first()
-    return about.assign(
-        cases=judged.groupby("run").size(),
-        failed=judged.groupby("run")["failed"].sum(),
-        closest=closest["case"],
-        above_floor_percent=(100 * closest["above"]).round(2),
-    ).sort_values("taken")
+    figures = {"cases": ("case", "size"), "failed": ("failed", "sum"), "closest": ("case", "first")}
+    facts = {name: (name, "first") for name in ("taken", "commit", "gpu_uuid", "gpu_driver")}
+    runs = judged.sort_values("above").groupby("run")
+    return runs.agg(**facts, **figures, above_floor=("above", "first")).round({"above_floor": 4}).sort_values("taken")
 
 
 def passing() -> str:

@@ -24,7 +24,7 @@ from lab.injected.record import (
     read_times,
 )
 from lab.injected.resample import Pairing, medians
-from lab.pages import open_page, percent, table
+from lab.pages import percent, show, table
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab import decide
@@ -152,8 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.gates < 1:
         parser.error(f"--gates {options.gates}: expected 1 or more")
     try:
-        page = open_page(options.page)  # reports a bad page before minutes of resampling
-        page(tables(options.record, options.gates))
+        show(tables(options.record, options.gates), options.page)
     except PeakgateError as error:
         return refused(error)
     return ExitCode.OK
