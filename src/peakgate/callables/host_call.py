@@ -24,8 +24,8 @@ from peakgate.spec.recorded import Energy
 # Time on the GPU of a batch and of all samples of a case: with more a batch has two calls, a case the fewest samples.
 BATCH_GPU_US, MOST_GPU_US = 50_000.0, 400_000.0
 
-# A processor may be slower by half for a while, by what else its core runs (lab/launch/README.md): calls are timed on
-# this many, and on no further one after so many seconds.
+# A processor may be slower by half for a while, by what else its core runs: calls are timed on this many
+# (tests/data/launches/h200.json), and on no further one after so many seconds.
 PROCESSORS, LONGEST_S = 5, 2.0
 
 
