@@ -170,13 +170,13 @@ def test_what_a_call_changes_is_put_back_before_each_call():
 
 def test_an_honest_call_is_compared_with_other_contents():
     found, proof = compared(lambda x: 2 * x)
-    assert proof.timed == LEAST_COMPARED
+    assert proof.timed >= LEAST_COMPARED
     assert "contents of arrays change" in found.method
 
 
 def test_of_long_calls_few_are_compared():
     _, proof = compared(lambda x: 2 * x, Behaviour(False, 6, 100_000.0))
-    assert proof.timed == LEAST_LONG_COMPARED
+    assert LEAST_LONG_COMPARED <= proof.timed < LEAST_COMPARED
 
 
 def test_a_stored_result_is_wrong_in_a_timed_call():
@@ -185,6 +185,18 @@ def test_a_stored_result_is_wrong_in_a_timed_call():
     def stored(x):
         kept.append(2 * x)
         return kept[0]
+
+    with pytest.raises(WrongResult, match="timed call"):
+        compared(stored)
+
+
+def test_a_result_that_is_stored_after_the_first_batches_is_wrong(monkeypatch):
+    monkeypatch.setattr(host_call.os, "sched_getaffinity", lambda _thread: set(range(5)))
+    kept = []
+
+    def stored(x):
+        kept.append(2 * x)
+        return kept[-1] if len(kept) < 100 else kept[0]
 
     with pytest.raises(WrongResult, match="timed call"):
         compared(stored)

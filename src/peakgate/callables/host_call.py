@@ -28,6 +28,10 @@ BATCH_GPU_US, MOST_GPU_US = 50_000.0, 400_000.0
 # (tests/data/launches/h200.json), and on no further one after so many seconds.
 PROCESSORS, LONGEST_S = 5, 2.0
 
+# Beyond the calls that the checker asks for, one call is compared in one of so many batches, chosen at random: a
+# callable that counts its calls cannot know after which of them it is no longer checked.
+BATCHES_FOR_A_CHECK = 4
+
 
 class HostCall(GpuCall):
     """One callable as a case whose time is that of the host: a sample is the time in which one call returns."""
@@ -62,8 +66,8 @@ class HostCall(GpuCall):
         Calls are timed in batches that begin with an idle GPU. A batch has no more calls than were queued at once in a
         trial, without waiting for a blocked GPU. Its first call is not counted if it has several: the wait for the GPU
         leaves the processor's caches cold. Before each call, untimed, arrays that a call changes are restored. The
-        checker gets one call of a batch at most: before that call, untimed, the contents of arrays change as in
-        ``GpuCall``.
+        checker gets one call of a batch at most, and of batches until the end: before that call, untimed, the contents
+        of arrays change as in ``GpuCall``.
         """
         call, gpu_us = self._call, max(self._behaviour.event_us, 1.0)
         calls = min(self._behaviour.batch, max(2, int(BATCH_GPU_US / gpu_us)))
@@ -94,7 +98,8 @@ class HostCall(GpuCall):
         call, stream, outputs = self._call, self._stream, self._outputs or tuple
         for index, wanted in sampling.batches():
             count = min(wanted, max(1, calls - 1))
-            compared = bool(self._outputs) and checks.wanted(count, gpu_us) > 0
+            wants = checks.wanted(count, gpu_us) > 0 or checks.draw(BATCHES_FOR_A_CHECK) == 0
+            compared = bool(self._outputs) and wants
             chosen = checks.draw(count) if compared else None
             if compared:
                 call.rewind_all()  # undo the changes of batches without a compared call
