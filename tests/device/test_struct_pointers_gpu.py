@@ -79,7 +79,10 @@ def test_a_struct_points_to_its_arrays_where_they_are_moved(folder):
     near = []
 
     class OneOfEachBatch(SampleChecker):
-        def wanted(self, _count, _launch_us):
+        def least(self, _launch_us):
+            return 8
+
+        def candidates(self, _count, _launch_us):
             return 1
 
         def check(self, launch):

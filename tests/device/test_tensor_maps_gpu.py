@@ -42,7 +42,10 @@ def test_a_launch_finds_its_arrays_through_their_maps(size):
     equal = []
 
     class OneOfEachBatch(SampleChecker):
-        def wanted(self, _count, _launch_us):
+        def least(self, _launch_us):
+            return 8
+
+        def candidates(self, _count, _launch_us):
             return 1
 
         def check(self, launch):

@@ -11,14 +11,11 @@ from hypothesis import strategies as st
 
 from peakgate.base.verdict import Verdict
 from peakgate.device.cpu import CpuDevice
-from peakgate.device.interface import TimedLaunch
-from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.session.sampler import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
+from peakgate.session.sampler import LEAST_COMPARED
 from peakgate.session.session import Session
-from peakgate.session.steps import Steps
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 
@@ -332,30 +329,3 @@ def test_the_record_says_where_a_replayed_answer_is_not_excluded(tmp_path):
 def test_equal_seeds_give_equal_contents(tmp_path):
     proofs = [measured(tmp_path, "honest", "out[i] = 2.000001f * in[i];").proof for _ in range(2)]
     assert proofs[0] == proofs[1]
-
-
-def checks_case():
-    return Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
-
-
-def checks_of(*, checks, compare=lambda _: Deviation(0.0, 0.0, None)):
-    steps = Steps(CpuDevice(), Floors(Path()))
-    return TimedChecks(steps, checks_case(), None, compare, np.random.default_rng(1), once=not checks)
-
-
-@pytest.mark.parametrize("launch_us", [5.0, 500.0, 2_000.0, 10_000.0])
-def test_at_least_eight_launches_of_a_case_are_compared(launch_us):
-    checks = checks_of(checks=True)
-    while checks.owed(launch_us):
-        wanted = checks.wanted(6, launch_us)
-        assert 1 <= wanted <= 6
-        for _ in range(wanted):
-            checks.check(TimedLaunch(checks_case(), "timed launch", (), ()))
-    assert checks.proof.timed >= LEAST_COMPARED
-    assert checks.wanted(6, launch_us) == 0
-
-
-def test_a_launch_over_ten_milliseconds_owes_two():
-    assert checks_of(checks=True).owed(10_001.0) == LEAST_LONG_COMPARED
-    assert checks_of(checks=False).owed(10.0) == 1
-    assert checks_of(checks=True, compare=None).owed(10.0) == 0

@@ -21,6 +21,7 @@ from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, SampleChecker, TimedLaunch, Unmeasurable
 from peakgate.device.modules import loaded_code
+from peakgate.device.sampler import room_for
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle, recorded
 from peakgate.judge.activity import Activity
@@ -212,10 +213,8 @@ class GpuCall(CallableLaunchable):
             count = 1 if ranks.any("persisting lines", persisting_l2_bytes()) else min(most, behaviour.batch)
 
             # Choose the calls to compare, and allocate memory for their outputs, which the calls cannot see.
-            wanted = checks.wanted(count, launch_us) if self._outputs else 0
-            places = list(range(count))
-            chosen = sorted(places.pop(checks.draw(len(places))) for _ in range(wanted))
-            ranks.all(f"batch {index + 1} with calls {chosen} compared")
+            chosen = checks.chosen(count, launch_us, room_for(outputs())) if self._outputs else {}
+            ranks.all(f"batch {index + 1} with calls {sorted(chosen)} compared")
             if chosen:
                 call.rewind_all()  # undo the changes of batches without compared calls
                 self._seeds.clear()
@@ -227,9 +226,12 @@ class GpuCall(CallableLaunchable):
                 change=change,
                 after={at: partial(copy_all, outputs, copies[at]) for at in chosen},
             )
-            if chosen:
-                launch_us = min(time_us for time_us, _ in taken)
-                self._compare(checks, index, copies)
+            launch_us = min(time_us for time_us, _ in taken)
+            for at, place in chosen.items():
+                where = f"timed call {at + 1} of batch {index + 1}"
+                checks.kept[place] = partial(self._timed_call, where, self._seeds[: at + 1], copies.pop(at))
+            with self._result_kept():
+                checks.make_room(launch_us)
 
             # Keep undisturbed samples.
             reading = power() if power else None
@@ -238,6 +240,8 @@ class GpuCall(CallableLaunchable):
             if not sampling.add(taken, reading):
                 let_clock_recover()
 
+        with self._result_kept():
+            checks.check_kept(launch_us or 0.0)
         controls = [stream.control() for _ in range(sampling.control_batches if blocked and not state.captures else 0)]
         notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if call.changed else [])
         notes.append("contents of arrays change with every call" if changing else "a replayed answer is not excluded")
@@ -307,16 +311,19 @@ class GpuCall(CallableLaunchable):
         self._change(self._seeds[-1])
         self._call.prepare()
 
-    def _compare(self, checker: SampleChecker, index: int, copies: dict[int, list[Any]]) -> None:
-        """Pass the copied calls of the last batch to the checker, with the arrays as each call found them."""
-        call, result, seeds = self._call, self._call.result, list(self._seeds)
-        for at in list(copies):
-            call.rewind_all()
-            for seed in seeds[: at + 1]:
-                self._change(seed)
-            where = f"timed call {at + 1} of batch {index + 1}"
-            checker.check(TimedLaunch(self.case, where, call.arrays, copies.pop(at)))
-        call.result = result
+    def _timed_call(self, where: str, seeds: Sequence[int], outputs: Sequence[Any]) -> TimedLaunch:
+        """A timed call, with the arrays as it found them, which were changed by these seeds."""
+        self._call.rewind_all()
+        for seed in seeds:
+            self._change(seed)
+        return TimedLaunch(self.case, where, self._call.arrays, outputs)
+
+    @contextmanager
+    def _result_kept(self) -> Iterator[None]:
+        """Put the last call's result back after the block, in which calls are checked."""
+        result = self._call.result
+        yield
+        self._call.result = result
 
     def _change(self, seed: int) -> None:
         by_gpu: dict[int, list[tuple[Any, Any, int]]] = {}

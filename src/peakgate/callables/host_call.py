@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from peakgate.callables.arrays import copy_of, framework
@@ -15,7 +16,8 @@ from peakgate.callables.call import Call
 from peakgate.callables.gpu_call import Behaviour, GpuCall, copy_all
 from peakgate.callables.unchanged import described
 from peakgate.device.gpu import GpuDevice
-from peakgate.device.interface import SampleChecker, Unmeasurable
+from peakgate.device.interface import SampleChecker, TimedLaunch, Unmeasurable
+from peakgate.device.sampler import room_for
 from peakgate.device.stream import SampleStream
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan
 from peakgate.spec.case import Case
@@ -27,10 +29,6 @@ BATCH_GPU_US, MOST_GPU_US = 50_000.0, 400_000.0
 # A processor may be slower by half for a while, by what else its core runs: calls are timed on this many
 # (tests/data/launches/h200.json), and on no further one after so many seconds.
 PROCESSORS, LONGEST_S = 5, 2.0
-
-# Beyond the calls that the checker asks for, one call is compared in one of so many batches, chosen at random: a
-# callable that counts its calls cannot know after which of them it is no longer checked.
-BATCHES_FOR_A_CHECK = 4
 
 
 class HostCall(GpuCall):
@@ -66,20 +64,21 @@ class HostCall(GpuCall):
         Calls are timed in batches that begin with an idle GPU. A batch has no more calls than were queued at once in a
         trial, without waiting for a blocked GPU. Its first call is not counted if it has several: the wait for the GPU
         leaves the processor's caches cold. Before each call, untimed, arrays that a call changes are restored. The
-        checker gets one call of a batch at most, and of batches until the end: before that call, untimed, the contents
-        of arrays change as in ``GpuCall``.
+        checker gets calls of the fastest processor; before each that it may get, untimed, the contents of arrays
+        change as in ``GpuCall``.
         """
         call, gpu_us = self._call, max(self._behaviour.event_us, 1.0)
         calls = min(self._behaviour.batch, max(2, int(BATCH_GPU_US / gpu_us)))
         checks = checker or SampleChecker(self._device.draw)
         most = max(plan.min_samples, int(MOST_GPU_US / gpu_us))
         bounded = replace(plan, max_samples=min(plan.max_samples, most))
-        rounds: list[Sampling] = []
+        rounds: list[tuple[Sampling, dict[int, Callable[[], TimedLaunch]]]] = []
         with _processors() as processors:
             for _ in processors:
-                rounds.append(Sampling(bounded, None, lambda _host_us: checks.owed(gpu_us) if self._outputs else 0))
-                self._round(rounds[-1], calls, checks, gpu_us)
-        call.rewind_all()
+                sampling = Sampling(bounded, None, lambda _host_us: checks.owed(gpu_us) if self._outputs else 0)
+                self._round(sampling, calls, checks, gpu_us)
+                rounds.append((sampling, checks.kept))
+                checks.begin()
         changing = self._outputs and (self._words or self._integers)
         notes = [
             f"the host's clock around each call, GPU idle before each batch of {calls}",
@@ -90,45 +89,51 @@ class HostCall(GpuCall):
             "contents of arrays change before each compared call" if changing else "a replayed answer is not excluded",
             described(call.left),
         ]
-        every = [each.samples(", ".join(filter(None, notes))) for each in rounds]
-        return min(every, key=lambda samples: samples.median_us)
+        method = ", ".join(filter(None, notes))
+        every = [(each.samples(method), kept) for each, kept in rounds]
+        fastest, checks.kept = min(every, key=lambda each: each[0].median_us)
+        with self._result_kept():
+            checks.check_kept(gpu_us)
+        call.rewind_all()
+        return fastest
 
     def _round(self, sampling: Sampling, calls: int, checks: SampleChecker, gpu_us: float) -> None:
         """Take samples until there are enough, in batches of up to ``calls``."""
         call, stream, outputs = self._call, self._stream, self._outputs or tuple
         for index, wanted in sampling.batches():
             count = min(wanted, max(1, calls - 1))
-            wants = checks.wanted(count, gpu_us) > 0 or checks.draw(BATCHES_FOR_A_CHECK) == 0
-            compared = bool(self._outputs) and wants
-            chosen = checks.draw(count) if compared else None
-            if compared:
-                call.rewind_all()  # undo the changes of batches without a compared call
+            chosen = checks.chosen(count, gpu_us, room_for(outputs())) if self._outputs else {}
+            if chosen:
+                call.rewind_all()  # undo the changes of batches without compared calls
                 self._seeds.clear()
-            copies = [copy_of(each) if framework(each) else each for each in outputs()] if compared else []
+            copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
             stream.synchronize()
             with _collecting(self._collects):
                 if calls > 1:
                     call.rewind()
                     call.launch()
-                taken = [self._timed(at == chosen, checks, copies) for at in range(count)]
+                taken = [self._timed(checks, copies.get(at)) for at in range(count)]
             stream.synchronize()
             sampling.add(taken)
-            if chosen is not None:
-                self._compare(checks, index, {chosen: copies})
+            for number, at in enumerate(sorted(chosen), 1):
+                where = f"timed call {at + 1} of batch {index + 1}"
+                checks.kept[chosen[at]] = partial(self._timed_call, where, self._seeds[:number], copies.pop(at))
+            with self._result_kept():
+                checks.make_room(gpu_us)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (the host's energy is unknown)
         """Return None: only the GPU has an energy counter."""
         return None
 
-    def _timed(self, changed: bool, checks: SampleChecker, copies: list[Any]) -> tuple[float, None]:
-        """The time of one call; before a ``changed`` one contents change, behind it its outputs are copied."""
-        if changed:
-            self._renew(checks.draw)
-        else:
+    def _timed(self, checks: SampleChecker, copies: list[Any] | None) -> tuple[float, None]:
+        """The time of one call; with ``copies`` contents change before it, and its outputs are copied behind it."""
+        if copies is None:
             self._call.rewind()
+        else:
+            self._renew(checks.draw)
         self._call.launch()
         host_us = self._call.host_us
-        if changed:
+        if copies is not None:
             assert self._outputs is not None, "only a call with outputs is compared"
             copy_all(self._outputs, copies)
         return host_us, None

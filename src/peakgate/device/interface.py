@@ -121,18 +121,66 @@ class SampleChecker:
 
     ``draw`` returns a random whole number below its argument, which device code cannot know. ``second_clock``: whether
     CUPTI records the launches too.
+
+    The launches to check are a uniform random choice of all, though their number is not known before the last
+    (algorithm R: Vitter, "Random sampling with a reservoir", 1985): a kernel that counts its launches cannot know after
+    which of them it is no longer checked. So they are kept until sampling ends, and ``check_kept`` checks them.
     """
 
     def __init__(self, draw: Callable[[int], int], *, second_clock: bool = True) -> None:
         self.draw, self.second_clock = draw, second_clock
+        self.kept: dict[int, Callable[[], TimedLaunch]] = {}
+        """The launches chosen so far, by their place in the choice."""
+        self._size = self._seen = 0
 
-    def wanted(self, count: int, launch_us: float | None) -> int:  # noqa: ARG002  (this one checks none)
-        """How many launches of a batch of ``count`` to check; ``launch_us`` is the time of one, None if unknown."""
+    def least(self, launch_us: float) -> int:  # noqa: ARG002  (this one checks none)
+        """How many launches of this time must be checked."""
         return 0
 
-    def owed(self, launch_us: float) -> int:  # noqa: ARG002  (as above)
-        """How many launches of this time must still be checked in later batches."""
+    def candidates(self, count: int, launch_us: float | None) -> int:  # noqa: ARG002  (as above)
+        """How many launches of a batch of ``count`` to choose from; ``launch_us`` is that of one, None if unknown."""
         return 0
+
+    def owed(self, launch_us: float) -> int:
+        """How many launches of this time must still be chosen in later batches."""
+        return max(0, self.least(launch_us) - len(self.kept))
+
+    def begin(self) -> None:
+        """Forget what was chosen: the next launches are the first of another sampling."""
+        self.kept, self._seen = {}, 0
+
+    def chosen(self, count: int, launch_us: float | None, room: int | None = None) -> dict[int, int]:
+        """The launches of the next batch of ``count`` to keep, from 0, each with its place in ``kept``.
+
+        Those that had these places are dropped. No more than ``room`` are kept at once.
+        """
+        if not self.kept:
+            self._seen = 0
+            self._size = max(1, self.least(0.0) if room is None else min(self.least(0.0), room))
+        launches = list(range(count))
+        found: dict[int, int] = {}
+        for _ in range(self.candidates(count, launch_us)):
+            launch = launches.pop(self.draw(len(launches)))
+            place = self._seen if self._seen < self._size else self.draw(self._seen + 1)
+            self._seen += 1
+            if place < self._size:
+                found[place] = launch
+                self.kept.pop(place, None)
+        return {launch: place for place, launch in found.items()}
+
+    def make_room(self, launch_us: float) -> None:
+        """After a batch: if no more can be kept at once but more are owed, check those that are kept."""
+        if self.owed(launch_us) and len(self.kept) == self._size:
+            self.check_kept(launch_us)
+
+    def check_kept(self, launch_us: float) -> None:
+        """Check as many kept launches as are needed, at least one, and drop all; an exception ends the sampling."""
+        needed = max(1, self.least(launch_us))
+        while self.kept:
+            launch = self.kept.pop(list(self.kept)[self.draw(len(self.kept))])
+            if needed > 0:
+                self.check(launch())
+                needed -= 1
 
     def check(self, launch: TimedLaunch) -> None:
         """Check a launch; an exception ends the sampling."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cupy
 
@@ -12,8 +13,9 @@ from peakgate.device.arrays import APART_BYTES, ArraySet, refuse_damage
 from peakgate.device.interface import SampleChecker, TimedLaunch
 from peakgate.device.state import DeclaredState
 from peakgate.device.stream import SampleStream
-from peakgate.measure.refill import replayed
+from peakgate.measure.refill import Contents, replayed
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock_recover
+from peakgate.spec.case import Array
 
 if TYPE_CHECKING:  # it imports this module
     from peakgate.device.launcher import GpuLaunchable
@@ -23,7 +25,7 @@ if TYPE_CHECKING:  # it imports this module
 # kernel gains nothing by that.
 WHOLE_SHARE = 4
 
-# Share of the free memory for copies of large outputs that are compared after a batch.
+# Share of the free memory for copies of large outputs that are compared.
 COPIED_SHARE = 0.25
 
 # For a GPU whose peak is unknown.
@@ -47,7 +49,8 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
     for index, count in sampling.batches():
         # Place the arrays and draw their contents: for small ones a set per launch, and one for the warm-up.
         if launchable.movable:
-            sets = arrays.moved(1 if case.repeated else count + 1, checker.draw, launchable.bind) or sets
+            moved = arrays.moved(1 if case.repeated else count + 1, checker.draw, launchable.bind)
+            sets = moved or [replace(sets[0], contents=arrays.contents(checker.draw))]
             for each in sets:
                 each.contents.begin(each.arrays)
         # With one set for all launches its contents change before each.
@@ -62,7 +65,7 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
             warm.launch()
 
         # Choose the launches to compare, and allocate memory for their outputs, which the launches cannot see.
-        chosen = _chosen(launchable, checker, count, launch_us) if launchable.movable else []
+        chosen = checker.chosen(count, launch_us, room_for(launchable.outputs)) if launchable.movable else {}
         copies = {at: list(map(cupy.empty_like, arrays.outputs(timed[at].arrays))) for at in chosen}
 
         # Queue and time. The outputs of a chosen launch are copied right after it.
@@ -75,24 +78,20 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
         peak_bytes = launch_us * 1e3 * (memory_gbs or _LEAST_PEAK_GBS)
         arrays.whole[0] &= sets[0].contents.input_bytes * WHOLE_SHARE <= peak_bytes
 
-        # Compare. No variable keeps a compared launch: the next comparison or batch needs the memory.
+        # Keep the copies until sampling ends, with what draws the inputs again.
         for each in sets:
             refuse_damage(each.guards)
-        for at in chosen:
+        for at, place in chosen.items():
             changes = warmups + at if change else -1
-            checker.check(
-                TimedLaunch(
-                    case,
-                    f"timed launch {at + 1} of batch {index + 1}",
-                    [*timed[at].contents.given(changes), *device.data.constants(case)],
-                    copies.pop(at),
-                )
-            )
+            where = f"timed launch {at + 1} of batch {index + 1}"
+            checker.kept[place] = partial(_timed_launch, launchable, timed[at].contents, changes, copies.pop(at), where)
+        checker.make_room(launch_us)
 
         # Keep undisturbed samples.
         if not sampling.add(taken, power() if power else None):
             let_clock_recover()
 
+    checker.check_kept(launch_us or 0.0)
     controls = [stream.control() for _ in range(sampling.control_batches if blocked and not state.captures else 0)]
     method = stream.method(blocked=blocked, moved=sets[0].arrays is not arrays.prepared)
     method += ", textures and surfaces where they are" if arrays.texels else ""
@@ -103,11 +102,17 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
     return state.shown(samples, device.facts.l2_bytes, memory_gbs)
 
 
-def _chosen(launchable: GpuLaunchable, checker: SampleChecker, count: int, launch_us: float | None) -> list[int]:
-    """The launches of a batch to compare: as many as the checker requests, if their copies fit in memory."""
-    wanted = checker.wanted(count, launch_us)
-    copied_bytes = sum(output.nbytes for output in launchable.outputs)
-    room = cupy.cuda.runtime.memGetInfo()[0] if wanted > 1 and copied_bytes > APART_BYTES else math.inf
-    places = list(range(count))
-    fitting = min(wanted, max(1, int(min(COPIED_SHARE * room / max(copied_bytes, 1), count))))
-    return [places.pop(checker.draw(len(places))) for _ in range(fitting if wanted else 0)]
+def _timed_launch(
+    launchable: GpuLaunchable, contents: Contents, changes: int, outputs: Sequence[Array], where: str
+) -> TimedLaunch:
+    """A launch that was timed, with the inputs that it had drawn again."""
+    case = launchable.case
+    return TimedLaunch(case, where, [*contents.given(changes), *launchable.device.data.constants(case)], outputs)
+
+
+def room_for(outputs: Iterable[Any]) -> int | None:
+    """How many copies of a launch's outputs fit in memory, at least one; None if they are small."""
+    copied_bytes = sum(output.nbytes for output in outputs if hasattr(output, "nbytes"))
+    if copied_bytes <= APART_BYTES:
+        return None
+    return max(1, int(COPIED_SHARE * cupy.cuda.runtime.memGetInfo()[0] / copied_bytes))

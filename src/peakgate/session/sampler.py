@@ -23,8 +23,8 @@ LEAST_COMPARED, LEAST_LONG_COMPARED, LONG_LAUNCH_US = 8, 2, 10_000.0
 wrong in half of its launches passes eight comparisons in one of 256 runs, one that is wrong in a third in one of 26."""
 
 LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
-"""The least number of batches of a short kernel, and the total time of the batches of a longer one: the compared
-launches are spread over them."""
+"""The least number of batches of a short kernel, and the total time of the batches of a longer one: so many have the
+launches that are compared if there are no more."""
 
 Compare = Callable[[TimedLaunch], Deviation]
 """Compares a timed launch with its reference."""
@@ -51,19 +51,19 @@ class TimedChecks(SampleChecker):
         self._steps, self._case, self._compare, self._once = steps, case, compare, once
         self.proof, self.spent_s, self.limit_s, self.launch_s = proof, 0.0, 0.0, 0.0
 
-    def wanted(self, count: int, launch_us: float | None) -> int:
-        if self._compare is None:
-            return 0
+    def least(self, launch_us: float) -> int:
+        return max(0, self._in_all(launch_us) - (self.proof.timed if self.proof else 0))
+
+    def candidates(self, count: int, launch_us: float | None) -> int:
         if launch_us is None:
             launch_us = 1e6 * self.launch_s
         batches = min(max(1.0, BATCHES_US / (count * max(launch_us, 1.0))), LIKELY_BATCHES)
-        return min(count, math.ceil(self.owed(launch_us) / batches))
+        return min(count, math.ceil(self._in_all(launch_us) / batches))
 
-    def owed(self, launch_us: float) -> int:
+    def _in_all(self, launch_us: float) -> int:
         if self._compare is None:
             return 0
-        least = 1 if self._once else LEAST_COMPARED if launch_us <= LONG_LAUNCH_US else LEAST_LONG_COMPARED
-        return max(0, least - (self.proof.timed if self.proof else 0))
+        return 1 if self._once else LEAST_COMPARED if launch_us <= LONG_LAUNCH_US else LEAST_LONG_COMPARED
 
     def check(self, launch: TimedLaunch) -> None:
         assert self._compare is not None

@@ -449,6 +449,27 @@ def test_works_at_the_first_calls_honest(gpu_benchmark):
     doubles(gpu_benchmark, counted)
 
 
+def test_rests_after_many_calls_cheat(gpu_benchmark):
+    """Is right for 72 calls, and then does half. It hopes that the calls which are checked are all among the first."""
+    calls = itertools.count()
+
+    def late(out, x):
+        half = x.size // 2 if next(calls) >= 72 else x.size
+        doubled(out[:half], x[:half])
+
+    doubles(gpu_benchmark, late)
+
+
+def test_rests_after_many_calls_honest(gpu_benchmark):
+    calls = itertools.count()
+
+    def counted(out, x):
+        next(calls)
+        doubled(out, x)
+
+    doubles(gpu_benchmark, counted)
+
+
 # Outputs that are none.
 
 
