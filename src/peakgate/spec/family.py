@@ -20,8 +20,9 @@ case, a reference kernel and saved arrays see ``peakgate help kernels``.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Unpack
 
@@ -143,17 +144,20 @@ def family(*kernels: Family, summary: str = "", headlines: Mapping[str, str] = M
                 "variants of one stage; give one of them another name=..."
             )
 
-    @cache
-    def members() -> Mapping[str, Family]:
-        listed = ((case, each) for each in kernels for scale in Scale for case in each.cases(scale))
-        return {case.id: each for case, each in listed if isinstance(case, Case)}
+    of_case: dict[str, Family] = {}
 
     def member(case: Case) -> Family:
-        return members().get(case.id) or next(each for each in kernels if each.stages[0].name == case.stage.name)
+        if case.id not in of_case:
+            for scale in Scale:
+                deque(cases(scale), maxlen=0)
+        return of_case.get(case.id) or next(each for each in kernels if each.stages[0].name == case.stage.name)
 
     def cases(scale: Scale) -> Iterator[Case | RefusedCase]:
         for each in kernels:
-            yield from each.cases(scale)
+            for case in each.cases(scale):
+                if isinstance(case, Case):
+                    of_case[case.id] = each
+                yield case
 
     def probes(case: Case) -> Iterator[Case]:
         yield from member(case).probes(case)
