@@ -9,7 +9,7 @@ from peakgate.spec import dtypes
 from peakgate.spec.arguments import value_of
 from peakgate.spec.case import Buffer, Role, Scalar, Struct
 
-FLOATS = sorted(dtypes.BITS)
+FLOATS = sorted(dtypes.BITS.keys() - {dtypes.SCALE})
 PACKED = sorted(dtypes.PACKED)
 
 
@@ -79,7 +79,27 @@ def test_two_elements_share_a_byte_the_first_in_its_low_half(dtype):
     assert values.dtype == dtypes.value_type(dtype)
     assert (dtypes.encoded(np, values, dtype) == bytes_).all()
     first, second = values[0, 2 * 0x2F], values[0, 2 * 0x2F + 1]
-    assert (first, second) == (-1 if dtype == "int4" else 15, 2)
+    assert (first, second) == {"int4": (-1, 2), "uint4": (15, 2), "float4_e2m1fn": (-6, 1)}[dtype]
+
+
+def test_a_4_bit_float_rounds_to_even_and_saturates():
+    values = np.array([0.25, 0.75, -0.26, 2.5, 3.5, 4.99, 5.0, 5.01, -7.0, np.inf, np.nan, -0.0])
+    found = dtypes.decoded(np, dtypes.encoded(np, values, "float4_e2m1fn"), "float4_e2m1fn")
+    assert found.tolist() == [0, 1, -0.5, 2, 4, 4, 4, 6, -6, 6, 6, 0]
+    assert np.signbit(found[-1])
+    assert dtypes.below("float4_e2m1fn", 6.0) == 4.0
+
+
+def test_a_scale_is_a_power_of_two_without_zero_or_sign():
+    bits = every_pattern(dtypes.SCALE)
+    values = dtypes.decoded(np, bits, dtypes.SCALE)
+    assert (values[:255] == 2.0 ** (np.arange(255) - 127.0)).all()
+    assert np.isnan(values[255])
+    assert (dtypes.encoded(np, values, dtypes.SCALE) == bits).all()
+    found = dtypes.decoded(np, dtypes.encoded(np, np.array([0.0, -1.0, np.inf, 1.4, 1.6]), dtypes.SCALE), dtypes.SCALE)
+    assert found[[0, 2, 3, 4]].tolist() == [2.0**-127, 2.0**127, 1, 2]
+    assert np.isnan(found[1])
+    assert dtypes.limits(dtypes.SCALE).unit_roundoff == 0
 
 
 def test_values_outside_four_bits_are_clipped():

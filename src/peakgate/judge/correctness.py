@@ -31,7 +31,7 @@ _ON_HOST_ELEMENTS = 1 << 22
 """Up to this many elements are described on the host, where CuPy need not compile kernels for it."""
 
 _FLUSHED = ("float32", "float64", "complex64", "complex128", "bfloat16")
-_SATURATING = ("float8_e4m3fn", "float8_e5m2")
+_SATURATING = ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
 """Types that saturate: larger numbers convert to the largest finite value, the default of CUDA."""
 
 _AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}

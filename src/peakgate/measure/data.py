@@ -146,7 +146,7 @@ def _between(xp: Any, buffer: Buffer, seed: int, random: RandomArray, ends: tupl
         raise PeakgateError(
             f"input data: no number of {dtype} is in the range ({low}, {high}); give a wider one", Code.DATA
         )
-    drawn = random(buffer.shape, "float32" if dtype in dtypes.BITS else dtype, seed)
+    drawn = random(buffer.shape, "float32" if dtype in dtypes.RAW else dtype, seed)
     unit = (drawn.astype("float64") + 1.0) / 2.0
     return dtypes.encoded(xp, xp.minimum(low + unit * (high - low), last), dtype)
 
@@ -180,7 +180,8 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
     """Stored elements of random values in [-1, 1) for float types, and of random bits for integers.
 
     With 16 bits and more, one element in 32 equals the one before it, and one in 32 is among ``specials``. An 8-bit
-    float is drawn from all its numbers with magnitudes below 1.
+    float is drawn from all its numbers with magnitudes below 1, a 4-bit one from all its numbers; a scale
+    (``dtypes.SCALE``) is one of eight powers of two up to 1.
     """
     if dtype in dtypes.PACKED:
         return random_array(xp, dtypes.storage_shape(shape, dtype), "uint8", seed)
@@ -224,6 +225,8 @@ def _of_a_byte(bits: Array, dtype: str) -> Array:
         return bits >> np.uint32(31) != 0 if dtype == "bool" else bits.astype(dtype)
     byte = (bits >> np.uint32(24)).astype(np.uint8)
     one = int(dtypes.encoded(np, np.ones(1), dtype)[0])
+    if dtype == dtypes.SCALE:
+        return np.uint8(one) - byte % np.uint8(8)
     return (byte % np.uint8(128)) % np.uint8(one) | byte & np.uint8(0x80)
 
 

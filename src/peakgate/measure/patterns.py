@@ -44,6 +44,9 @@ _LOUD = 4
 _QUIETEST_OF_A_RANGE = 10
 """With a number smaller by 2**-14 (this plus the largest exponent) ``1 - cos(x)`` keeps half of float64's digits."""
 
+_LEAST_SCALE = 2.0**-24
+"""A scale in place of zero: with it numbers are still normal in float32."""
+
 _LARGE = 2.0**31
 """Larger than numbers used as infinity in many kernels (1e4, 1e6, 1e9); sums of fourth powers still fit in float32."""
 
@@ -149,6 +152,8 @@ def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool =
 
     def data(xp: Any, shape: tuple[int, ...]) -> Array:
         values = make(shape, seed)
+        if dtype == dtypes.SCALE:  # without sign or zero
+            values = np.maximum(np.abs(values), _LEAST_SCALE)
         return xp.asarray(values + 1j * make(shape, seed + _OTHER_PART) if dtype in COMPLEX_PARTS else values)
 
     return data
@@ -156,7 +161,7 @@ def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool =
 
 def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
     """The first and last number of a type in [low, high), and the NumPy type of such values."""
-    if dtypes.limits(dtype).unit_roundoff:
+    if dtypes.limits(dtype).kind == "float":
         return low, dtypes.below(dtype, high), np.dtype("float64")
     return int(low), int(high) - 1, dtypes.value_type(dtype)
 

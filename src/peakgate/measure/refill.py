@@ -41,7 +41,7 @@ Words = np.ndarray[Any, Any]
 
 _POOL_BYTES, _LEAST_POOL_ELEMENTS = 8 << 20, 4096
 _NOISE_BYTES = 4 << 20
-_LARGE = 0x7E
+_LARGE, _LARGE_SCALE = 0x7E, 0xFE
 
 
 def renewable(buffer: Buffer) -> bool:
@@ -79,13 +79,14 @@ def pools(case: Case, noise_of: Callable[[str], Array], elements: Callable[[Buff
 def noise(xp: Any, dtype: str, seed: int) -> Array:
     """Random bytes for outputs of a type, as stored elements.
 
-    In floating-point types they are huge, infinite or NaN, never a result: an element that is not written is wrong.
+    In floating-point types they are huge, infinite or NaN, never a result: an element that is not written is wrong. A
+    4-bit float has no such numbers.
     """
     stored = dtypes.storage(dtype)
     drawn = np.random.default_rng(seed).integers(256, size=_NOISE_BYTES, dtype=np.uint8)
-    if dtypes.limits(dtype).kind in ("float", "complex", "bool"):
+    if dtypes.limits(dtype).kind in ("float", "complex", "bool") and dtype not in dtypes.PACKED:
         part = stored.itemsize // (2 if stored.kind == "c" else 1)
-        drawn.reshape(-1, part)[:, -1] |= np.uint8(_LARGE)
+        drawn.reshape(-1, part)[:, -1] |= np.uint8(_LARGE_SCALE if dtype == dtypes.SCALE else _LARGE)
     return xp.asarray(drawn.view(stored))
 
 

@@ -1,13 +1,14 @@
 """Types of elements: NumPy's own, and those of CUDA that NumPy and CuPy lack.
 
-Elements of bfloat16 and of the 8-bit floats are stored as their bits, in unsigned integers of their size. int4 and
-uint4 are packed: a byte has two neighbours of the last axis, the first in its low half. So NumPy and CuPy arrays can
-store all types. ``decoded`` converts stored elements to values, ``encoded`` values to stored elements; ``xp`` is the
-array module, NumPy or CuPy.
+Elements of bfloat16 and of the 8-bit floats are stored as their bits, in unsigned integers of their size. int4, uint4
+and float4_e2m1fn are packed: a byte has two neighbours of the last axis, the first in its low half. So NumPy and CuPy
+arrays can store all types. ``decoded`` converts stored elements to values, ``encoded`` values to stored elements;
+``xp`` is the array module, NumPy or CuPy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,10 +24,14 @@ Array = Any
 
 NumberKind = Literal["float", "int", "uint", "bool", "complex"]
 
-BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+SCALE = "float8_e8m0fnu"
+"""The type of scales of the microscaling formats (OCP's "Microscaling Formats (MX) Specification", 2023): powers of two
+from 2**-127 to 2**127, without zero or sign. Its numbers are exact, not rounded."""
+
+BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", SCALE: "uint8"}
 """Floating-point types that NumPy lacks, named as in PyTorch and ml_dtypes, and the type that stores their bits."""
 
-PACKED = {"int4": "int8", "uint4": "uint8"}
+PACKED = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float32"}
 """4-bit types, and the type of their values."""
 
 RAW = BITS.keys() | PACKED.keys()
@@ -41,8 +46,8 @@ KNOWN = ("bool", *(f"{kind}{size}" for kind, sizes in _SIZES.items() for size in
 class Limits:
     """The limits of a type; for a complex type those of its parts.
 
-    ``unit_roundoff`` is half the machine epsilon, 0 for integers and bool; ``smallest_step`` the smallest subnormal
-    number, 1 for integers; ``lowest`` and ``largest`` are the extreme finite numbers.
+    ``unit_roundoff`` is half the machine epsilon, 0 for integers, bool and powers of two; ``smallest_step`` the
+    smallest subnormal number, 1 for integers; ``lowest`` and ``largest`` are the extreme finite numbers.
     """
 
     kind: NumberKind
@@ -87,7 +92,7 @@ def storage_shape(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
 
 
 def value_type(dtype: str) -> np.dtype[Any]:
-    """The type of decoded values: float32 for a float that NumPy lacks, 8-bit integers for 4-bit ones."""
+    """The type of decoded values: float32 for a float that NumPy lacks, 8-bit integers for 4-bit integers."""
     return np.dtype("float32") if dtype in BITS else np.dtype(PACKED[dtype]) if dtype in PACKED else storage(dtype)
 
 
@@ -100,6 +105,8 @@ def decoded(xp: Any, array: Array, dtype: str) -> Array:
     if dtype not in PACKED:
         return array
     halves = xp.stack((array & 15, array >> 4), axis=-1).reshape(*array.shape[:-1], 2 * array.shape[-1])
+    if PACKED[dtype] == "float32":
+        return xp.take(xp.asarray(_format(dtype).values), halves)
     return (halves ^ 8).view("int8") - 8 if dtype == "int4" else halves  # its fourth bit is the sign
 
 
@@ -107,20 +114,29 @@ def encoded(xp: Any, values: Array, dtype: str) -> Array:
     """The stored elements of real values, rounded to nearest even; for a NumPy type the result of ``astype``.
 
     A value beyond the largest number becomes infinity in bfloat16. It saturates in an 8-bit float, as CUDA does by
-    default, and in a 4-bit integer. NaN must not be encoded as a 4-bit integer.
+    default, and in a 4-bit type. NaN becomes the largest number of float4_e2m1fn, as in CUDA, and must not be encoded
+    as a 4-bit integer. A negative number becomes NaN in float8_e8m0fnu, and zero its smallest number.
     """
     if dtype in PACKED:
         held = limits(dtype)
-        halves = xp.clip(xp.rint(values), held.lowest, held.largest).astype("int8").view("uint8") & 15
+        if held.kind == "float":
+            halves = _patterns(xp, values, dtype)
+        else:
+            halves = xp.clip(xp.rint(values), held.lowest, held.largest).astype("int8").view("uint8") & 15
         return halves[..., ::2] | halves[..., 1::2] << 4
-    if dtype not in BITS:
-        return values.astype(dtype)
+    return _patterns(xp, values, dtype) if dtype in BITS else values.astype(dtype)
+
+
+def _patterns(xp: Any, values: Array, dtype: str) -> Array:
+    """The bit pattern of each value in a floating-point type that NumPy lacks."""
     of = _format(dtype)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         wide = values.astype("float64")
-    magnitude = xp.searchsorted(xp.asarray(of.starts), xp.abs(wide), side="right")
-    magnitude = xp.where(xp.isnan(wide), of.not_a_number, magnitude)
-    return (magnitude + xp.signbit(values) * len(of.values) // 2).astype(BITS[dtype])
+    found = xp.searchsorted(xp.asarray(of.starts), xp.abs(wide), side="right")
+    found = xp.where(xp.isnan(wide) | (wide < of.least), of.not_a_number, found)
+    if of.least < 0:
+        found = found + xp.signbit(values) * len(of.values) // 2
+    return found.astype(storage(dtype))
 
 
 def read(xp: Any, array: Array, shape: Sequence[int], dtype: str) -> Array:
@@ -162,7 +178,7 @@ def scalar(value: float, dtype: str) -> np.generic:
 @cache
 def limits(dtype: str) -> Limits:
     """The limits of a type."""
-    kind: NumberKind = "float" if dtype in BITS else _KINDS[value_type(dtype).kind]
+    kind = _KINDS[value_type(dtype).kind]
     if kind == "bool":
         return Limits(kind, 0.0, 1.0, 1.0, 0.0, 1.0)
     module: Any = _ml_dtypes() if dtype in RAW else np
@@ -173,7 +189,7 @@ def limits(dtype: str) -> Limits:
     info = module.finfo(found)
     return Limits(
         kind,
-        float(info.eps) / 2,
+        0.0 if dtype == SCALE else float(info.eps) / 2,
         float(info.smallest_normal),
         float(info.smallest_subnormal),
         float(info.min),
@@ -188,7 +204,7 @@ def unit_of_sums(dtype: str) -> float:
 
 def below(dtype: str, bound: float) -> float:
     """The largest number of a floating-point type that is less than ``bound``."""
-    if dtype not in BITS:
+    if dtype not in RAW:
         native = storage(dtype).type(bound)
         return float(np.nextafter(native, -np.inf, dtype=native.dtype))
     values = _format(dtype).values
@@ -200,27 +216,32 @@ class _Format:
     """A floating-point type by its bit patterns.
 
     ``values`` has the value of each pattern, ``starts`` the least magnitude that rounds to each positive pattern after
-    the first, without NaN, and without infinity in types that saturate.
+    the first, without NaN, and without infinity in types that saturate. ``not_a_number`` is the pattern for NaN and for
+    numbers below ``least``.
     """
 
     values: np.ndarray[Any, Any]
     starts: np.ndarray[Any, Any]
     not_a_number: int
+    least: float
 
 
 @cache
 def _format(dtype: str) -> _Format:
-    bits = storage(dtype)
+    bits, signed = storage(dtype), dtype != SCALE
+    patterns = 16 if dtype in PACKED else 1 << 8 * bits.itemsize
     with np.errstate(invalid="ignore"):  # signalling NaNs
-        values = np.arange(1 << 8 * bits.itemsize).astype(bits).view(_of_ml_dtypes(dtype)).astype("float32")
-        magnitudes = values[: len(values) // 2].astype("float64")  # patterns of positive numbers are in order
+        values = np.arange(patterns).astype(bits).view(_of_ml_dtypes(dtype)).astype("float32")
+        positive = values[: patterns // 2] if signed else values  # their patterns are in order
+        magnitudes = positive.astype("float64")
     finite = magnitudes[np.isfinite(magnitudes)]
     if bits.itemsize == 2:
         finite = np.append(finite, 2 * finite[-1] - finite[-2])  # the threshold of infinity
     halfway = (finite[:-1] + finite[1:]) / 2
     # Ties are rounded to the even pattern: down from an even one, up from an odd one.
     starts = np.where(np.arange(len(halfway)) % 2, halfway, np.nextafter(halfway, np.inf))
-    return _Format(values, starts, int(np.flatnonzero(np.isnan(magnitudes))[-1]))
+    last = np.flatnonzero(np.isnan(magnitudes)) if np.isnan(magnitudes).any() else [len(magnitudes) - 1]
+    return _Format(values, starts, int(last[-1]), -math.inf if signed else 0.0)
 
 
 def _of_ml_dtypes(dtype: str) -> np.dtype[Any]:

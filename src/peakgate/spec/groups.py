@@ -25,6 +25,7 @@ TOLERANCES = {
     "bfloat16": 2.0**-8,
     "float8_e4m3fn": 2.0**-8,
     "float8_e5m2": 2.0**-8,
+    "float4_e2m1fn": 2.0**-8,
     "float32": 1e-5,
     "float64": 1e-12,
     "complex64": 1e-5,
@@ -32,7 +33,7 @@ TOLERANCES = {
 }
 """Default tolerance by output type, without ``tolerance`` and ``terms``: enough for sums of up to some ten thousand
 terms in float32 (float64), in any order; for short types enough for intermediate results rounded to them,
-for 8-bit floats to bfloat16. Integers must be equal."""
+for 8-bit and 4-bit floats to bfloat16. Integers and scales (float8_e8m0fnu) must be equal."""
 
 _FIRST_SPECIFIC = (9, 0)
 """The first compute capability with architecture-specific features."""

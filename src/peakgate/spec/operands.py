@@ -26,7 +26,7 @@ def In(  # noqa: N802  (reads like a parameter)
 ) -> Buffer:
     """A buffer that the kernel reads, filled from ``data`` (see ``peakgate.case.Data``), such as indices in ``(0, n)``.
 
-    ``dtype`` is a NumPy name, or bfloat16, float8_e4m3fn, float8_e5m2, int4, uint4 (``peakgate.spec.dtypes``). A string
+    ``dtype`` is a NumPy name, or one of ``peakgate.spec.dtypes.RAW``, such as bfloat16. A string
     as ``data`` is the file of a saved array, relative to the family's folder; ``{size}`` in it is replaced by the
     case's size. With ``texture=Texture(linear=True, ...)`` the kernel receives a ``cudaTextureObject_t``.
     """

@@ -21,6 +21,7 @@ ELEMENT_TYPES = {
     "bfloat16": r"(?:at::|c10::)?BFloat16|__nv_bfloat16|nv_bfloat16|__bfloat16|bfloat16",
     "float8_e4m3fn": r"__nv_fp8_e4m3",
     "float8_e5m2": r"__nv_fp8_e5m2",
+    "float8_e8m0fnu": r"__nv_fp8_e8m0",
     "int8": r"(?:signed )?char|int8_t",
     "uint8": r"unsigned char|uchar|uint8_t|u_char|byte|__nv_fp8_storage_t",
     "int16": r"short(?: int)?|int16_t",
