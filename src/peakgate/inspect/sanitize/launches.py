@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,13 @@ from peakgate.base.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.device.gpu import FAULTS, GpuDevice
 from peakgate.device.interface import KernelFault
-from peakgate.spec.case import Case, Role
+from peakgate.spec.case import Role
 from peakgate.spec.catalogue import kernel_name, problems
 from peakgate.spec.selection import add_selection
 
-Note = Callable[[dict[str, Any]], None]
-
 
 def main(arguments: Sequence[str]) -> int:
-    """Launch the selected problems; return 0 if the journal is complete, whatever it says."""
+    """Launch the selected problems, up to a fault that corrupts the CUDA context; 0 whatever the journal says."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.inspect.sanitize.launches")
     parser.add_argument("journal", type=Path)
     add_selection(parser, default="")
@@ -47,31 +45,26 @@ def main(arguments: Sequence[str]) -> int:
         note({"machine": device.describe()})
         wanted = problems(chosen.text)
         device.prebuild(wanted, checked=False)
-        _launch_all(device, wanted, note)
+        for case in wanted:
+            if device.refusal(case) is not None:
+                continue
+            named = {"case": case.id, "kernel": kernel_name(case), "functions": case.stage.functions}
+            note(named)
+            try:
+                launchable = device.prepare(case)
+                if any(buffer.role is Role.INOUT for buffer in case.buffers):
+                    launchable.run()
+                else:  # outputs stay uninitialised, so that reads of them are detected
+                    launchable.launch()
+                    cupy.cuda.get_current_stream().synchronize()
+            except (BuildError, KernelFault) as error:
+                note({**named, "fault": str(error)})
+            except FAULTS as fault:
+                note({**named, "fault": str(device.faulted(case, fault))})
+            if device.lost:
+                break
         note({"done": True})
     return ExitCode.OK
-
-
-def _launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
-    """Launch each problem that the device supports and note faults; stop if a fault corrupts the CUDA context."""
-    for case in wanted:
-        if device.refusal(case) is not None:
-            continue
-        named = {"case": case.id, "kernel": kernel_name(case), "functions": case.stage.functions}
-        note(named)
-        try:
-            launchable = device.prepare(case)
-            if any(buffer.role is Role.INOUT for buffer in case.buffers):
-                launchable.run()
-            else:  # outputs stay uninitialised, so that reads of them are detected
-                launchable.launch()
-                cupy.cuda.get_current_stream().synchronize()
-        except (BuildError, KernelFault) as error:
-            note({**named, "fault": str(error)})
-        except FAULTS as fault:
-            note({**named, "fault": str(device.faulted(case, fault))})
-        if device.lost:
-            return
 
 
 if __name__ == "__main__":

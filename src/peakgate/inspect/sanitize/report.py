@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,23 +83,23 @@ class ToolReport:
 
     @property
     def found(self) -> list[Defect]:
-        """The defects in the form that commands report."""
-        return [_found(self.tool, defect) for defect in self.defects]
-
-
-def _found(tool: str, defect: SanitizerDefect) -> Defect:
-    """A defect in that form; its waiver is bound to the instruction."""
-    severity = "warning, " if defect.warning else ""
-    where = f" at {defect.where}" if defect.where else ""
-    times = f", {defect.count} times" if defect.count > 1 else ""
-    return Defect(
-        key=DefectKey(tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0]),
-        where=f"{tool}: {defect.kernel}",
-        what=f"{severity}{defect.what}{where}{times}",
-        facts=asdict(defect),
-        count=defect.count,
-        warning=defect.warning,
-    )
+        """The defects in the form that commands report; a waiver is bound to the instruction."""
+        reported = []
+        for defect in self.defects:
+            severity = "warning, " if defect.warning else ""
+            where = f" at {defect.where}" if defect.where else ""
+            times = f", {defect.count} times" if defect.count > 1 else ""
+            reported.append(
+                Defect(
+                    key=DefectKey(self.tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0]),
+                    where=f"{self.tool}: {defect.kernel}",
+                    what=f"{severity}{defect.what}{where}{times}",
+                    facts=asdict(defect),
+                    count=defect.count,
+                    warning=defect.warning,
+                )
+            )
+        return reported
 
 
 def errors(tool: ToolReport, left: Iterable[Defect]) -> int:
@@ -116,14 +116,31 @@ def report(tools: Sequence[ToolReport], ruling: DefectRuling) -> Report:
     unfinished = [f"{tool.tool}: not finished: {tool.unfinished}" for tool in tools if tool.unfinished]
     machine = next((tool.journal.machine for tool in tools if tool.journal.machine), {})
     cases = dict.fromkeys(case for tool in tools for case, _ in tool.journal.launched)
+    summaries, described = [], []
+    for tool in tools:
+        count, launched = errors(tool, ruling.left), len(tool.journal.launched)
+        launches = f"{counted(launched, 'launch')} of {counted(tool.kernels, 'kernel')}"
+        unlisted = f", {tool.unlisted} of them not listed" if tool.unlisted else ""
+        summaries.append(f"{tool.tool}: {launches}, {counted(count, 'error') if count else 'no error'}{unlisted}")
+        described.append(
+            {
+                "tool": tool.tool,
+                "launches": launched,
+                "kernels": tool.kernels,
+                "errors": count,
+                "unlisted": tool.unlisted,
+                "unfinished": tool.unfinished,
+                **ruling.fields(lambda key, name=tool.tool: key.command == name),
+            }
+        )
     return Report(
         command="inspect sanitize",
         exit_code=ExitCode.REGRESSION if failed else ExitCode.UNDECIDED if unfinished else ExitCode.OK,
         rows=ruling.rows(),
-        sentences=[*ruling.complaints, *(_summary(each, ruling) for each in tools), *unfinished],
+        sentences=[*ruling.complaints, *summaries, *unfinished],
         fields={
             "machine": {key: machine.get(key) for key in MACHINE_FIELDS},
-            "tools": [_described(tool, ruling) for tool in tools],
+            "tools": described,
             "cases": list(cases),
             "complaints": list(ruling.complaints),
         },
@@ -132,30 +149,16 @@ def report(tools: Sequence[ToolReport], ruling: DefectRuling) -> Report:
     )
 
 
-def _summary(tool: ToolReport, ruling: DefectRuling) -> str:
-    count = errors(tool, ruling.left)
-    unlisted = f", {tool.unlisted} of them not listed" if tool.unlisted else ""
-    launches = f"{counted(len(tool.journal.launched), 'launch')} of {counted(tool.kernels, 'kernel')}"
-    return f"{tool.tool}: {launches}, {counted(count, 'error') if count else 'no error'}{unlisted}"
-
-
-def _described(tool: ToolReport, ruling: DefectRuling) -> dict[str, Any]:
-    return {
-        "tool": tool.tool,
-        "launches": len(tool.journal.launched),
-        "kernels": tool.kernels,
-        "errors": errors(tool, ruling.left),
-        "unlisted": tool.unlisted,
-        "unfinished": tool.unfinished,
-        **ruling.fields(lambda key: key.command == tool.tool),
-    }
-
-
 def read_report(tool: str, xml: Path, log: Path, journal: Path) -> ToolReport:
     """Combine the files of one tool's run; missing or invalid files make the report unfinished, never clean."""
     reported = read_journal(journal)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    unfinished = None if reported.done else _why_stopped(reported, text)
+    unfinished = None
+    if not reported.done and reported.launched:
+        case, _ = reported.launched[-1]
+        unfinished = f"stopped at {case}, the launch number {len(reported.launched)}: {_last_words(text)}"
+    elif not reported.done:
+        unfinished = f"nothing was launched: {_last_words(text)}"
     defects: list[SanitizerDefect] = []
     try:
         defects += read_records(xml.read_bytes(), reported.functions)
@@ -207,24 +210,25 @@ def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[S
     counts: Counter[Any] = Counter()
     # The file is the output of a tool this process started, so the standard library's parser is safe for it.
     for record in ET.fromstring(xml).iter("record"):  # noqa: S314
-        defect, instruction = _defect(record, functions)
-        key = (defect.kernel, defect.what, instruction, defect.warning)
+        function = record.findtext("where/func") or record.findtext("what/source/where/func") or ""
+        what = record.findtext("what/text") or record.findtext("kind") or "error without a description"
+        if record.find("what/source") is not None:  # a race: both accesses, such as `write at tiled+0xe0`
+            ends = (*record.findall("what/source"), *record.findall("what/destination"))
+            accesses = (
+                f"{(end.findtext('direction') or 'access').lower()} at {_instruction(end.find('where'))}"
+                for end in ends
+            )
+            what = f"{what}: {', '.join(accesses)}"
+        instruction = _instruction(record.find("where"))
+        thread, block = _index(record.find("who/threadIdx")), _index(record.find("who/blockIdx"))
+        where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
+        kernel = " or ".join(sorted(_launching(function, functions))) or function or NO_KERNEL
+        warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
+        defect = SanitizerDefect(kernel, what, ", ".join(part for part in where if part), warning=warning)
+        key = (kernel, what, instruction, warning)
         first.setdefault(key, defect)
         counts[key] += 1
     return [replace(defect, count=counts[key]) for key, defect in first.items()]
-
-
-def _defect(record: ET.Element, functions: Mapping[str, Collection[str]]) -> tuple[SanitizerDefect, str]:
-    function = record.findtext("where/func") or record.findtext("what/source/where/func") or ""
-    what = record.findtext("what/text") or record.findtext("kind") or "error without a description"
-    instruction = _instruction(record.find("where"))
-    if record.find("what/source") is not None:
-        what = f"{what}: {', '.join(_accesses(record))}"
-    thread, block = _index(record.find("who/threadIdx")), _index(record.find("who/blockIdx"))
-    where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
-    kernel = " or ".join(sorted(_launching(function, functions))) or function or NO_KERNEL
-    warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
-    return SanitizerDefect(kernel, what, ", ".join(part for part in where if part), warning=warning), instruction
 
 
 def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Collection[str]:
@@ -233,12 +237,6 @@ def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Colle
     name = plain[-1].rpartition("::")[2] if plain else ""
     mangled = (known for known in functions if function.startswith("_Z") and f"{len(known)}{known}" in function)
     return functions.get(name) or functions.get(next(mangled, ""), ())
-
-
-def _accesses(record: ET.Element) -> Iterator[str]:
-    """Both accesses of a race, such as ``write at tiled+0xe0``."""
-    for end in (*record.findall("what/source"), *record.findall("what/destination")):
-        yield f"{(end.findtext('direction') or 'access').lower()} at {_instruction(end.find('where'))}"
 
 
 def _instruction(where: ET.Element | None) -> str:
@@ -251,13 +249,6 @@ def _instruction(where: ET.Element | None) -> str:
 
 def _index(element: ET.Element | None) -> str:
     return "" if element is None else f"({','.join(part.text or '?' for part in element)})"
-
-
-def _why_stopped(journal: LaunchLog, log: str) -> str:
-    if not journal.launched:
-        return f"nothing was launched: {_last_words(log)}"
-    case, _ = journal.launched[-1]
-    return f"stopped at {case}, the launch number {len(journal.launched)}: {_last_words(log)}"
 
 
 def _last_words(log: str) -> str:

@@ -80,27 +80,24 @@ class Functions:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(self._of, name) or isinstance(getattr(self._of, name), ModuleType):
             raise NeedsCuPy(f"{self._name}.{name} needs CuPy and a GPU")
-        found = getattr(self._of, name)
-        kept = not callable(found) or (isinstance(found, type) and found is not np.random.RandomState)
-        return found if kept else _wrapped(found)
+        function = getattr(self._of, name)
+        if not callable(function) or (isinstance(function, type) and function is not np.random.RandomState):
+            return function
+        if isinstance(function, np.ufunc):
+            return function  # has methods, and its results are what its arguments are
 
+        @functools.wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            """The function as CuPy has it: it takes a type, and its result is no scalar."""
+            try:
+                return there(function(*args, **named))
+            except TypeError:
+                if "dtype" not in named:
+                    raise
+                dtype = named.pop("dtype")
+                return there(np.asarray(function(*args, **named)).astype(dtype))
 
-def _wrapped(function: Callable[..., Any]) -> Any:
-    """A function of NumPy as CuPy has it: all take a type, no result is a scalar."""
-    if isinstance(function, np.ufunc):
-        return function  # has methods, and its results are what its arguments are
-
-    @functools.wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        try:
-            return there(function(*args, **named))
-        except TypeError:
-            if "dtype" not in named:
-                raise
-            dtype = named.pop("dtype")
-            return there(np.asarray(function(*args, **named)).astype(dtype))
-
-    return call
+        return call
 
 
 def array(given: Any, dtype: Any = None, *, order: Any = "K", **_: Any) -> Array:

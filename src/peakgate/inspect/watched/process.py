@@ -83,7 +83,10 @@ class Plugin:  # its methods are pytest's hooks
         """Note a wrong result, by the fixture's reference or the test's own assertion, and why a test did not pass."""
         report = yield
         if call.when == "call":
-            running.test.compared |= _compares(item)
+            assert isinstance(item, pytest.Function)
+            fixture = item.funcargs.get("gpu_benchmark")
+            given = isinstance(fixture, GpuBenchmark) and fixture.compares  # a reference
+            running.test.compared |= given or asserts(item.function)
         if report.outcome == "passed":
             return report
         test, error = running.test, call.excinfo.value if call.excinfo else None
@@ -99,9 +102,16 @@ class Plugin:  # its methods are pytest's hooks
                 test.outcome = f"skipped: {_short(said)}"
             return report
         if wrong and not test.findings and (test.launches or judged):
-            _note_wrong(wrong, case_of(item.nodeid).stage.name)
-        kind = "" if error is None or isinstance(error, PeakgateError) else f"{type(error).__name__}: "
-        test.outcome = test.outcome or f"failed: {kind}{_short(said)}"
+            # Of the last kernel that was launched, or the test if it launched none of those watched.
+            kernel, where = [case_of(item.nodeid).stage.name, *test.launches][-1], running.last_store
+            if where and " is nan" in wrong:
+                kind = "uninitialised result"
+                text = f"{where}: {kind}: a result has uninitialised elements ({wrong}); this is the last store"
+                running.found(kernel, kind, where, text)
+            else:
+                running.found(kernel, WRONG_RESULT, None, f"{WRONG_RESULT}: {wrong}")
+        name = "" if error is None or isinstance(error, PeakgateError) else f"{type(error).__name__}: "
+        test.outcome = test.outcome or f"failed: {name}{_short(said)}"
         return report
 
     def pytest_runtest_logfinish(self) -> None:
@@ -120,13 +130,6 @@ class Plugin:  # its methods are pytest's hooks
         return report
 
 
-def _compares(item: pytest.Item) -> bool:
-    """Whether a test gives ``gpu_benchmark`` a reference, or asserts something itself."""
-    assert isinstance(item, pytest.Function)
-    fixture = item.funcargs.get("gpu_benchmark")
-    return (isinstance(fixture, GpuBenchmark) and fixture.compares) or asserts(item.function)
-
-
 def asserts(function: Callable[..., object]) -> bool:
     """Whether a function's own code has an ``assert`` or calls what is named so, as ``torch.testing.assert_close`` is.
 
@@ -141,17 +144,6 @@ def asserts(function: Callable[..., object]) -> bool:
     return any(isinstance(node, ast.Assert) for node in ast.walk(tree)) or any(
         name.lower().lstrip("_").startswith("assert") for name in called
     )
-
-
-def _note_wrong(wrong: str, test: str) -> None:
-    """Add a wrong result to the last kernel that was launched, or to the test if it launched none of those watched."""
-    kernel, where = [test, *running.test.launches][-1], running.last_store
-    if where and " is nan" in wrong:
-        kind = "uninitialised result"
-        text = f"{where}: {kind}: a result has uninitialised elements ({wrong}); this is the last store"
-        running.found(kernel, kind, where, text)
-    else:
-        running.found(kernel, WRONG_RESULT, None, f"{WRONG_RESULT}: {wrong}")
 
 
 def _short(said: str) -> str:

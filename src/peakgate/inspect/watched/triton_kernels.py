@@ -171,22 +171,18 @@ class WatchedKernel:
         elif recorder.atomics:
             running.limit(f"{kernel}: atomics may order its programs: not checked for races")
         else:
-            _note_races(kernel, recorder.accesses)
+            for race in races(recorder.accesses):
+                kind = "write after write" if race.other.stores else "read and write"
+                text = (
+                    f"{kind} of the same element by programs {race.stored.program} and {race.other.program}, which are "
+                    f"not ordered ({race.addresses} elements; the other access at {race.other.place})"
+                )
+                steps = [(race.other.place, race.other.program), (race.stored.place, race.stored.program)]
+                found(kernel, "race between programs", race.stored.place, text, steps)
         return answer
 
     def _traced(self, client: Client) -> Any:
         return triton_viz.trace(client=client)(self._jitted)
-
-
-def _note_races(kernel: str, accesses: Sequence[ProgramAccess]) -> None:
-    for race in races(accesses):
-        kind = "write after write" if race.other.stores else "read and write"
-        text = (
-            f"{kind} of the same element by programs {race.stored.program} and {race.other.program}, which are not "
-            f"ordered ({race.addresses} elements; the other access at {race.other.place})"
-        )
-        steps = [(race.other.place, race.other.program), (race.stored.place, race.stored.program)]
-        found(kernel, "race between programs", race.stored.place, text, steps)
 
 
 def watch() -> None:
