@@ -26,8 +26,8 @@ from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import add_json_option, clear_verdict
 from peakgate.base.streams import say, warn
 from peakgate.inspect import emulate, gpu_build, isolate, picture, report, workers
+from peakgate.inspect.command import add_emulator_options, leave_not_checked, parse_emulator_options
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
-from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
 from peakgate.inspect.watched.kernels import KernelsOfTests, begun
 from peakgate.judge import waivers
 from peakgate.judge.waivers import Defect, DefectKey
@@ -228,7 +228,7 @@ def _draw_races(chosen: argparse.Namespace, found: Sequence[Defect]) -> list[pic
     races: dict[tuple[str, int], str] = {
         (each.facts["case"], each.facts["schedule"]): each.key.kernel for each in found if report.drawn(each)
     }
-    tasks = picture.tasks(chosen.text, chosen.family, list(races))
+    tasks = [partial(picture.pictures, chosen.text, chosen.family, case, order) for case, order in races]
     answers = dict(workers.run(tasks, chosen.jobs))
     drawings, known = [], set()
 

@@ -1,12 +1,24 @@
-"""``peakgate inspect``: the checks of kernels that go deeper than ``check``, each a subject with options of its own."""
+"""``peakgate inspect``: the checks of kernels that go deeper than ``check``, each a subject with options of its own.
+
+``check`` shares the options of ``mutants``, and the verdict without a compiler.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
-from peakgate.base.options import VerbParser
+from peakgate.base import config
+from peakgate.base.errors import PeakgateError
+from peakgate.base.options import VerbParser, at_least
 from peakgate.base.processes import one_blas_thread, variables
+from peakgate.base.report import not_checked
+from peakgate.render import terminal
+from peakgate.render.findings import leave_verdict
+from peakgate.spec.selection import add_selection
 
 SUBJECTS = {
     "resources": ("resources.command", "compare registers, spills and occupancy with a baseline; needs no GPU"),
@@ -33,3 +45,27 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         command = import_module(f"peakgate.inspect.{SUBJECTS[subject][0]}")
     code: int = command.main(f"{verb} {subject}", arguments[1:])
     return code
+
+
+def add_emulator_options(parser: VerbParser) -> None:
+    """Add the selection of cases, the number of processes and the verdict's folder."""
+    add_selection(parser, default="")
+    jobs = os.cpu_count() or 1
+    parser.add_argument(
+        "--jobs", type=at_least(1), default=jobs, metavar="N", help="number of processes (default: one per core)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
+
+
+def parse_emulator_options(parser: VerbParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of a verb that has these options."""
+    chosen = parser.parse_args(arguments)
+    chosen.out = chosen.out or config.near(config.current().out)
+    return chosen
+
+
+def leave_not_checked(verb: str, reason: PeakgateError | str, path: Path) -> int:
+    """Print why nothing could be checked, write the verdict to ``path``, and return its exit code."""
+    left = not_checked(verb, str(reason))
+    terminal.show(left)
+    return leave_verdict(left, path)

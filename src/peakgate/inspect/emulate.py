@@ -150,7 +150,12 @@ def _builds(
         made[key] = _Problems(tuple(cases))
         try:
             with exit_raises():
-                made[key] = _with_chosen(tuple(cases), catalogue.sized(cases[0], found.families))
+                sized = catalogue.sized(cases[0], found.families)
+                if sized is None or not_emulated(cases[0]):
+                    continue
+                more, known = chosen(sized), {case.size for case in cases}
+                new = {numbers: case for numbers, case in more.cases.items() if case.size not in known}
+                made[key] = _Problems(tuple(cases), sized, replace(more, cases=new))
         except NOT_OF_A_PROJECT:
             raise
         except BaseException as error:  # from the family's functions, at sizes that it did not give
@@ -165,14 +170,6 @@ def _of_family(case: Case, error: BaseException) -> str:
         return error.message
     where = raised_at(error, case.stage.source.parent if case.stage.source else None)
     return f"{where}: {described(error)}" if where else described(error)
-
-
-def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Problems:
-    if sized is None or not_emulated(given[0]):
-        return _Problems(given)
-    more, known = chosen(sized), {case.size for case in given}
-    new = {numbers: case for numbers, case in more.cases.items() if case.size not in known}
-    return _Problems(given, sized, replace(more, cases=new))
 
 
 def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport]:

@@ -20,7 +20,7 @@ from peakgate.inspect.mutations import Mutant, mutants
 from peakgate.inspect.workers import Died, TaskProgress
 from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
-from peakgate.spec.case import Case, Stage
+from peakgate.spec.case import Case
 from peakgate_emulator.device_code import device_texts
 
 SURVIVING = "surviving mutant"
@@ -60,10 +60,14 @@ def targets(text: str = "") -> tuple[list[Mutant], dict[str, str]]:
     ran: dict[Path, set[str]] = {}
     folders = {config.current().kernels.resolve()}
     for problems, _ in run:
-        source = problems[0].stage.source
-        folders |= {source.resolve().parent} if source else set()
-        for path, device_text in _device_texts(problems[0].stage).items():
-            ran.setdefault(path.resolve(), set()).add(device_text)
+        stage = problems[0].stage
+        if stage.source is None:
+            continue
+        folders.add(stage.source.resolve().parent)
+        files = read_sources(stage.source, stage.include)
+        # Host code and kernels that the stage does not launch are replaced by blanks.
+        for file, device_text in zip(files, device_texts(files, stage.functions), strict=True):
+            ran.setdefault(file.path.resolve(), set()).add(device_text)
     found = [
         mutant
         for path in sorted(used)
@@ -187,14 +191,6 @@ def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozens
             sources = frozenset(path.resolve() for path in files if _inside(path))
             found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))
     return found
-
-
-def _device_texts(stage: Stage) -> dict[Path, str]:
-    """Each file of a stage, with host code and kernels that it does not launch replaced by blanks."""
-    if stage.source is None:
-        return {}
-    files = read_sources(stage.source, stage.include)
-    return {file.path: text for file, text in zip(files, device_texts(files, stage.functions), strict=True)}
 
 
 def _copied(folder: Path, problem: Case) -> Case:

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from peakgate.base.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.interface import KernelFault
 from peakgate.inspect.emulate import builds
-from peakgate.inspect.workers import Task, TaskProgress
-from peakgate.spec.case import Case
+from peakgate.inspect.workers import TaskProgress
 from peakgate_emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate_emulator.defects import SharedAccess, Trace, Triple
 
@@ -70,21 +68,15 @@ class RacePicture:
     left_out: int
 
 
-def tasks(text: str, family_file: Path | None, found: Sequence[tuple[str, int]]) -> list[Task[list[RacePicture]]]:
-    """Worker tasks that draw the races of these cases, each with the order of threads that showed it."""
-    return [partial(_pictures, text, family_file, case, order) for case, order in found]
+def pictures(text: str, family_file: Path | None, case_id: str, order: int, report: TaskProgress) -> list[RacePicture]:
+    """A picture of each shared-memory race in a launch of a case of ``builds`` with this order of threads.
 
-
-def _pictures(text: str, family_file: Path | None, case_id: str, order: int, report: TaskProgress) -> list[RacePicture]:
+    A task for a worker.
+    """
     report(case_id)
     case = next(each for cases in builds(text, family_file).values() for each in cases if each.id == case_id)
-    return list(pictures(case, order))
-
-
-def pictures(case: Case, order: int) -> Iterator[RacePicture]:
-    """A picture of each shared-memory race in a launch of the case with this order of threads."""
     launchable = CpuLaunchable(case)
-    drawn = set()
+    drawn: dict[tuple[DefectKind, str | None], RacePicture] = {}
     for defect in _defects(launchable, order):
         place = (defect.kind, defect.location)
         if defect.kind not in _SHARED_RACES or defect.other_thread is None or place in drawn:
@@ -93,8 +85,8 @@ def pictures(case: Case, order: int) -> Iterator[RacePicture]:
         _defects(launchable, order)
         picture = picture_of(case.id, defect, launchable.trace.accesses(), launchable.trace.threads)
         if picture is not None:
-            drawn.add(place)
-            yield picture
+            drawn[place] = picture
+    return list(drawn.values())
 
 
 def _defects(launchable: CpuLaunchable, order: int) -> tuple[EmulatorDefect, ...]:

@@ -34,7 +34,8 @@ SourceAt = Callable[[str, str | None], SourceLine]
 class KernelReport:
     """The combined result of all builds of a kernel.
 
-    ``sizes`` are some of those that ran, in words; ``unchecked``: results were compared with nothing.
+    ``sizes`` are some of those that ran, ``n = 1, 31, 33 and 9 more``; ``unchecked``: results were compared with
+    nothing.
     """
 
     kernel: str
@@ -52,10 +53,36 @@ class KernelReport:
 
 def by_kernel(reports: Iterable[BuildReport], source_at: SourceAt, family_file: str = "") -> list[KernelReport]:
     """One report per kernel, sorted by name; ``family_file`` is the command's argument, needed to repeat a defect."""
-    builds: dict[str, list[BuildReport]] = {}
+    of_kernel: dict[str, list[BuildReport]] = {}
     for report in reports:
-        builds.setdefault(report.kernel, []).append(report)
-    return [_together(kernel, builds[kernel], source_at, family_file) for kernel in sorted(builds)]
+        of_kernel.setdefault(report.kernel, []).append(report)
+    kernels = []
+    for kernel, builds in sorted(of_kernel.items()):
+        found: dict[tuple[str, str | None], list[LaunchFinding]] = {}
+        for build in builds:
+            for finding in sorted(build.findings, key=lambda each, ran=build.sizes: _numbers(ran.get(each.case, ""))):
+                found.setdefault((finding.kind, finding.where), []).append(finding)
+        defects = []
+        for (_, where), findings in found.items():
+            shown_by = _sizes(builds, {finding.case for finding in findings})
+            defects.append(_defect(kernel, findings, source_at(kernel, where), shown_by, family_file))
+        sizes = dict.fromkeys(size for build in builds for size in build.sizes.values() if size)
+        kernels.append(
+            KernelReport(
+                kernel,
+                problems=sum(build.problems for build in builds),
+                launches=sum(build.launches for build in builds),
+                defects=tuple(defects),
+                skipped=next((build.skipped for build in builds if build.skipped), None),
+                broken=next((build.broken for build in builds if build.broken), None),
+                source=source_at(kernel, None),
+                refused={size: why for build in builds for size, why in build.refused.items()},
+                not_reached=sum(build.not_reached for build in builds),
+                unchecked=any(build.unchecked and build.launches for build in builds),
+                sizes=f"{builds[0].numbers} = {_some(sizes)}" if sizes else "",
+            )
+        )
+    return kernels
 
 
 def doubted(kernel: KernelReport, guesses: str) -> KernelReport:
@@ -83,16 +110,32 @@ def report(
     rows += _not_checked(kernels)
     rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
     rows += [Row(each.kernel, RAN, f"result {NO_REFERENCE}") for each in kernels if each.unchecked]
-    rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
-    rows += [
-        Row(
-            each.kernel, reason=f"no time for {counted(each.not_reached, 'chosen size')}; give it smaller ones as edges"
-        )
-        for each in kernels
-        if each.not_reached
-    ]
+    for each in kernels:
+        if each.refused:
+            size, why = next(iter(each.refused.items()))
+            sizes = f"{counted(len(each.refused), 'chosen size')}, such as {size} ({why})"
+            rows.append(Row(each.kernel, reason=f"its family refuses {sizes}"))
+    for each in kernels:
+        if each.not_reached:
+            sizes = counted(each.not_reached, "chosen size")
+            rows.append(Row(each.kernel, reason=f"no time for {sizes}; give it smaller ones as edges"))
     broken = sum(bool(each.broken) for each in kernels)
     code = ExitCode.REGRESSION if ruling.failing else ExitCode.UNDECIDED if broken else ExitCode.OK
+    race = next(filter(drawn, ruling.left), None)
+    described = [
+        {
+            "kernel": each.kernel,
+            "problems": each.problems,
+            "launches": each.launches,
+            "skipped": each.skipped,
+            "not_checked": each.broken,
+            "unchecked": each.unchecked,
+            "refused": dict(each.refused),
+            "not_reached": each.not_reached,
+            **ruling.fields(lambda key, kernel=each.kernel: key.kernel == kernel),
+        }
+        for each in kernels
+    ]
     return Report(
         command=COMMAND,
         exit_code=code,
@@ -101,18 +144,12 @@ def report(
         fields={
             "schedules": list(orders),
             "wall_s": round(wall_s, 1),
-            "kernels": [_described(each, ruling) for each in kernels],
+            "kernels": described,
             "complaints": list(ruling.complaints),
         },
         unit="defect",
-        next=_next(ruling.left),
+        next=shlex.join([*race.facts["repeat"], "--html", "race.html"]) if race else "",
     )
-
-
-def _next(left: Sequence[Defect]) -> str:
-    """The command that draws the first race for shared memory; empty where there is none."""
-    race = next(filter(drawn, left), None)
-    return shlex.join([*race.facts["repeat"], "--html", "race.html"]) if race else ""
 
 
 def drawn(defect: Defect) -> bool:
@@ -164,25 +201,6 @@ def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequ
     tried = f"{counted(launches, 'launch')} in {up_to}{counted(len(orders), 'order')} of threads"
     counts = f"{counted(len(kernels), 'kernel')}, {counted(problems, 'problem')}{sizes}, {tried}"
     return f"{counts}: {', '.join(verdicts)} ({wall_s:.0f} s)"
-
-
-def _refused(refused: Mapping[str, str]) -> str:
-    size, why = next(iter(refused.items()))
-    return f"its family refuses {counted(len(refused), 'chosen size')}, such as {size} ({why})"
-
-
-def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
-    return {
-        "kernel": kernel.kernel,
-        "problems": kernel.problems,
-        "launches": kernel.launches,
-        "skipped": kernel.skipped,
-        "not_checked": kernel.broken,
-        "unchecked": kernel.unchecked,
-        "refused": dict(kernel.refused),
-        "not_reached": kernel.not_reached,
-        **ruling.fields(lambda key: key.kernel == kernel.kernel),
-    }
 
 
 def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, sizes: str, family_file: str) -> Defect:
@@ -245,41 +263,6 @@ def _place(where: str | None) -> tuple[str | None, int | None]:
     """``file.cu:12`` as file and line."""
     file, _, number = (where or "").rpartition(":")
     return (file, int(number)) if number.isdigit() else (None, None)
-
-
-def _together(kernel: str, builds: Sequence[BuildReport], source_at: SourceAt, family_file: str) -> KernelReport:
-    found: dict[tuple[str, str | None], list[LaunchFinding]] = {}
-    for build in builds:
-        for finding in sorted(build.findings, key=lambda each: _numbers(build.sizes.get(each.case, ""))):
-            found.setdefault((finding.kind, finding.where), []).append(finding)
-    return KernelReport(
-        kernel,
-        problems=sum(build.problems for build in builds),
-        launches=sum(build.launches for build in builds),
-        defects=tuple(
-            _defect(
-                kernel,
-                findings,
-                source_at(kernel, where),
-                _sizes(builds, {finding.case for finding in findings}),
-                family_file,
-            )
-            for (_, where), findings in found.items()
-        ),
-        skipped=next((build.skipped for build in builds if build.skipped), None),
-        broken=next((build.broken for build in builds if build.broken), None),
-        source=source_at(kernel, None),
-        refused={size: why for build in builds for size, why in build.refused.items()},
-        not_reached=sum(build.not_reached for build in builds),
-        unchecked=any(build.unchecked and build.launches for build in builds),
-        sizes=_tried(builds),
-    )
-
-
-def _tried(builds: Sequence[BuildReport]) -> str:
-    """``n = 1, 31, 33 and 9 more``: the sizes that ran; empty if none did."""
-    sizes = dict.fromkeys(size for build in builds for size in build.sizes.values() if size)
-    return f"{builds[0].numbers} = {_some(sizes)}" if sizes else ""
 
 
 def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:

@@ -101,7 +101,12 @@ class _Worker(Generic[Answer]):
         try:
             message: tuple[str, Any] = self.connection.recv()
         except (EOFError, ConnectionResetError):
-            return _last_words(self.process, self.at)
+            self.process.join()
+            code = self.process.exitcode or 0
+            if code >= 0:
+                return Died(self.at, f"its process exited with {code}")
+            how = f"its process ended by {signal.Signals(-code).name}"
+            return Died(self.at, how, ended=-code in FROM_OUTSIDE)
         what, value = message
         if what == _RAISED:
             raise value
@@ -217,11 +222,3 @@ def _serve(connection: Connection, output: Connection, inherited: Sequence[Conne
             except Exception as error:  # raised again by the parent
                 message = _RAISED, error
             connection.send(message)
-
-
-def _last_words(process: BaseProcess, at: str) -> Died:
-    process.join()
-    code = process.exitcode or 0
-    if code >= 0:
-        return Died(at, f"its process exited with {code}")
-    return Died(at, f"its process ended by {signal.Signals(-code).name}", ended=-code in FROM_OUTSIDE)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -38,7 +38,11 @@ def render(survey: Survey) -> str:
     """The text of a baseline file; equal surveys give equal texts. Builds that do not compile are left out."""
     kernels = []
     for kernel, targets in groupby(sorted(survey.usage), key=lambda target: target.kernel):
-        rows = [f'   "sm_{target.sm}": {json.dumps(_line(survey.usage[target]))}' for target in targets]
+        rows = []
+        for target in targets:
+            usage = survey.usage[target]
+            occupancy = {block: [filled.fraction, filled.limiter] for block, filled in sorted(usage.occupancy.items())}
+            rows.append(f'   "sm_{target.sm}": {json.dumps(asdict(usage.resources) | {"occupancy": occupancy})}')
         kernels.append(f"  {json.dumps(kernel)}: {{\n" + ",\n".join(rows) + "\n  }")
     header = {"schema": 1, "nvrtc": survey.nvrtc, "options": list(survey.options)}
     header |= {"architectures": list(survey.architectures)} if survey.architectures else {}
@@ -50,11 +54,6 @@ def render(survey: Survey) -> str:
 def write(path: Path, survey: Survey) -> None:
     """Write a baseline atomically."""
     write_whole(path, render(survey))
-
-
-def _line(usage: Usage) -> dict[str, Any]:
-    occupancy = {block: [filled.fraction, filled.limiter] for block, filled in sorted(usage.occupancy.items())}
-    return asdict(usage.resources) | {"occupancy": occupancy}
 
 
 class BuildTarget(NamedTuple):
@@ -183,9 +182,14 @@ def compare(baseline: Survey, current: Survey) -> list[ResourceFinding]:
     found = [(ResourceChange.NOT_COMPILING, target, message) for target, message in current.broken.items()]
     for target, usage in current.usage.items():
         before = baseline.usage.get(target)
-        reported = _new(usage) if before is None else _moved(before, usage)
-        if reported is not None:
-            found.append((reported[0], target, reported[1]))
+        if before is not None:
+            if moved := _moved(before, usage):
+                found.append((moved[0], target, moved[1]))
+        elif spilled := usage.resources.spill_bytes:
+            text = f"not in the baseline and spills {spilled} bytes per thread"
+            found.append((ResourceChange.NEW_SPILLS, target, text))
+        else:
+            found.append((ResourceChange.NEW, target, "not in the baseline"))
     gone = baseline.usage.keys() - current.usage.keys() - current.broken.keys()
     found += [(ResourceChange.REMOVED, target, "in the baseline, no longer built") for target in gone]
     return _merged(found)
@@ -229,38 +233,16 @@ def exit_code(baseline: Survey, current: Survey, findings: Iterable[ResourceFind
     return ExitCode.REGRESSION if any(finding.kind in RESOURCE_REGRESSIONS for finding in findings) else ExitCode.OK
 
 
-def _new(usage: Usage) -> tuple[ResourceChange, str]:
-    if usage.resources.spill_bytes:
-        return (
-            ResourceChange.NEW_SPILLS,
-            f"not in the baseline and spills {usage.resources.spill_bytes} bytes per thread",
-        )
-    return ResourceChange.NEW, "not in the baseline"
-
-
 def _moved(before: Usage, after: Usage) -> tuple[ResourceChange, str] | None:
-    """The most severe kind of difference and a text on all; None without a difference."""
+    """The most severe kind of difference and a text on all; None without a difference.
+
+    Occupancy is lost if it fell at any block; new and removed blocks do not count.
+    """
     kinds, parts = [ResourceChange.CHANGED], []
-    for field in fields(Resources):
-        old, new = getattr(before.resources, field.name), getattr(after.resources, field.name)
-        if old != new:
-            parts.append(f"{_NAMES[field.name]} {old} -> {new}")
     if after.resources.spill_bytes > before.resources.spill_bytes:
         kinds.append(ResourceChange.NEW_SPILLS)
-    occupancy, lost = _occupancy_moved(before.occupancy, after.occupancy)
-    if lost:
-        kinds.append(ResourceChange.LOST_OCCUPANCY)
-    parts = occupancy + parts
-    return (min(kinds, key=_ORDER.index), "; ".join(parts)) if parts else None
-
-
-def _occupancy_moved(
-    before: Mapping[str, TheoreticalOccupancy], after: Mapping[str, TheoreticalOccupancy]
-) -> tuple[list[str], bool]:
-    """Differences by block, and whether occupancy fell at any; new and removed blocks do not count."""
-    parts, lost = [], False
-    for block in sorted(before.keys() | after.keys()):
-        old, new = before.get(block), after.get(block)
+    for block in sorted(before.occupancy.keys() | after.occupancy.keys()):
+        old, new = before.occupancy.get(block), after.occupancy.get(block)
         if old is None:
             parts.append(f"block {block} is new")
         elif new is None:
@@ -270,10 +252,14 @@ def _occupancy_moved(
             parts.append(
                 f"occupancy {100 * old.fraction:.1f} % -> {100 * new.fraction:.1f} % at block {block} ({limit})"
             )
-            lost = lost or new.fraction < old.fraction
+            kinds += [ResourceChange.LOST_OCCUPANCY] if new.fraction < old.fraction else []
         elif new.limiter != old.limiter:
             parts.append(f"occupancy at block {block} is now limited by {new.limiter}, was by {old.limiter}")
-    return parts, lost
+    for field in fields(Resources):
+        had, has = getattr(before.resources, field.name), getattr(after.resources, field.name)
+        if had != has:
+            parts.append(f"{_NAMES[field.name]} {had} -> {has}")
+    return (min(kinds, key=_ORDER.index), "; ".join(parts)) if parts else None
 
 
 def _merged(found: Sequence[tuple[ResourceChange, BuildTarget, str]]) -> list[ResourceFinding]:

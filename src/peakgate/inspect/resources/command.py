@@ -196,12 +196,10 @@ def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
         raise PeakgateError(
             f"{path}: no baseline there yet; `peakgate inspect resources --update` makes the first", Code.UNREADABLE
         )
-    if not update:
-        return baseline.read(path)
     try:
         return baseline.read(path)
     except PeakgateError as error:
-        if part:
+        if part or not update:
             raise
         say(f"replacing an unreadable baseline: {error}")
         return None

@@ -21,9 +21,10 @@ from peakgate.base import config, progress
 from peakgate.base.files import make_folder, open_output, remove_output
 from peakgate.base.options import VerbParser
 from peakgate.base.processes import run_in_group
-from peakgate.base.report import clear_verdict, not_checked
+from peakgate.base.report import clear_verdict
 from peakgate.base.streams import say
 from peakgate.device import driver
+from peakgate.inspect.command import leave_not_checked
 from peakgate.inspect.sanitize.report import read_report, report
 from peakgate.judge import waivers
 from peakgate.render import terminal
@@ -50,9 +51,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     elif program is None:
         reason = f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     if program is None or reason:
-        left = not_checked(verb, str(reason))
-        terminal.show(left)
-        return leave_verdict(left, chosen.out / SANITIZE_FILE)
+        return leave_not_checked(verb, str(reason), chosen.out / SANITIZE_FILE)
 
     printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
     match = re.search(r"Version (\S+)", printed)
