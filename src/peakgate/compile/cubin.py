@@ -114,19 +114,14 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
         return saved
     # Both sides of an `ab` compile the same kernels at the same time.
     with alone(stem.with_name(f".lock-{key[:2]}")):
-        return _saved(code, notes, stage.name, unit.file_name) or _built(unit, code, notes)
-
-
-def _built(unit: _Unit, code: Path, notes: Path) -> Cubin:
-    """Compile a unit into the cache."""
-    stage = unit.stage
-    machine_code, (first, *further), lowered, bounds = unit.compiled()
-    entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
-    fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
-    write_whole(code, machine_code)
-    built = Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds)
-    write_whole(notes, encode(_Notes(fingerprint, [first, *further], entries, constants, bounds, unit.options)))
-    return built
+        if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
+            return saved
+        machine_code, (first, *further), lowered, bounds = unit.compiled()
+        entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
+        fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
+        write_whole(code, machine_code)
+        write_whole(notes, encode(_Notes(fingerprint, [first, *further], entries, constants, bounds, unit.options)))
+        return Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds)
 
 
 def built_before(stage: Stage, fingerprint: str) -> Cubin:

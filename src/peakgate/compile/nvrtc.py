@@ -90,19 +90,15 @@ def _compiled(
             expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
             for expression in names
         }
+        bounds = {}
         ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX).decode(errors="replace")
-        return Compiled(_text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN), log, lowered, _bounds(ptx))
+        for entry in _ENTRY.finditer(ptx):
+            if directive := _BOUND.search(entry["directives"]):
+                bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
+        machine_code = _text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN)
+        return Compiled(machine_code, log, lowered, bounds)
     finally:
         bindings.nvrtcDestroyProgram(program)
-
-
-def _bounds(ptx: str) -> dict[str, int]:
-    """The product of each kernel's ``.maxntid`` or ``.reqntid``."""
-    bounds = {}
-    for entry in _ENTRY.finditer(ptx):
-        if directive := _BOUND.search(entry["directives"]):
-            bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
-    return bounds
 
 
 def _text(program: Any, size_of: Any, fetch: Any) -> bytes:

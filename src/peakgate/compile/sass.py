@@ -99,7 +99,12 @@ def parse(listing: str, entry: str) -> tuple[SassInstruction, ...]:
             text = re.sub(r"^@!?U?P[T\d]+\s+", "", match["text"].strip())
             if text != "NOP":
                 found.append((address, text))
-    return tuple(SassInstruction(address, text, _target(text, labels)) for address, text in found)
+    code = []
+    for address, text in found:
+        at = _TARGET.search(text) if text.startswith("BRA") else None
+        target = None if at is None else labels.get(at["label"]) if at["label"] else int(at["address"], 16)
+        code.append(SassInstruction(address, text, target))
+    return tuple(code)
 
 
 def mix(code: Sequence[SassInstruction]) -> dict[str, int]:
@@ -140,12 +145,3 @@ def _path(name: str) -> str | None:
         return None
     found: str | None = find_nvidia_binary_utility(name)
     return found
-
-
-def _target(text: str, labels: dict[str, int]) -> int | None:
-    if not text.startswith("BRA"):
-        return None
-    match = _TARGET.search(text)
-    if match is None:
-        return None
-    return labels.get(match["label"]) if match["label"] else int(match["address"], 16)

@@ -134,7 +134,7 @@ def occupancy(
             "expected at least one thread and no negative figure; check the launch",
             Code.LAUNCH,
         )
-    warps = _ceil_div(threads_per_block, WARP_THREADS)
+    warps = _round_up(threads_per_block, WARP_THREADS) // WARP_THREADS
     fit = {
         "warps": limits.warps_per_sm // warps if threads_per_block <= THREADS_PER_BLOCK_MAX else 0,
         "blocks": limits.blocks_per_sm,
@@ -220,12 +220,8 @@ def launch_refusal(
     return None
 
 
-def _ceil_div(value: int, divisor: int) -> int:
-    return -(-value // divisor)
-
-
 def _round_up(value: int, unit: int) -> int:
-    return _ceil_div(value, unit) * unit
+    return -(-value // unit) * unit
 
 
 def _times(extents: tuple[int, ...]) -> str:
