@@ -32,8 +32,8 @@ TESTS = {
     "base/verdict": "judge/figures judge/gate compare/ab_verdicts",
     "judge/activity": "judge/activity",
     "judge/correctness": "judge/correctness measure/refill run/narrow_types session/session",
-    "judge/floors": "judge/baseline compare/floors compare/margins session/session",
-    "judge/gate": "judge/gate judge/state run/remeasure",
+    "judge/floors": "judge/baseline judge/gate judge/state compare/floors compare/margins session/session "
+    "run/remeasure",
     "judge/magnitudes": "judge/magnitudes judge/correctness",
     "judge/metrics": "judge/figures judge/gate judge/state",
     "judge/occupancy": "judge/occupancy",

@@ -15,7 +15,7 @@ from peakgate.callables.naming import case_of
 from peakgate.device.interface import DeviceLost, Unmeasurable
 from peakgate.device.state import footprint_bytes
 from peakgate.device.stream import Trial
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import ONE_BATCH, SamplingPlan
 
 PLAN = SamplingPlan(min_samples=4, max_samples=12)

@@ -15,9 +15,8 @@ from peakgate.callables.naming import case_of
 from peakgate.callables.settings import too_few, variants_of
 from peakgate.device import choose, driver
 from peakgate.help import page
-from peakgate.judge.gate import judge
-from peakgate.judge.metrics import metrics
-from peakgate.judge.peaks import theoretical_peaks
+from peakgate.judge.floors import judge
+from peakgate.judge.metrics import metrics, theoretical_peaks
 from peakgate.measure.sampling import Samples, slowest
 from peakgate.run.lock import device_uuid
 from peakgate.spec.case import Work

@@ -4,8 +4,15 @@ import pytest
 from synthetic_cases import make_case, make_samples
 
 from peakgate.base.verdict import Verdict, exit_code
-from peakgate.judge.metrics import Metrics, matching_roof, metrics
-from peakgate.judge.peaks import TENSOR_OPERATIONS, Peaks, pcie_gbs, theoretical_peaks
+from peakgate.judge.metrics import (
+    TENSOR_OPERATIONS,
+    Metrics,
+    Peaks,
+    matching_roof,
+    metrics,
+    pcie_gbs,
+    theoretical_peaks,
+)
 from peakgate.spec.case import Buffer, Role, Work
 
 PEAKS = Peaks(memory_gbs=4000, fp32_tflops=60, derivation="synthetic", link_gbs=64)

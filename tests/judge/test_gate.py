@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peakgate.base.verdict import FAILING, OVER_PEAK, REGRESSIONS, UNDECIDED, Judgement, Verdict, exit_code
-from peakgate.judge.gate import UNCHECKED, by_floor, judge, unchecked
-from peakgate.judge.metrics import Metrics
-from peakgate.judge.peaks import Bottleneck
+from peakgate.judge.floors import UNCHECKED, by_floor, judge, unchecked
+from peakgate.judge.metrics import Bottleneck, Metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run.journal import judge_again
 

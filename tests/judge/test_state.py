@@ -12,9 +12,8 @@ from peakgate.base.errors import Code
 from peakgate.base.verdict import Verdict
 from peakgate.callables.naming import case_of
 from peakgate.help import page
-from peakgate.judge.gate import judge
-from peakgate.judge.metrics import metrics
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.floors import judge
+from peakgate.judge.metrics import Peaks, metrics
 from peakgate.judge.state import StateReading, doubt_of
 from peakgate.measure.limits import sampling_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan

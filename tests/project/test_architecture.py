@@ -19,7 +19,6 @@ PURE = [
     "base.config",
     "judge.correctness",
     "judge.floors",
-    "judge.gate",
     "judge.metrics",
     "judge.occupancy",
     "measure.data",

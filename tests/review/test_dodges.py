@@ -142,7 +142,7 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "multiplies the reported median by 0.8": ("for review: src/peakgate/measure/sampling.py",),
     "scales saved samples": ("for review: src/peakgate/callables/fixture.py",),
     "makes the correctness check find nothing": ("for review: src/peakgate/judge/correctness.py",),
-    "makes the gate always PASS": ("for review: src/peakgate/judge/gate.py",),
+    "makes the gate always PASS": ("for review: src/peakgate/judge/floors.py",),
     "makes every exit code 0": ("for review: src/peakgate/base/verdict.py",),
     "makes `decide` always SAME": ("for review: src/peakgate/compare/ab/decide.py",),
     "halves the peaks": ("for review: src/peakgate/judge/metrics.py",),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peakgate.judge.gate import UNCHECKED
+from peakgate.judge.floors import UNCHECKED
 from peakgate.run.journal import Journal, finished, judge_again, settled, share_below, wanted_again
 
 FLOOR = 0.7

@@ -13,7 +13,7 @@ from peakgate.device.expected import ReferenceFault
 from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout
 from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import Floors
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import FIRST_LAUNCH
 from peakgate.run.base_contract import judged_by
 from peakgate.run.listing import Listed

@@ -27,7 +27,7 @@ from peakgate.callables.tuners import choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
 from peakgate.judge.correctness import Deviation
-from peakgate.judge.gate import NO_REFERENCE, UNCHECKED
+from peakgate.judge.floors import NO_REFERENCE, UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples
 from peakgate.session.entry import extra_info

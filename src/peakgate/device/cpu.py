@@ -31,7 +31,7 @@ from peakgate.device.interface import (
     SampleChecker,
     TimedLaunch,
 )
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.limits import emulated_launch_us, processor_limit_s

@@ -9,7 +9,7 @@ import cupy
 from peakgate.compile import nvrtc
 from peakgate.device import nvml
 from peakgate.device.driver import cublas_version, slug
-from peakgate.judge.peaks import Peaks, pcie_gbs, theoretical_peaks
+from peakgate.judge.metrics import Peaks, pcie_gbs, theoretical_peaks
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from peakgate.base.formatting import counted
 from peakgate.base.ranks import ALONE, Ranks
 from peakgate.compile.cubin import Resources
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
 

@@ -32,7 +32,7 @@ from peakgate.base.processes import Asked, own_module
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode
 from peakgate.fleet import dataset
 from peakgate.fleet.store import SHARD, Shares
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.runfile.saved import Run, load_run, run_files
 from peakgate.spec.case import Case, Scale, Tier
 

@@ -17,7 +17,7 @@ from peakgate.base.verdict import RAN, ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.picture import KINDS
 from peakgate.judge.correctness import WrongElement
-from peakgate.judge.gate import NO_REFERENCE
+from peakgate.judge.floors import NO_REFERENCE
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 from peakgate.spec.stage import SourceLine
 

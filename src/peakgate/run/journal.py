@@ -24,7 +24,7 @@ from peakgate.base.files import open_output, read_limited, remove_output, unwrit
 from peakgate.base.formatting import counted
 from peakgate.base.records import decode
 from peakgate.base.verdict import FAULTY, Judgement, Verdict
-from peakgate.judge.gate import UNCHECKED, held_to
+from peakgate.judge.floors import UNCHECKED, held_to
 from peakgate.run.lock import WRITTEN_THERE, take
 
 FRESH = 75  # EX_TEMPFAIL

@@ -20,8 +20,7 @@ from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, read_text, wri
 from peakgate.base.formatting import counted
 from peakgate.base.streams import say
 from peakgate.base.verdict import FAILING, Judgement, Verdict, counts, exit_code
-from peakgate.judge.floors import Floors, load_floors
-from peakgate.judge.gate import by_floor
+from peakgate.judge.floors import Floors, by_floor, load_floors
 from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun
 from peakgate.runfile.foreign.read import read_foreign
 from peakgate.runfile.options import verb_parser

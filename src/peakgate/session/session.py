@@ -12,8 +12,7 @@ from peakgate.base.errors import BuildError, PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.interface import Device, DeviceLost, KernelLaunchable, Launchable, Preflight, concerns
 from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
-from peakgate.judge.floors import Floors
-from peakgate.judge.gate import NO_REFERENCE, judge, unchecked
+from peakgate.judge.floors import NO_REFERENCE, Floors, judge, unchecked
 from peakgate.judge.metrics import metrics
 from peakgate.measure.limits import HOST_LIMIT_S, build_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
