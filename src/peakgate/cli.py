@@ -9,7 +9,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -87,21 +87,18 @@ _EPILOG = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 70
 def command() -> int:
     """Run the verb of this process's command line."""
     if COMPLETING in os.environ:
-        _complete(os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])])
+        # Print what may follow the line at the shell's cursor, by the parser of its verb, and end the process.
+        line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+        words = line.split() if line.endswith(" ") else line.split()[:-1]
+        subjects = words[2:3] if words[1:2] == ["inspect"] else []
+        if words[1:2] and words[1] in VERBS:
+            os.environ[COMPLETING] = str(2 + len(subjects))
+            _run(words[1], subjects)
+        parser = VerbParser()
+        parser.add_argument("verb", choices=VERBS)
+        parser.parse_args([])
     collect_rarely()
     return main()
-
-
-def _complete(line: str) -> None:
-    """Print what may follow the line at the shell's cursor, by the parser of its verb, and end the process."""
-    words = line.split() if line.endswith(" ") else line.split()[:-1]
-    subjects = words[2:3] if words[1:2] == ["inspect"] else []
-    if words[1:2] and words[1] in VERBS:
-        os.environ[COMPLETING] = str(2 + len(subjects))
-        _run(words[1], subjects)
-    parser = VerbParser()
-    parser.add_argument("verb", choices=VERBS)
-    parser.parse_args([])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -132,7 +129,10 @@ def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError]
     """Run a command and return its exit code, whatever it raises; what that is, is one line on stderr."""
     try:
         code = run()
-        _flush()
+        try:  # while an error of it can still be reported
+            sys.stdout.flush()
+        except BrokenPipeError:  # `peakgate history | head`: the verdict counts, not who reads it
+            print_to_nobody(sys.stdout)
     except PeakgateError as error:
         code = refused(error)
     except KeyboardInterrupt:
@@ -162,7 +162,9 @@ def _printed_alone(
 
     ``refusals`` are filled by ``run`` with the user's mistakes that it reports.
     """
-    path = _left_by(verb, out)
+    path: Path | None = None
+    with suppress(PeakgateError):  # the settings, which say where the document will be, cannot be read
+        path = Path(out or config.current().out, JSON_FILES[verb]).absolute()
     before = _state(path)
     sys.stdout.flush()
     kept = os.dup(1)
@@ -175,11 +177,16 @@ def _printed_alone(
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
-    left = _read(path) if path is not None and _state(path) != before else {}
-    own = head(verb, code) | {"gpu_s": round(_gpu_s(), 1)}
+    left: Any = {}
+    if path is not None and _state(path) != before:
+        with suppress(OSError, ValueError):
+            left = json.loads(path.read_text(encoding="utf-8"))
+    lock = sys.modules.get("peakgate.run.lock")  # absent where the command took no GPU
+    own = head(verb, code) | {"gpu_s": round(0.0 if lock is None else float(lock.held_s()), 1)}
     if refusals:
         own["error"] = {"code": refusals[-1].code, "message": refusals[-1].message}
-    sys.stdout.write(as_json({**own, **{name: value for name, value in left.items() if name not in own}}))
+    others = {name: value for name, value in left.items() if name not in own} if isinstance(left, dict) else {}
+    sys.stdout.write(as_json({**own, **others}))
     return code
 
 
@@ -194,14 +201,6 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     return asked
 
 
-def _left_by(verb: str, out: Path | None) -> Path | None:
-    """The file that the command will leave; None where the settings, which say where, cannot be read."""
-    try:
-        return Path(out or config.current().out, JSON_FILES[verb]).absolute()
-    except PeakgateError:
-        return None
-
-
 def _state(path: Path | None) -> tuple[int, int] | None:
     try:
         found = path.stat() if path else None
@@ -210,17 +209,15 @@ def _state(path: Path | None) -> tuple[int, int] | None:
     return None if found is None else (found.st_ino, found.st_mtime_ns)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
 def _command(verb: str, given: Sequence[str]) -> int:
     if verb in ("-h", "--help"):
-        sys.stdout.write(_help())
+        parts = ["usage: peakgate VERB ..."]
+        groups = {title: {verb: what for verb, (_, what) in group.items()} for title, group in GROUPS.items()}
+        for title, lines in {**groups, "Examples": EXAMPLES}.items():
+            width = max(map(len, lines))
+            parts.append("\n".join([f"{title}:", *(f"  {left:<{width}}  {right}" for left, right in lines.items())]))
+        more = "`peakgate VERB --help` lists a verb's options, `peakgate help` the pages that explain them."
+        sys.stdout.write("\n\n".join([*parts, f"{more}\n{_EPILOG}\n"]))
         return ExitCode.OK
     if verb == "--version":
         from peakgate.base.config import version  # noqa: PLC0415  # slow, and no other call asks
@@ -230,20 +227,6 @@ def _command(verb: str, given: Sequence[str]) -> int:
     if verb not in VERBS:
         raise PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`", Code.OPTION)
     return _run(verb, given)
-
-
-def _gpu_s() -> float:
-    """For how long the command had a GPU locked; 0 where it took none."""
-    lock = sys.modules.get("peakgate.run.lock")
-    return 0.0 if lock is None else float(lock.held_s())
-
-
-def _flush() -> None:
-    """Write what was printed while an error of that can still be reported."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:  # `peakgate history | head`: the verdict counts, not who reads it
-        print_to_nobody(sys.stdout)
 
 
 def _of_system(verb: str, error: OSError) -> PeakgateError:
@@ -284,13 +267,3 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
             Code.INSTALLATION,
         ) from None
     return code
-
-
-def _help() -> str:
-    groups = {title: {verb: what for verb, (_, what) in group.items()} for title, group in GROUPS.items()}
-    parts = ["usage: peakgate VERB ..."]
-    for title, lines in {**groups, "Examples": EXAMPLES}.items():
-        width = max(map(len, lines))
-        parts.append("\n".join([f"{title}:", *(f"  {left:<{width}}  {right}" for left, right in lines.items())]))
-    more = "`peakgate VERB --help` lists a verb's options, `peakgate help` the pages that explain them."
-    return "\n\n".join([*parts, f"{more}\n{_EPILOG}\n"])

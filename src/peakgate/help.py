@@ -46,8 +46,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     )
     vars(topic)["completer"] = lambda **_: [*topics(), *map(str, Code)]  # of argcomplete
     words = " ".join(parser.parse_args(arguments).topic)
-    if words:
-        _show(text_of(words))
+    if words and sys.stdout.isatty():
+        from rich.console import Console  # noqa: PLC0415  (slow, and for terminals alone)
+        from rich.markdown import Markdown  # noqa: PLC0415
+
+        Console().print(Markdown(text_of(words)))
+    elif words:
+        say(text_of(words))
     else:
         titles = {name: page(name).partition("\n")[0].removeprefix("# ") for name in topics()}
         width = max(map(len, titles))
@@ -99,16 +104,11 @@ def topics() -> dict[str, Path]:
 
 
 def page(topic: str) -> str:
-    """A page's Markdown; that of settings has the module that reads them."""
+    """A page's Markdown; that of settings has the docstring of the module that reads them."""
     text = topics()[topic].read_text(encoding="utf-8")
-    settings = _markdown(import_module("peakgate.base.config").__doc__ or "")
+    settings = re.sub(r"``([^`]+)``", r"`\1`", import_module("peakgate.base.config").__doc__ or "")
+    settings = re.sub(r"\n::\n\n((?: {4}.*\n)+)", lambda found: f"\n```toml\n{dedent(found[1])}```\n", settings)
     return re.sub(r"<!-- generated: (\S+) -->", lambda found: settings if found[1] == "settings" else "", text)
-
-
-def _markdown(docstring: str) -> str:
-    """A module's docstring with its examples and names as Markdown has them."""
-    text = re.sub(r"``([^`]+)``", r"`\1`", docstring)
-    return re.sub(r"\n::\n\n((?: {4}.*\n)+)", lambda found: f"\n```toml\n{dedent(found[1])}```\n", text)
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
@@ -123,13 +123,3 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
         if level:
             end = next((at for at in range(start + 1, len(lines)) if 0 < levels[at] <= level), len(lines))
             yield re.sub(r"[^\w ]", "", lines[start].lower().replace("-", " ")).strip(), "\n".join(lines[start:end])
-
-
-def _show(text: str) -> None:
-    if not sys.stdout.isatty():
-        say(text)
-        return
-    from rich.console import Console  # noqa: PLC0415  (slow, and for terminals alone)
-    from rich.markdown import Markdown  # noqa: PLC0415
-
-    Console().print(Markdown(text))

@@ -242,7 +242,14 @@ def _repository(root: Path) -> str:
 
 def _pinned(address: str | None) -> str:
     """The address a workflow installs from, which must name a commit or a hash."""
-    found = address if address is not None else _origin()
+    found = address
+    if found is None:  # where the installed package came from
+        recorded = recorded_origin()
+        digest = recorded.get("archive_info", {}).get("hashes", {}).get("sha256")
+        if commit := recorded.get("vcs_info", {}).get("commit_id"):
+            found = f"git+{recorded.get('url', '')}@{commit}"
+        elif digest and str(recorded.get("url", "")).startswith("http"):
+            found = f"{recorded['url']}#sha256={digest}"
     if found is None:
         raise PeakgateError(
             "--ci: this peakgate was not installed from a commit or a hashed file; name what a workflow "
@@ -256,13 +263,3 @@ def _pinned(address: str | None) -> str:
             Code.OPTION,
         )
     return found
-
-
-def _origin() -> str | None:
-    """Where the installed package came from: a commit, a hashed file, or None."""
-    recorded = recorded_origin()
-    address = str(recorded.get("url", ""))
-    if commit := recorded.get("vcs_info", {}).get("commit_id"):
-        return f"git+{address}@{commit}"
-    digest = recorded.get("archive_info", {}).get("hashes", {}).get("sha256")
-    return f"{address}#sha256={digest}" if digest and address.startswith("http") else None

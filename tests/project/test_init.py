@@ -185,7 +185,7 @@ def test_a_workflow_never_installs_a_bare_name_or_a_branch(tmp_path, capsys, add
 
 
 def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatch):
-    monkeypatch.setattr("peakgate.init._origin", lambda: None)
+    monkeypatch.setattr("peakgate.init.recorded_origin", dict)
     assert main(["init", "--ci", "gitlab"]) == 2
     assert f"[{Code.OPTION}]" in capsys.readouterr().err
 
