@@ -109,7 +109,10 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     gpus["group"] = gpus["group"].where(gpus["group"].notna(), None)
     own, everywhere = _faults(first)
     frames = {name: pd.concat([cell[name] for cell in cells.values() or [NOTHING]]) for name in NOTHING}
-    gpus = _with_status(gpus, own, _gate_words(gates), frames["effects"])
+    gpus = gpus.assign(faults=[len(own.get(uuid, [])) for uuid in gpus.index])
+    failed = _gate_words(gates)
+    judged = [_status(row, own.get(row.Index), failed, frames["effects"]) for row in gpus.itertuples()]
+    gpus = gpus.assign(status=[status for status, _ in judged], reason=[reason for _, reason in judged])
     changes = paired.against_past(real, past) if past is not None else ()
     for uuid, why in [item for change in changes for item in change.named.items()]:
         gpus.loc[uuid, ["status", "reason"]] = [GpuStatus.OUTLIER, why]
@@ -268,14 +271,6 @@ def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[GpuStatus, str]]:
         reason = "; ".join([*words[:MOST_WORDS], *more]) or f"its gate exited {rows['exit_code'].max():.0f}"
         found[str(uuid)] = (GpuStatus.FAILED if failed else GpuStatus.UNDECIDED, reason)
     return found
-
-
-def _with_status(
-    gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[GpuStatus, str]], effects: pd.DataFrame
-) -> pd.DataFrame:
-    gpus = gpus.assign(faults=[len(faults.get(uuid, [])) for uuid in gpus.index])
-    judged = [_status(row, faults.get(row.Index), gates, effects) for row in gpus.itertuples()]
-    return gpus.assign(status=[status for status, _ in judged], reason=[reason for _, reason in judged])
 
 
 def in_words(effects: pd.Series, row: Any) -> str:

@@ -129,7 +129,12 @@ def _begun(
         return store, plan, {}
     store = stores.newest(root)
     plan, places = store.read()
-    _refuse_changed(plan, packed, store)
+    same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
+    for what in [name for name, kept in same.items() if not kept]:
+        raise PeakgateError(
+            f"{store.folder}: --resume needs the same {what}, but it changed; measure again without --resume",
+            Code.CHANGED,
+        )
     if arguments:
         raise PeakgateError(
             f"--resume with {arguments[0]}: a fleet continues with its original options; leave them out", Code.OPTION
@@ -160,15 +165,6 @@ def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
         options.tier = options.tier or Tier.FULL.value
     if options.workers is not None and options.workers < 1:
         raise PeakgateError(f"--workers {options.workers}: expected 1 or more", Code.OPTION)
-
-
-def _refuse_changed(plan: FleetPlan, packed: archive.ProjectArchive, store: Store) -> None:
-    same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
-    for what in [name for name, kept in same.items() if not kept]:
-        raise PeakgateError(
-            f"{store.folder}: --resume needs the same {what}, but it changed; measure again without --resume",
-            Code.CHANGED,
-        )
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ never in memory together; reports read only the columns that they need (``REPORT
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,9 @@ def gather(store: Store) -> pd.DataFrame:
     path, gates = store.folder / DATASET_FILE, store.gates()
     missing = places.keys() - {gate["uuid"] for gate in gates}
     lost = [{"uuid": uuid, "mode": plan.mode, **NOT_MEASURED} for uuid in sorted(missing)]
-    new = [gate for gate in gates if _name(gate) not in store.gathered]
-    _stream(path, _batches(store, places, [*new, *lost]), keep=bool(store.gathered))
+    new = [*(gate for gate in gates if _name(gate) not in store.gathered), *lost]
+    batches = (new[start : start + GATES_OF_A_BATCH] for start in range(0, len(new), GATES_OF_A_BATCH))
+    _stream(path, (_table(store, places, batch) for batch in batches), keep=bool(store.gathered))
     # A GPU without a gate may have one when the store is gathered again.
     store.gathered = set() if lost else {_name(gate) for gate in gates}
     return read(path, REPORT_COLUMNS)
@@ -91,15 +92,13 @@ def _name(gate: Mapping[str, Any]) -> str:
     return f"{gate['uuid']}-{gate['mode']}"
 
 
-def _batches(store: Store, places: Mapping[str, GpuPlace], gates: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
-    """The rows of gates, in batches of GATES_OF_A_BATCH."""
-    for start in range(0, len(gates), GATES_OF_A_BATCH):
-        some = gates[start : start + GATES_OF_A_BATCH]
-        yield _table([_about(store, places, gate) for gate in some], [_cases(store, gate) for gate in some])
-
-
-def _table(abouts: Sequence[Mapping[str, Any]], cases: Sequence[Sequence[MeasuredCase]]) -> pa.Table:
+def _table(store: Store, places: Mapping[str, GpuPlace], gates: Sequence[Mapping[str, Any]]) -> pa.Table:
     """The rows of some gates: the facts of each, repeated per case; one row for a gate without cases."""
+    abouts, cases = [_about(store, places, gate) for gate in gates], list[list[MeasuredCase]]()
+    for gate in gates:
+        measured = gate["outcome"] == "measured"
+        run = load_run(store.run_file(gate["uuid"], gate["mode"])) if measured else None
+        cases.append([] if run is None else list({**run.unmeasured, **run.cases}.values()))
     repeated = np.repeat(np.arange(len(abouts)), [max(len(found), 1) for found in cases])
     flat = [case for found in cases for case in (found or (None,))]
     columns = [
@@ -217,11 +216,3 @@ def _about(store: Store, places: Mapping[str, GpuPlace], gate: Mapping[str, Any]
             f"{store.folder}: a gate or a place is damaged: {error}; measure again", Code.NO_RUN
         ) from None
     return about
-
-
-def _cases(store: Store, gate: Mapping[str, Any]) -> list[MeasuredCase]:
-    if gate["outcome"] != "measured":
-        return []
-    run = load_run(store.run_file(gate["uuid"], gate["mode"]))
-    found: dict[str, MeasuredCase] = {**run.unmeasured, **run.cases}
-    return list(found.values())

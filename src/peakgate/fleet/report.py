@@ -113,12 +113,17 @@ def of_fleet(found: Analysis) -> Report:
     """The report of GPUs that measured the same cases: those not OK, worst first, then the others, slowest first."""
     effects = found.effects.apply(lambda column: 100 * np.expm1(column)).add_suffix(" percent")
     gpus = found.gpus[list(GPU_TABLE_COLUMNS)].join(effects)
-    unsettled = set(found.gpus.index[found.gpus["open"].to_numpy(bool)])
+    unsettled = set(found.gpus.index[found.gpus["open"].to_numpy(bool)])  # suspects that were not measured again
     bad = (gpus["status"] != GpuStatus.OK) | gpus.index.isin(list(unsettled))
     fine = gpus[~bad].sort_values("effect_percent", ascending=False)
     changes = [*([found.together] if found.together else []), *found.changes]
     notes = [*found.faulty, *found.notes]
     nodes = _nodes(found)
+    rows = []
+    for each in records(pd.concat([gpus[bad], fine]), "uuid"):
+        unmeasured = each["uuid"] in unsettled and each["status"] == GpuStatus.OK
+        status = str(GpuStatus.UNDECIDED if unmeasured else each["status"])
+        rows.append(Row(each["uuid"], status, each["reason"] or "", cells=each, group=str(each["node"])))
     return Report(
         command="fleet",
         exit_code=found.exit_code,
@@ -126,10 +131,7 @@ def of_fleet(found: Analysis) -> Report:
         qualified=EMULATED_PASS if _verdict(found) is Verdict.PASS and set(gpus["slug"]) == {EMULATOR_SLUG} else "",
         about=(("fleet", f"{found.fleet}, {found.mode}"),),
         notes=notes,
-        rows=[
-            _gpu(record, unsettled=record["uuid"] in unsettled)
-            for record in records(pd.concat([gpus[bad], fine]), "uuid")
-        ],
+        rows=rows,
         columns=GPU_COLUMNS,
         sentences=[
             *_units(found),
@@ -167,12 +169,6 @@ def _verdict(found: Analysis) -> str:
     if found.exit_code is ExitCode.REGRESSION:
         return GpuStatus.FAILED if found.faulty else GpuStatus.OUTLIER
     return Verdict.PASS if found.exit_code is ExitCode.OK else GpuStatus.UNDECIDED
-
-
-def _gpu(record: dict[str, Any], *, unsettled: bool) -> Row:
-    """A GPU's row; ``unsettled``: a suspect that was not measured again."""
-    status = GpuStatus.UNDECIDED if unsettled and record["status"] == GpuStatus.OK else record["status"]
-    return Row(record["uuid"], str(status), record["reason"] or "", cells=record, group=str(record["node"]))
 
 
 def of_tier(found: Sharded) -> Report:

@@ -175,8 +175,10 @@ def judge(table: pd.DataFrame, shares: Shares) -> Sharded:
     mine = table[table["mode"] == SHARD]
     rows = mine[mine["case"].notna()]
     real = dataset.of_gpus(rows)
-    deviations, groups = _deviations(real[real["case"].isin(shares.common)])
-    effects = deviations.T.groupby(groups).median().T
+    common = real[real["case"].isin(shares.common)]
+    log_us = dataset.log_times(common).dropna(axis="columns") if len(common) else pd.DataFrame()  # of all GPUs
+    groups = dataset.groups(common).reindex(log_us.columns).fillna("no peak").astype(str)
+    effects = (log_us - log_us.median()).T.groupby(groups).median().T
     apart = {str(name): 100 * float(np.expm1(column.max() - column.min())) for name, column in effects.items()}
     gpus, cases = _gpus(shares, mine).join(100 * effects.map(math.expm1)), _cases(shares, rows)
     gone = gpus[gpus["outcome"] != "measured"]
@@ -188,13 +190,6 @@ def judge(table: pd.DataFrame, shares: Shares) -> Sharded:
         problems += _unequal(apart, groups, real)
     fleet = str(table["fleet"].iloc[0]) if len(table) else ""
     return Sharded(fleet, cases, gpus, apart, tuple(problems))
-
-
-def _deviations(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
-    """Deviations of log times from the median GPU, for common cases that every GPU measured, and the cases' groups."""
-    log_us = dataset.log_times(rows).dropna(axis="columns") if len(rows) else pd.DataFrame()
-    groups = dataset.groups(rows).reindex(log_us.columns).fillna("no peak").astype(str)
-    return log_us - log_us.median(), groups
 
 
 def _gpus(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:

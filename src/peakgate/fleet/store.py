@@ -166,16 +166,15 @@ class Store:
         return records.read(path, Shares, "begin a new fleet") if path.is_file() else None
 
     def gates(self) -> list[dict[str, Any]]:
-        """The results of all finished gates, sorted by uuid."""
-        return [_gate(path) for path in sorted((self.folder / "gates").glob("*.json"))]
-
-
-def _gate(path: Path) -> dict[str, Any]:
-    remedy = "delete it: its gate runs again"
-    named = records.read(path, GateNames, remedy)
-    if path.stem != f"{named.uuid}-{named.mode}":
-        raise PeakgateError(f"{path}: holds the gate of {short(named.uuid)}, {named.mode}; {remedy}", Code.NO_RUN)
-    return records.read(path, dict[str, Any], remedy)
+        """The results of all finished gates, sorted by uuid; PeakgateError for a damaged file."""
+        found, remedy = [], "delete it: its gate runs again"
+        for path in sorted((self.folder / "gates").glob("*.json")):
+            named = records.read(path, GateNames, remedy)
+            if path.stem != f"{named.uuid}-{named.mode}":
+                gate = f"the gate of {short(named.uuid)}, {named.mode}"
+                raise PeakgateError(f"{path}: holds {gate}; {remedy}", Code.NO_RUN)
+            found.append(records.read(path, dict[str, Any], remedy))
+        return found
 
 
 def new(root: Path) -> Store:

@@ -116,7 +116,9 @@ def gate(job: Job) -> dict[str, Any]:
             return records.read(finished, dict[str, Any], "delete it: its gate runs again")
         result = _measure(job, folder)
         write_whole(finished, json.dumps(result))
-        _remove_older(folder)
+        for other in folder.parent.parent.glob(f"*/{folder.name}"):
+            if other != folder and (other / RESULT).is_file():  # of an earlier fleet, which collected it
+                remove_tree(other)
     return result
 
 
@@ -249,13 +251,6 @@ def _facts(uuid: str) -> dict[str, Any]:
     mine = [dict(facts) for facts in found["gpus"] if facts["uuid"] == uuid]
     gone = found["problem"] or "the driver no longer lists this GPU; see dmesg for an Xid"
     return mine[0] if mine else {"unfit": [gone]}
-
-
-def _remove_older(folder: Path) -> None:
-    """Remove the folders of this gate from earlier fleets, whose results were collected."""
-    for other in folder.parent.parent.glob(f"*/{folder.name}"):
-        if other != folder and (other / RESULT).is_file():
-            remove_tree(other)
 
 
 def _work(work: str) -> Path:

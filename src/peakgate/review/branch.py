@@ -6,6 +6,7 @@ something that a later one restores, so that it was never merged as such.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,12 @@ class Refs:
 
 def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
     """Find the commits; PeakgateError if ``base`` is not on the protected branch, or ``head`` is."""
-    branch = _remotes_own(repository, branch) if branch else _default_branch(repository)
+    if branch:
+        with suppress(PeakgateError):  # a remote's branch by its full name: a pushed tag could have the short one
+            git.ask(repository, "show-ref", "--verify", f"refs/remotes/{branch}")
+            branch = f"refs/remotes/{branch}"
+    else:
+        branch = _default_branch(repository)
     tip = git.commit_of(branch, repository, "--branch")
     given, judged = git.commit_of(base, repository, "BASE"), git.commit_of(head, repository, "HEAD")
     of_branch = git.ask(repository, "rev-list", "--first-parent", tip).decode().split()
@@ -34,7 +40,10 @@ def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
             "name one that was",
             Code.PROTECTED,
         )
-    if _is_ancestor(repository, judged, tip):
+    merged = False
+    with suppress(PeakgateError):
+        merged = not git.ask(repository, "rev-list", "--max-count=1", judged, f"^{tip}")
+    if merged:
         raise PeakgateError(
             f"HEAD {head}: {judged[:12]} is on {branch} already; name a commit that changes it", Code.NOT_ALIKE
         )
@@ -46,16 +55,6 @@ def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
             Code.PROTECTED,
         )
     return Refs(common, judged, tip)
-
-
-def _remotes_own(repository: Path, branch: str) -> str:
-    """The full name of a remote's branch, such as ``origin/main``: a pushed tag could have the same short name."""
-    whole = f"refs/remotes/{branch}"
-    try:
-        git.ask(repository, "show-ref", "--verify", whole)
-    except PeakgateError:
-        return branch
-    return whole
 
 
 def _default_branch(repository: Path) -> str:
@@ -79,10 +78,3 @@ def _default_branch(repository: Path) -> str:
             "give it, such as --branch origin/main",
             Code.COMMIT,
         ) from None
-
-
-def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
-    try:
-        return not git.ask(repository, "rev-list", "--max-count=1", older, f"^{newer}")
-    except PeakgateError:
-        return False

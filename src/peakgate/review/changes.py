@@ -264,7 +264,8 @@ def reviewed_changes(
             words = [NAME_WORD.findall(name) for name in (path.name, path.suffix, *path.parent.parts)]
             named |= built or any(each and known.issuperset(each) for each in words)
             named |= not python.isdisjoint(_ways(file.path))
-        if named or (inside is not None and not _judged_already(inside)):
+        rest = None if inside is None else inside.partition("/")[2]  # floors and runs are judged individually
+        if named or (rest is not None and rest != "floors.toml" and not rest.startswith("runs/")):
             found.append(ProtectedChange("", ChangeKind.REVIEW, FILE, file.path, file.before, file.after))
     return found
 
@@ -290,9 +291,3 @@ def _ways(path: str) -> Iterator[str]:
     while path:
         yield path
         path = path.rpartition("/")[0]
-
-
-def _judged_already(inside: str) -> bool:
-    """Whether a path below the baselines holds floors or runs, whose changes are judged individually."""
-    _, _, rest = inside.partition("/")
-    return rest == "floors.toml" or rest.startswith("runs/")

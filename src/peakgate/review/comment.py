@@ -57,8 +57,15 @@ def render(verdicts: Verdicts, commit: str, url: str) -> str:
     for runner, files in sorted(verdicts.items())[:MOST_RUNNERS]:
         parts.append(f"\n### {escaped(runner)}\n\n")
         parts += [f"- {name}: {_said(files.get(name))}\n" for name in FILES]
-        parts += _table(files)
-        parts += _reasons(files)
+        rows = [*_rows(files.get("ab")), *_rows(files.get("bench"))]
+        if rows:
+            parts.append("\n| case | verdict | why |\n| --- | --- | --- |\n")
+            lines = (map(escaped, (row["case"], row["verdict"], row["reason"])) for row in rows[:MOST_ROWS])
+            parts += [f"| {' | '.join(line)} |\n" for line in lines]
+            parts += [f"\n{len(rows) - MOST_ROWS} more are in the report.\n"] if len(rows) > MOST_ROWS else []
+        for each in _explained(files.get("ab"))[:MOST_ROWS]:
+            if reasons := "".join(f"- {escaped(sentence)}\n" for sentence in _sentences(each)):
+                parts.append(f"\n**{escaped(each['case'])}**\n\n{reasons}")
     if not verdicts:
         parts.append("\nThe run has no verdict; see its log.\n")
     return _cut(parts)
@@ -107,7 +114,7 @@ def placed(files: Mapping[str, Any]) -> list[Annotation]:
     """
     places = {each["case"]: each for name in ("bench", "ab") for each in _explained(files.get(name)) if each["file"]}
     found: dict[tuple[str, str], Annotation] = {}
-    for row in (row for name in ("ab", "bench") for row in _rows(files.get(name))):
+    for row in (*_rows(files.get("ab")), *_rows(files.get("bench"))):
         place = places.get(row["case"], {"file": "", "line": 1})
         said = plain(f"{row['case']}: {row['reason']}. {' '.join(_sentences(place))}")[:LONGEST_ANNOTATION]
         annotation = Annotation(row["verdict"], said, Path(place["file"]), place["line"], tone(row["verdict"]))
@@ -170,17 +177,6 @@ def _rows(document: Any) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: FAILING.index(row["verdict"]))
 
 
-def _table(files: Mapping[str, Any]) -> list[str]:
-    rows = [row for name in ("ab", "bench") for row in _rows(files.get(name))]
-    if not rows:
-        return []
-    lines = [
-        f"| {' | '.join(escaped(row[key]) for key in ('case', 'verdict', 'reason'))} |\n" for row in rows[:MOST_ROWS]
-    ]
-    more = [f"\n{len(rows) - MOST_ROWS} more are in the report.\n"] if len(rows) > MOST_ROWS else []
-    return ["\n| case | verdict | why |\n| --- | --- | --- |\n", *lines, *more]
-
-
 def _explained(document: Any) -> list[dict[str, Any]]:
     """The cases of `bench`, or those that `ab` explains, with file and line.
 
@@ -203,15 +199,6 @@ def _sentences(explained: Mapping[str, Any]) -> list[str]:
     listed = explained.get("findings")
     sentences = [each.get("sentence") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     return [each for each in sentences if isinstance(each, str)][:3]
-
-
-def _reasons(files: Mapping[str, Any]) -> list[str]:
-    cases = [(each["case"], _sentences(each)) for each in _explained(files.get("ab"))][:MOST_ROWS]
-    return [
-        f"\n**{escaped(case)}**\n\n{''.join(f'- {escaped(each)}{chr(10)}' for each in said)}"
-        for case, said in cases
-        if said
-    ]
 
 
 def _cut(parts: list[str]) -> str:
