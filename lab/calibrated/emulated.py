@@ -83,18 +83,11 @@ def run(chosen: Sequence[Kernel], orders: Sequence[int] = (0,)) -> dict[str, dic
     """Label, reported kinds and whether they are right, by kernel, over these thread orders."""
     folder = cache_folder() / "calibrated"
     emulator.prebuild([(source(kernel, folder), kernel.name, ()) for kernel in chosen])
-    found = {
-        kernel.name: sorted({kind for schedule in orders for kind in reported(kernel, folder, schedule)})
-        for kernel in chosen
-    }
-    return {
-        kernel.name: {
-            "label": kernel.label,
-            "reported": found[kernel.name],
-            "right": judged(kernel.label, found[kernel.name]),
-        }
-        for kernel in chosen
-    }
+    outcome = {}
+    for kernel in chosen:
+        kinds = sorted({kind for schedule in orders for kind in reported(kernel, folder, schedule)})
+        outcome[kernel.name] = {"label": kernel.label, "reported": kinds, "right": judged(kernel.label, kinds)}
+    return outcome
 
 
 def counts(outcome: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:

@@ -73,11 +73,12 @@ def variants(pattern: Pattern) -> Iterator[Kernel]:
         for dtype in pattern.types:
             name = f"{pattern.name}_{variant}_{dtype.split()[-1]}"
             body = Template(pattern.body).substitute(holes, T=dtype, V=f"{dtype}2").replace("$T", dtype)
+            body = body.replace("; ", ";\n    ").replace("{ ", "{\n    ")  # a report's line identifies its statement
             parameters = f"({out} out, {given} in, int n)".replace("$T", dtype)
             text = (
                 f'{pattern.head}extern "C" __global__ void {name}{parameters} {{\n'
                 "    const int t = threadIdx.x, i = blockIdx.x * 64 + t;\n"
-                f"    {_lines(body)}\n}}\n"
+                f"    {body}\n}}\n"
             )
             shape, element = (pattern.n,), _DTYPES[dtype]
             surface, texture = pattern.surface, pattern.texture
@@ -114,8 +115,3 @@ def kernels() -> tuple[Kernel, ...]:
     """All kernels of ``patterns.toml``, by name."""
     made = [kernel for pattern in read(PATTERNS) for kernel in variants(pattern)]
     return tuple(sorted(made, key=lambda kernel: kernel.name))
-
-
-def _lines(body: str) -> str:
-    """One statement per line, so that a report's line identifies it."""
-    return body.replace("; ", ";\n    ").replace("{ ", "{\n    ")

@@ -78,16 +78,12 @@ def profiles() -> tuple[Run, ...]:
     return tuple(sorted(whole_runs(*KEPT), key=lambda run: run.taken))
 
 
-def own_code(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose machine code is the case's most frequent one."""
+def of_runs(runs: Sequence[Run]) -> Source:
+    """One session per run, of the cases that all runs have with the machine code that most have."""
+    rows = to_frame(runs)
     code = rows["fingerprint"].fillna("")
     usual = code.groupby(rows["case"]).agg(lambda each: each.value_counts().index[0])
-    return rows[(code == rows["case"].map(usual)) & ~rows["case"].str.contains(HOST_CALLS)]
-
-
-def of_runs(runs: Sequence[Run]) -> Source:
-    """One session per run, of the cases that all runs have."""
-    rows = own_code(to_frame(runs)).dropna(subset="time_us")
+    rows = rows[(code == rows["case"].map(usual)) & ~rows["case"].str.contains(HOST_CALLS)].dropna(subset="time_us")
     times = rows.pivot(index="case", columns="run", values="time_us")[[str(run.path) for run in runs]].dropna()
     return Source(rows[rows["case"].isin(times.index)], times, [str(run.uuid) for run in runs])
 

@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.pages import ROOT, table
+from lab.pages import ROOT, read_json, table
 from lab.records import checked_out
 
 HERE = Path(__file__).resolve().parent
@@ -170,12 +170,6 @@ def rows(found: Mapping[str, Any], dodges: list[Dodge], *, judged: bool) -> list
     return made
 
 
-def read(path: Path) -> dict[str, Any]:
-    """A record."""
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return record
-
-
 def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
     """The record, with missing pairs from an earlier record of the same commit, GPU and driver."""
     if earlier | record | {"rows": earlier["rows"]} != earlier:
@@ -188,7 +182,7 @@ def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]
 def blocks() -> dict[str, str]:
     """The page's block: counts of the outcomes, and a row for each pair."""
     (path,) = HERE.glob("dodges-*.json")
-    record = read(path)
+    record = read_json(path)
     rows = record["rows"]
     counted = Counter(row["outcome"] for row in rows)
     published = sum(row["published"] is not None for row in rows)
@@ -247,11 +241,11 @@ def main() -> int:
     chosen = parser.parse_args()
     dodges = [*kernels(), *callables()]
     found = bench(chosen.device, chosen.only, chosen.seconds)
-    measured = {"commit": chosen.commit or checked_out(), **_machine(found["run"])}
-    made = rows(found, dodges, judged=chosen.device == "gpu")
-    record = measured | {"rows": made}
+    gpu = found["run"]["machine_info"].get("gpu", {})
+    measured = {"commit": chosen.commit or checked_out(), "device": gpu.get("name"), "driver": gpu.get("driver")}
+    record = measured | {"rows": rows(found, dodges, judged=chosen.device == "gpu")}
     if chosen.out.exists():
-        record = completed(record, read(chosen.out))
+        record = completed(record, read_json(chosen.out))
     chosen.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for row in record["rows"]:
         twin = row["twin"]
@@ -260,12 +254,6 @@ def main() -> int:
     if any((row["outcome"] == "passes" and row["promised"]) or not row["twin_passes"] for row in ran):
         return 1
     return 0 if ran == record["rows"] else 3
-
-
-def _machine(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The device and its driver from the run file."""
-    gpu = run["machine_info"].get("gpu", {})
-    return {"device": gpu.get("name"), "driver": gpu.get("driver")}
 
 
 if __name__ == "__main__":

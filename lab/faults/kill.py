@@ -214,21 +214,16 @@ def _until(process: subprocess.Popen[str], moment: float) -> None:
 
 
 def _kill(process: subprocess.Popen[str], whom: str) -> None:
-    measuring = children(process.pid)
+    try:
+        measuring = [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    except OSError:
+        measuring = []  # it has ended
     victims = {"supervisor": [process.pid], "measuring process": measuring, "both": [process.pid, *measuring]}[whom]
     for victim in victims:
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:
             continue
-
-
-def children(process: int) -> list[int]:
-    """Child processes of a process; none if it has ended."""
-    try:
-        return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 REPLACE = """

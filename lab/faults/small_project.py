@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +61,13 @@ class Project:
             subprocess.run([*git, *words], cwd=self.root, check=True)
         self._environment = os.environ | {"PEAKGATE_CACHE": str(cache), "NO_COLOR": "1"}
 
-    def start(
-        self,
-        out: Path,
-        *arguments: str,
-        through: Sequence[str] = (),
-        more: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> subprocess.Popen[str]:
+    def start(self, out: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
         command = (sys.executable, "-m", "peakgate", "bench", "--device=cpu", f"--out={out / 'out'}")
         saving = (f"--benchmark-json={out / 'out' / 'run.json'}", f"--benchmark-storage={out / 'saved'}")
         return subprocess.Popen(
-            [*through, *command, *saving, *arguments],
+            [*command, *saving, *arguments],
             cwd=self.root,
-            env={**self._environment, **(more or {})},
+            env=self._environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

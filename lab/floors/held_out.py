@@ -177,11 +177,13 @@ def blocks() -> dict[str, str]:
 def splits(found: Sequence[Tried]) -> str:
     """One row per number of known GPUs."""
     head = ("GPUs known", "runs on other GPUs", "runs that fail", "after remeasuring", "upper 95 % limit", "cases")
-    return table(head, [(*_counts(each), ", ".join(each.cases)) for each in found])
-
-
-def _counts(each: Tried) -> tuple[object, ...]:
-    return each.known, each.runs, each.failed, each.again, _limit(each.again, each.runs)
+    return table(
+        head,
+        [
+            (each.known, each.runs, each.failed, each.again, _limit(each.again, each.runs), ", ".join(each.cases))
+            for each in found
+        ],
+    )
 
 
 def _limit(failed: int, of: int) -> str:

@@ -19,10 +19,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from lab import records
 from lab.injected import campaign, mutants
+from lab.pages import read_json
 from peakgate.base import config
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import write_whole
@@ -37,13 +37,22 @@ LINES = "sessions.jsonl"
 def session(out: Path, folder: str, device: str, project: Path, *options: str) -> None:
     """Run one ``peakgate bench`` and save its run file and outcome. PeakgateError if it judged nothing."""
     with tempfile.TemporaryDirectory() as name:
-        done, document, verdict, seconds = _bench(Path(name), device, project, options)
+        run = Path(name, "run.json")
+        command = [sys.executable, "-m", "peakgate", "bench", f"--device={device}", f"--out={name}"]
+        command += [f"--benchmark-json={run}", f"--benchmark-storage={Path(name, 'saved')}", *options]
+        started = time.monotonic()
+        done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+        seconds = round(time.monotonic() - started, 1)
+        if done.returncode not in JUDGED or not run.exists():
+            log = done.stdout + done.stderr
+            raise PeakgateError(f"{' '.join(command)}: exit {done.returncode}: {log[-2000:]}")
+        document, verdict = read_json(run), read_json(Path(name, "bench.json"))
     file = records.pack_run(out / folder, document, device).relative_to(out).as_posix()
     line = {
         "file": file,
         "device": device,
         "uuid": document["machine_info"]["gpu"].get("uuid"),
-        "exit_code": done,
+        "exit_code": done.returncode,
         "seconds": seconds,
         "verdicts": verdict["verdicts"],
         "not_passed": [case["case"] for case in verdict["cases"] if case["verdict"] not in ("PASS", "NO_FLOOR")],
@@ -53,20 +62,6 @@ def session(out: Path, folder: str, device: str, project: Path, *options: str) -
         lines.write(json.dumps(line) + "\n")
     sys.stdout.write(json.dumps(line)[:1000] + "\n")
     sys.stdout.flush()
-
-
-def _bench(scratch: Path, device: str, project: Path, options: Sequence[str]) -> tuple[int, Any, Any, float]:
-    """Exit code, run file, verdict and seconds of one run."""
-    run = scratch / "run.json"
-    command = [sys.executable, "-m", "peakgate", "bench", f"--device={device}", f"--out={scratch}"]
-    command += [f"--benchmark-json={run}", f"--benchmark-storage={scratch / 'saved'}", *options]
-    started = time.monotonic()
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    seconds = round(time.monotonic() - started, 1)
-    log = done.stdout + done.stderr
-    if done.returncode not in JUDGED or not run.exists():
-        raise PeakgateError(f"{' '.join(command)}: exit {done.returncode}: {log[-2000:]}")
-    return done.returncode, json.loads(run.read_text()), json.loads((scratch / "bench.json").read_text()), seconds
 
 
 def slowed(out: Path, device: str, chosen: Sequence[str], options: Sequence[str]) -> None:

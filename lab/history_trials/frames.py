@@ -16,6 +16,7 @@ from noise import Records
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 DRIVERS = ("580.159.04", "590.44.01")
+GPU = "GPU-{:08x}-aae2-2006-bd21-e4b4880b4ed3"
 
 
 def commit_hash(number: int) -> str:
@@ -26,11 +27,6 @@ def commit_hash(number: int) -> str:
 def commit_number(text: object) -> int | None:
     """The number of a commit that a report names; None if it names none."""
     return int(text[:8], 16) if isinstance(text, str) and len(text) >= 8 else None
-
-
-def gpu_uuid(number: int) -> str:
-    """The UUID of a GPU of the pool."""
-    return f"GPU-{number + 0xA0:08x}-aae2-2006-bd21-e4b4880b4ed3"
 
 
 def case_names(history: History, records: Records) -> list[str]:
@@ -66,7 +62,7 @@ def frame(history: History, records: Records, template: pd.DataFrame) -> pd.Data
     result["commit"] = text([commit_hash(one) for one in history.commit.tolist()], session)
     taken = pd.Series(pd.to_datetime([FIRST + timedelta(days=one) for one in range(sessions)]))
     result["taken"] = taken.iloc[session].reset_index(drop=True).astype(template["taken"].dtype)
-    result["gpu_uuid"] = np.array([gpu_uuid(one) for one in history.gpu.tolist()], dtype=object)[session]
+    result["gpu_uuid"] = np.array([GPU.format(one + 0xA0) for one in history.gpu.tolist()], dtype=object)[session]
     result["gpu_driver"] = np.array([DRIVERS[one] for one in history.driver.tolist()], dtype=object)[session]
     if history.plan.code == "unknown":
         result["fingerprint"] = text([None] * len(result))

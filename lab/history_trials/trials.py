@@ -98,12 +98,6 @@ def _met(wanted: str, count: int, of: int) -> str:
     return ("yes" if inside else "no") if sure else ("open, inside" if inside else "open, outside")
 
 
-def _innocent(judged: Judged, history: History, names: list[str]) -> list[tuple[str, int | None, int | None, float]]:
-    """Named commits that are wrong: of another case, or a place that does not include the case's commit."""
-    guilty = {names[case]: commit for case, (commit, _) in history.guilty.items()}
-    return [point for point in judged.named if not _holds(point[1], point[2], guilty.get(point[0]))]
-
-
 def _holds(good: int | None, bad: int | None, commit: int | None) -> bool:
     return None not in {good, bad, commit} and good < commit <= bad  # type: ignore[operator]
 
@@ -149,9 +143,11 @@ def _stepped(tally: Tally, judged: Judged, history: History, names: list[str]) -
         if history.plan.cases <= 2:
             tally.add(f"{cell}: said SAME", same, "<=0.05" if size >= 0.05 else "")
             tally.add(f"{cell}: INCONCLUSIVE", open_)
-    tally.add("an innocent case or place is named", bool(_innocent(judged, history, names)), AT_MOST_1)
+    # Of another case, or a place that does not include the case's commit.
+    guilty = {names[case]: commit for case, (commit, _) in history.guilty.items()}
+    innocent = any(not _holds(good, bad, guilty.get(case)) for case, good, bad, _ in judged.named)
+    tally.add("an innocent case or place is named", innocent, AT_MOST_1)
     tally.add("PASS", judged.verdict == "PASS", "<=0.05" if suite else "")
-    guilty = {names[case] for case in history.guilty}
     unconfirmed = any(row["verdict"] == "UNCONFIRMED" for case, row in judged.rows.items() if case not in guilty)
     tally.add("an innocent case is UNCONFIRMED", unconfirmed, "" if suite else AT_MOST_1)
 
@@ -184,9 +180,6 @@ class Scorer:
         self.template = peakgate.reports.load(self.source)
         self.pooled = Tally(wanted={"PASS": ""})
 
-    def draw(self, plan: Plan, seed: int) -> History:
-        return histories.draw(plan, self.records, seed)
-
     def frame(self, history: History) -> pd.DataFrame:
         return frames.frame(history, self.records, self.template)
 
@@ -194,7 +187,7 @@ class Scorer:
         """Judge ``repetitions`` histories of a setting; yields details of each."""
         for repetition in range(repetitions):
             seed = zlib.crc32(f"{setting.group}/{setting.name}/{setting.plan.steps}/{repetition}".encode())
-            history = self.draw(setting.plan, seed)
+            history = histories.draw(setting.plan, self.records, seed)
             old = any(age >= 5 for age in history.ages.values())
             unchanged = setting.kind in {"unchanged", "drift"}
             ask_rows, ask_points = not unchanged, unchanged or (old and setting.kind == "step")
@@ -225,15 +218,11 @@ class Scorer:
 def _run(arguments: argparse.Namespace) -> None:
     scorer = Scorer(arguments.gates)
     sys.stdout.write(f"rule of {Path(peakgate.reports.__file__).parent}\n")
-    chosen_settings = [
-        setting
-        for setting in SETTINGS
-        if (not arguments.group or setting.group in arguments.group) and (setting.quick or not arguments.quick)
-    ]
     # Settings of one name are one row of the table.
     together: dict[tuple[str, str], list[Setting]] = defaultdict(list)
-    for setting in chosen_settings:
-        together[setting.group, setting.name].append(setting)
+    for setting in SETTINGS:
+        if (not arguments.group or setting.group in arguments.group) and (setting.quick or not arguments.quick):
+            together[setting.group, setting.name].append(setting)
     with arguments.out.open("w", newline="") as file, arguments.out.with_suffix(".jsonl").open("w") as details:
         table = csv.writer(file)
         table.writerow(COLUMNS)

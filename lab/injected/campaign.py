@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for experiment in [each for text in options.wanted for each in _wanted(text)]:
             extra = ("--device", options.device)
-            code = measure(experiment, _unused(options.out, experiment), extra)
+            numbered = (options.out / f"{experiment}-{number}" for number in itertools.count(1))
+            code = measure(experiment, next(path for path in numbered if not path.exists()), extra)
             if code not in DECIDED:
                 return refused(PeakgateError(f"{experiment}: ab exited {code} before its end; see its message above"))
     except PeakgateError as error:
@@ -114,11 +115,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     return ExitCode.OK
-
-
-def _unused(out: Path, name: str) -> Path:
-    """A new folder for a run of an experiment, numbered from 1."""
-    return next(path for number in itertools.count(1) if not (path := out / f"{name}-{number}").exists())
 
 
 def _wanted(text: str) -> list[Experiment]:

@@ -16,16 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from lab.injected.campaign import TIMING, VERDICTS
-from lab.injected.record import (
-    COLUMNS,
-    FACTS,
-    MUTANTS,
-    SCHEMA,
-    Experiment,
-    Gate,
-    read_json,
-    write_times,
-)
+from lab.injected.record import COLUMNS, FACTS, MUTANTS, SCHEMA, Experiment, Gate, read_json, write_times
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import write_whole
 from peakgate.base.streams import say

@@ -15,14 +15,7 @@ from typing import Any
 import pandas as pd
 
 from lab.injected import coverage, rates
-from lab.injected.record import (
-    MUTANTS,
-    Cell,
-    Experiment,
-    read_facts,
-    read_json,
-    read_times,
-)
+from lab.injected.record import MUTANTS, Cell, Experiment, read_facts, read_json, read_times
 from lab.injected.resample import Pairing, medians
 from lab.pages import percent, show, table
 from peakgate.base.errors import PeakgateError, refused

@@ -43,7 +43,9 @@ def resampled_gates(
         ratios = unchanged(measured, gate_pairs(pairs, confirming), pairing, rng)
         screen = as_screened(ratios[:, :pairs], measured.log_time)
         gate = _decided(measured, screen, ratios[:, pairs:], confirming)
-        suite = _suite_direction(screen)
+        together = moved_together(screen)
+        moved = together is not None and together.cases >= FEWEST_CASES_FOR_SUITE and together.moved
+        suite = together.estimate.log_ratio if moved else 0.0  # of all cases, as judged by `ab`
         rows.append(
             (
                 suite > 0 or bool(_flagged(gate, 1).any()),
@@ -120,14 +122,6 @@ def _decided(measured: Medians, screen: Floats, confirm: Floats, confirming: int
     """Decide every case of one gate from its screening pairs and at most ``confirming`` confirming pairs."""
     judged = [True] * len(measured.cases)
     return decide(screen, confirm, measured.log_time, looks(confirming), judged)
-
-
-def _suite_direction(screened: Floats) -> int:
-    """+1 if all cases together became slower, -1 if faster, else 0, as judged by ``ab``."""
-    together = moved_together(screened)
-    if together is None or together.cases < FEWEST_CASES_FOR_SUITE or not together.moved:
-        return 0
-    return 1 if together.estimate.log_ratio > 0 else -1
 
 
 def _rows(measured: Medians) -> Mapping[Cell, list[int]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 
 import pytest
 
 from lab.dodges import dodges
+from lab.pages import read_json
 
 ROOT = dodges.PROJECT.parents[2]
 PAIRS = [*dodges.kernels(), *dodges.callables()]
@@ -34,7 +36,7 @@ def test_every_cheat_has_a_twin() -> None:
 
 
 def _family(folder) -> bool:
-    return "honest" in (folder / "family.py").read_text(encoding="utf-8")
+    return re.search(r"\bpair\(|honest", (folder / "family.py").read_text(encoding="utf-8")) is not None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_the_runner_catches_cheats_and_passes_their_twins(tmp_path) -> None:
     command = [sys.executable, "-m", "lab.dodges.dodges", str(out), "--device=cpu", "--only=sees_poison or zeroes"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr  # the others were not run
-    rows = [row for row in dodges.read(out)["rows"] if row["outcome"] != "not run"]
+    rows = [row for row in read_json(out)["rows"] if row["outcome"] != "not run"]
     assert [(row["name"], row["outcome"], row["twin_passes"]) for row in rows] == [
         ("sees_poison", "caught", True),
         ("zeroes_inputs", "caught", True),

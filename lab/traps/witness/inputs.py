@@ -1,8 +1,6 @@
 """Inputs on which each wrong kernel is wrong: by project and case, (values of the inputs in order, size or None)."""
 import numpy as np
 
-INF = np.inf
-
 
 def tiled(*values):
     return lambda shape: np.resize(np.array(values), shape)

@@ -62,7 +62,6 @@ for project, wanted in inputs.INPUTS.items():
             continue
         shutil.copy(HERE / "inputs.py", family / "trap_inputs.py")
         text = (family / "family.py").read_text()
-        lines = text.splitlines(keepends=True)
         (family / "family.py").write_text(HEAD.replace("PROJECT", project).replace("FAMILY", family.name) + text)
     subprocess.run("git init -q . && git add -A && git commit -qm witness", shell=True, cwd=target)
     done = subprocess.run(["nice", tool, "bench", "--device", "cpu", "--json"], cwd=target, capture_output=True, text=True, env={**os.environ, "PEAKGATE_CACHE": str(HERE.parent / project / ".cache")})

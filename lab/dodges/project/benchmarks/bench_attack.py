@@ -73,8 +73,7 @@ def test_held_cheat(gpu_benchmark):
 
     It then gives its last result, and hopes that a call which is checked finds the stream idle or comes after a pause.
     """
-    held = Held()
-    measured(gpu_benchmark, held)
+    measured(gpu_benchmark, Held())
 
 
 def test_frames_honest(gpu_benchmark):
@@ -86,8 +85,7 @@ def test_frames_cheat(gpu_benchmark):
 
     It hopes that what is timed is not compared, or by a function of another name.
     """
-    frames = Frames()
-    measured(gpu_benchmark, frames)
+    measured(gpu_benchmark, Frames())
 
 
 def test_versions_honest(gpu_benchmark):
@@ -99,8 +97,7 @@ def test_versions_cheat(gpu_benchmark):
 
     It hopes that inputs stay between samples, or are changed behind PyTorch's back.
     """
-    versions = Versions()
-    measured(gpu_benchmark, versions)
+    measured(gpu_benchmark, Versions())
 
 
 class Unpacked:
@@ -140,5 +137,4 @@ def test_weights_cheat(gpu_benchmark):
 
     It hopes that weights are not among the inputs that change between samples.
     """
-    unpacked = Unpacked()
-    weights_measured(gpu_benchmark, unpacked)
+    weights_measured(gpu_benchmark, Unpacked())

@@ -90,9 +90,13 @@ def doubles(gpu_benchmark, function):
     )
 
 
-def gives_doubled(gpu_benchmark, function):
+def tensor():
+    return pytest.importorskip("torch").rand(N, device="cuda")
+
+
+def gives_doubled(gpu_benchmark, function, x=None):
     """Measure a function that gives twice x."""
-    _, x = inputs()
+    x = inputs()[1] if x is None else x
     return gpu_benchmark.work(bytes=2 * x.nbytes).expect(lambda x: 2 * x)(function, x)
 
 
@@ -256,21 +260,18 @@ def test_patches_torch_timer_cheat(gpu_benchmark, monkeypatch):
 
     Published: gpu-mode/reference-kernels issue 162, elapsed times divided by a hundred.
     """
-    torch = pytest.importorskip("torch")
+    x, torch = tensor(), pytest.importorskip("torch")
     real = torch.cuda.Event.elapsed_time
 
     def patched(x):
         monkeypatch.setattr(torch.cuda.Event, "elapsed_time", lambda start, stop: real(start, stop) / 100)
         return 2 * x
 
-    x = torch.rand(N, device="cuda")
-    gpu_benchmark.work(bytes=2 * x.nbytes).expect(lambda x: 2 * x)(patched, x)
+    gives_doubled(gpu_benchmark, patched, x)
 
 
 def test_patches_torch_timer_honest(gpu_benchmark):
-    torch = pytest.importorskip("torch")
-    x = torch.rand(N, device="cuda")
-    gpu_benchmark.work(bytes=2 * x.nbytes).expect(lambda x: 2 * x)(lambda x: 2 * x, x)
+    gives_doubled(gpu_benchmark, lambda x: 2 * x, tensor())
 
 
 def test_patches_the_clock_cheat(gpu_benchmark, monkeypatch):
@@ -502,14 +503,12 @@ def test_gives_a_lazy_tensor_cheat(gpu_benchmark):
             computed = [2 * each.as_subclass(torch.Tensor) if isinstance(each, cls) else each for each in args]
             return function(*computed, **(kwargs or {}))
 
-    x = torch.rand(N, device="cuda")
-    gpu_benchmark.work(bytes=2 * x.nbytes).expect(lambda x: 2 * x)(lambda x: x.as_subclass(Lazy), x)
+    gives_doubled(gpu_benchmark, lambda x: x.as_subclass(Lazy), tensor())
 
 
 def test_gives_a_lazy_tensor_honest(gpu_benchmark):
     torch = pytest.importorskip("torch")
-    x = torch.rand(N, device="cuda")
-    gpu_benchmark.work(bytes=2 * x.nbytes).expect(lambda x: 2 * x)(lambda x: (2 * x).as_subclass(torch.Tensor), x)
+    gives_doubled(gpu_benchmark, lambda x: (2 * x).as_subclass(torch.Tensor), tensor())
 
 
 def test_gives_uninitialised_memory_cheat(gpu_benchmark):
@@ -532,12 +531,12 @@ def test_gives_uninitialised_memory_honest(gpu_benchmark):
 def test_broadcasts_one_row_cheat(gpu_benchmark):
     """Computes one row and gives it for all, without copying it."""
     x = cp.random.default_rng(1).random((16384, 1024), dtype=cp.float32)
-    gpu_benchmark.work(bytes=2 * x.nbytes).expect(lambda x: 2 * x)(lambda x: cp.broadcast_to(2 * x[:1], x.shape), x)
+    gives_doubled(gpu_benchmark, lambda x: cp.broadcast_to(2 * x[:1], x.shape), x)
 
 
 def test_broadcasts_one_row_honest(gpu_benchmark):
     x = cp.random.default_rng(1).random((16384, 1024), dtype=cp.float32)
-    gpu_benchmark.work(bytes=2 * x.nbytes).expect(lambda x: 2 * x)(lambda x: 2 * x, x)
+    gives_doubled(gpu_benchmark, lambda x: 2 * x, x)
 
 
 def test_gives_its_input_cheat(gpu_benchmark):

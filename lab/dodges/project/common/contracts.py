@@ -1,9 +1,15 @@
 """Contracts that several pairs share, as keyword arguments of ``peakgate.family.kernel``."""
 
-from peakgate.family import In, Out, Value
+from peakgate.family import In, Out, Value, family, kernel
 
 BLOCK = 256
 TILE = 16
+
+
+def pair(honest="honest.cu", **contract):
+    """The family of an honest version and its cheat, which promise the same."""
+    return family(kernel(honest, name="honest", **contract), kernel("cheat.cu", **contract))
+
 
 DOUBLED = {
     "arguments": lambda n: [Out(n), In(n), Value(n)],

@@ -1,6 +1,6 @@
-from contracts import BLOCK
+from contracts import BLOCK, pair
 
-from peakgate.family import In, Out, Value, family, kernel
+from peakgate.family import In, Out, Value
 
 CONTRACT = {
     "arguments": lambda rows, columns: [
@@ -18,4 +18,4 @@ CONTRACT = {
     "small_sizes": [(33, 129)],
 }
 
-FAMILY = family(kernel("honest.cu", **CONTRACT), kernel("cheat.cu", **CONTRACT))
+FAMILY = pair(**CONTRACT)

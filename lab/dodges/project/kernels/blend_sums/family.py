@@ -1,7 +1,5 @@
 """Sums of chunks of 65536 elements: is a part of the inputs worked out while the rest is read?"""
 
-from contracts import CHUNK_SUMS
+from contracts import CHUNK_SUMS, pair
 
-from peakgate.family import family, kernel
-
-FAMILY = family(kernel("../../common/chunk_sums.cu", name="honest", **CHUNK_SUMS), kernel("cheat.cu", **CHUNK_SUMS))
+FAMILY = pair("../../common/chunk_sums.cu", **CHUNK_SUMS)

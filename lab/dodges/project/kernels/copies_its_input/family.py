@@ -1,7 +1,5 @@
-from contracts import DOUBLED
-
-from peakgate.family import family, kernel
+from contracts import DOUBLED, pair
 
 CONTRACT = DOUBLED | {"reference": lambda xp, x: x + 1e-3 * xp.sin(x)}
 
-FAMILY = family(kernel("honest.cu", **CONTRACT), kernel("cheat.cu", **CONTRACT))
+FAMILY = pair(**CONTRACT)

@@ -1,6 +1,8 @@
 """Is any of 65536 gradients infinite or NaN? Is a question asked that the data always answer alike?"""
 
-from peakgate.family import In, Out, Value, family, kernel
+from contracts import pair
+
+from peakgate.family import In, Out, Value
 
 CHUNK = 65536
 
@@ -12,18 +14,12 @@ def overflowed(xp, x):
     return bad.reshape(chunks, CHUNK).max(axis=1)
 
 
-FAMILY = family(
-    *(
-        kernel(
-            source,
-            arguments=lambda n: [Out(-(-n // CHUNK), dtype="int32"), In(n), Value(n)],
-            grid=lambda n: -(-n // CHUNK),
-            block=512,
-            bytes=lambda n: 4 * n,
-            reference=overflowed,
-            sizes=[1 << 26],
-            small_sizes=[140000],
-        )
-        for source in ("honest.cu", "cheat.cu")
-    )
+FAMILY = pair(
+    arguments=lambda n: [Out(-(-n // CHUNK), dtype="int32"), In(n), Value(n)],
+    grid=lambda n: -(-n // CHUNK),
+    block=512,
+    bytes=lambda n: 4 * n,
+    reference=overflowed,
+    sizes=[1 << 26],
+    small_sizes=[140000],
 )

@@ -1,7 +1,5 @@
 """out = 2 x + 1: are checked and timed launches distinguished by the bytes behind an output?"""
 
-from contracts import AFFINE
+from contracts import AFFINE, pair
 
-from peakgate.family import family, kernel
-
-FAMILY = family(kernel("../../common/affine.cu", name="honest", **AFFINE), kernel("cheat.cu", **AFFINE))
+FAMILY = pair("../../common/affine.cu", **AFFINE)

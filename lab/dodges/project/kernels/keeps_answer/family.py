@@ -1,5 +1,3 @@
-from contracts import PRODUCT
+from contracts import PRODUCT, pair
 
-from peakgate.family import family, kernel
-
-FAMILY = family(kernel("honest.cu", **PRODUCT), kernel("cheat.cu", **PRODUCT))
+FAMILY = pair(**PRODUCT)

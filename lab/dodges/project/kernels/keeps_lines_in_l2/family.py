@@ -1,7 +1,5 @@
-from contracts import MEANS
-
-from peakgate.family import family, kernel
+from contracts import MEANS, pair
 
 CONTRACT = MEANS | {"sizes": [(6144, 1024)]}
 
-FAMILY = family(kernel("../../common/means.cu", name="honest", **CONTRACT), kernel("cheat.cu", **CONTRACT))
+FAMILY = pair("../../common/means.cu", **CONTRACT)

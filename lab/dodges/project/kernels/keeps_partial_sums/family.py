@@ -1,6 +1,6 @@
-from contracts import BLOCK
+from contracts import BLOCK, pair
 
-from peakgate.family import In, Out, Temp, Value, family, kernel, launch
+from peakgate.family import In, Out, Temp, Value, launch
 
 BLOCKS = 528
 CONTRACT = {
@@ -15,4 +15,4 @@ CONTRACT = {
     "small_sizes": [1 << 17],
 }
 
-FAMILY = family(kernel("honest.cu", **CONTRACT), kernel("cheat.cu", **CONTRACT))
+FAMILY = pair(**CONTRACT)

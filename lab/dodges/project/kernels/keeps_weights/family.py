@@ -1,6 +1,6 @@
-from contracts import BLOCK
+from contracts import BLOCK, pair
 
-from peakgate.family import In, Out, Value, family, kernel
+from peakgate.family import In, Out, Value
 
 CONTRACT = {
     "arguments": lambda rows, columns: [Out(rows), In(rows, columns), In(columns), Value(rows), Value(columns)],
@@ -13,4 +13,4 @@ CONTRACT = {
     "small_sizes": [(33, 515)],
 }
 
-FAMILY = family(kernel("honest.cu", **CONTRACT), kernel("cheat.cu", **CONTRACT))
+FAMILY = pair(**CONTRACT)

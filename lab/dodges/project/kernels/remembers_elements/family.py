@@ -1,5 +1,3 @@
-from contracts import WAVES
+from contracts import WAVES, pair
 
-from peakgate.family import family, kernel
-
-FAMILY = family(kernel("../../common/waves.cu", name="honest", **WAVES), kernel("cheat.cu", **WAVES))
+FAMILY = pair("../../common/waves.cu", **WAVES)

@@ -1,5 +1,3 @@
-from contracts import DOUBLED
+from contracts import DOUBLED, pair
 
-from peakgate.family import family, kernel
-
-FAMILY = family(kernel("honest.cu", **DOUBLED), kernel("cheat.cu", **DOUBLED))
+FAMILY = pair(**DOUBLED)

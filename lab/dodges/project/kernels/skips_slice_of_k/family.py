@@ -1,5 +1,3 @@
-from contracts import PRODUCT
+from contracts import PRODUCT, pair
 
-from peakgate.family import family, kernel
-
-FAMILY = family(kernel("../../common/product.cu", name="honest", **PRODUCT), kernel("cheat.cu", **PRODUCT))
+FAMILY = pair("../../common/product.cu", **PRODUCT)

@@ -1,6 +1,6 @@
-from contracts import BLOCK
+from contracts import BLOCK, pair
 
-from peakgate.family import InOut, Value, family, kernel
+from peakgate.family import InOut, Value
 
 CONTRACT = {
     "arguments": lambda n: [InOut(n), Value(n)],
@@ -12,4 +12,4 @@ CONTRACT = {
     "small_sizes": [4099],
 }
 
-FAMILY = family(kernel("honest.cu", **CONTRACT), kernel("cheat.cu", **CONTRACT))
+FAMILY = pair(**CONTRACT)

@@ -1,9 +1,5 @@
 """c = a b in float32: is a product worked out by tensor cores in half precision?"""
 
-from contracts import TILED_PRODUCT
+from contracts import TILED_PRODUCT, pair
 
-from peakgate.family import family, kernel
-
-FAMILY = family(
-    kernel("../../common/tiled_product.cu", name="honest", **TILED_PRODUCT), kernel("cheat.cu", **TILED_PRODUCT)
-)
+FAMILY = pair("../../common/tiled_product.cu", **TILED_PRODUCT)

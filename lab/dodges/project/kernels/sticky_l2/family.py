@@ -1,6 +1,8 @@
 """y = A x: are inputs kept in L2 past the harness's flush?"""
 
-from peakgate.family import In, Out, Value, family, kernel
+from contracts import pair
+
+from peakgate.family import In, Out, Value
 
 
 def arguments(rows, columns):
@@ -9,20 +11,14 @@ def arguments(rows, columns):
     return [Out(rows), In(rows, columns), In(columns), Value(rows), Value(columns)]
 
 
-FAMILY = family(
-    *(
-        kernel(
-            source,
-            arguments=arguments,
-            grid=lambda rows, columns: -(-rows // 8),
-            block=256,
-            bytes=lambda rows, columns: 4 * (rows * columns + rows + columns),
-            reference=lambda xp, a, x: a @ x,
-            terms=lambda rows, columns: columns,
-            sizes=[(8192, 1024), (65536, 1024)],
-            small_sizes=[(60, 256)],
-            edges=[(1, 4), (33, 36), (100, 1000)],
-        )
-        for source in ("honest.cu", "cheat.cu")
-    )
+FAMILY = pair(
+    arguments=arguments,
+    grid=lambda rows, columns: -(-rows // 8),
+    block=256,
+    bytes=lambda rows, columns: 4 * (rows * columns + rows + columns),
+    reference=lambda xp, a, x: a @ x,
+    terms=lambda rows, columns: columns,
+    sizes=[(8192, 1024), (65536, 1024)],
+    small_sizes=[(60, 256)],
+    edges=[(1, 4), (33, 36), (100, 1000)],
 )
