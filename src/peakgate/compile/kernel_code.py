@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -58,20 +58,17 @@ def _described(elf: Any, section: Any) -> Collection[bytes]:
     """What a section adds to a digest: its name, and its contents or their size; nothing if it is not loaded."""
     name = stable_name(section.name).encode()
     if section["sh_type"] in ("SHT_RELA", "SHT_REL"):
-        target = elf.get_section(section["sh_info"])
-        return [name, *_relocations(elf, section)] if target["sh_flags"] & _ALLOCATED else ()
+        if not elf.get_section(section["sh_info"])["sh_flags"] & _ALLOCATED:
+            return ()
+        places, symbols = [], elf.get_section(section["sh_link"])
+        for entry in section.iter_relocations():  # the places that the loader fills in, each with its value's symbol
+            symbol = symbols.get_symbol(entry["r_info_sym"])
+            of = stable_name(symbol.name or elf.get_section(symbol["st_shndx"]).name)
+            addend = entry["r_addend"] if entry.is_RELA() else 0
+            places.append(f"{entry['r_offset']} {entry['r_info_type']} {addend} {of}".encode())
+        return [name, *places]
     if not section["sh_flags"] & _ALLOCATED:
         return ()
     if section["sh_type"] == "SHT_NOBITS":
         return [name, str(section["sh_size"]).encode()]
     return [name, section.data()]
-
-
-def _relocations(elf: Any, section: Any) -> Iterator[bytes]:
-    """The places that the loader fills in, each with the symbol of its value."""
-    symbols = elf.get_section(section["sh_link"])
-    for entry in section.iter_relocations():
-        symbol = symbols.get_symbol(entry["r_info_sym"])
-        name = symbol.name or elf.get_section(symbol["st_shndx"]).name
-        addend = entry["r_addend"] if entry.is_RELA() else 0
-        yield f"{entry['r_offset']} {entry['r_info_type']} {addend} {stable_name(name)}".encode()

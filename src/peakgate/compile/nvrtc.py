@@ -70,37 +70,6 @@ class Compiled:
     bounds: dict[str, int]
 
 
-def _compiled(
-    source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
-) -> Compiled:
-    """Compile in this process; ``compile_to_cubin`` has the parameters."""
-    spelled = [header.encode() for header in headers]
-    texts = [text.encode() for text in headers.values()]
-    program = _checked(
-        bindings.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts or None, spelled or None)
-    )
-    try:
-        for expression in names:
-            _checked(bindings.nvrtcAddNameExpression(program, expression.encode()))
-        (status,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-        log = _text(program, bindings.nvrtcGetProgramLogSize, bindings.nvrtcGetProgramLog).decode(errors="replace")
-        if status != bindings.nvrtcResult.NVRTC_SUCCESS:
-            raise CompilationFailed(log or status.name)
-        lowered = {
-            expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
-            for expression in names
-        }
-        bounds = {}
-        ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX).decode(errors="replace")
-        for entry in _ENTRY.finditer(ptx):
-            if directive := _BOUND.search(entry["directives"]):
-                bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
-        machine_code = _text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN)
-        return Compiled(machine_code, log, lowered, bounds)
-    finally:
-        bindings.nvrtcDestroyProgram(program)
-
-
 def _text(program: Any, size_of: Any, fetch: Any) -> bytes:
     size = _checked(size_of(program))
     buffer = bytes(size)  # filled in place by the binding
@@ -214,7 +183,10 @@ def main(descriptor: int, cpu_s: int) -> None:
         with contextlib.suppress(CompilationFailed):
             version()  # loads the library before the first request
         while True:
-            found, machine_code = _answer(json.loads(requests.get()))
+            try:
+                found, machine_code = _compiled(*json.loads(requests.get()))
+            except CompilationFailed as error:
+                found, machine_code = {"failed": str(error)}, b""
             connection.send_bytes(json.dumps({**found, "used_s": time.process_time()}).encode())
             connection.send_bytes(machine_code)
 
@@ -227,14 +199,38 @@ def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None
     os._exit(0)
 
 
-def _answer(request: Sequence[Any]) -> tuple[dict[str, Any], bytes]:
-    source, name, options, headers, names = request
+def _compiled(
+    source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
+) -> tuple[dict[str, Any], bytes]:
+    """Compile in this process: the other fields of ``Compiled``, and the code; CompilationFailed if rejected.
+
+    ``compile_to_cubin`` has the parameters.
+    """
+    spelled = [header.encode() for header in headers]
+    texts = [text.encode() for text in headers.values()]
+    program = _checked(
+        bindings.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts or None, spelled or None)
+    )
     try:
-        compiled = _compiled(source, name, options, headers, names)
-    except CompilationFailed as error:
-        return {"failed": str(error)}, b""
-    found = {"log": compiled.log, "lowered": compiled.lowered, "bounds": compiled.bounds}
-    return found, compiled.machine_code
+        for expression in names:
+            _checked(bindings.nvrtcAddNameExpression(program, expression.encode()))
+        (status,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        log = _text(program, bindings.nvrtcGetProgramLogSize, bindings.nvrtcGetProgramLog).decode(errors="replace")
+        if status != bindings.nvrtcResult.NVRTC_SUCCESS:
+            raise CompilationFailed(log or status.name)
+        lowered = {
+            expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
+            for expression in names
+        }
+        bounds = {}
+        ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX).decode(errors="replace")
+        for entry in _ENTRY.finditer(ptx):
+            if directive := _BOUND.search(entry["directives"]):
+                bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
+        found = {"log": log, "lowered": lowered, "bounds": bounds}
+        return found, _text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN)
+    finally:
+        bindings.nvrtcDestroyProgram(program)
 
 
 if __name__ == "__main__":

@@ -78,20 +78,10 @@ class Mutant:
 
 def mutants(file: str, text: str) -> list[Mutant]:
     """Every mutant of a file, in order of position."""
-    code = _code(text)
-    every = dict.fromkeys(
-        (
-            *_without_barriers(code),
-            *_without_ptx(code, text),
-            *_without_toggles(code),
-            *_without_guards(code),
-            *_without_clamps(code),
-        )
-    )
-    changes = sorted(every, key=lambda change: change[:2])
+    changes = dict.fromkeys(_changes(_code(text), text))
     found: list[Mutant] = []
     seen: dict[tuple[str, str], int] = {}
-    for start, stop, replacement, change in changes:
+    for start, stop, replacement, change in sorted(changes, key=lambda change: change[:2]):
         source = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0].strip()
         occurrence = seen[source, change] = seen.get((source, change), 0) + 1
         line = text.count("\n", 0, start) + 1
@@ -99,10 +89,8 @@ def mutants(file: str, text: str) -> list[Mutant]:
     return found
 
 
-_Change = tuple[int, int, str, str]
-
-
-def _without_barriers(code: str) -> Iterator[_Change]:
+def _changes(code: str, text: str) -> Iterator[tuple[int, int, str, str]]:
+    """Start and stop of each text that is replaced, by what, and the change in words."""
     for match in _BARRIER.finditer(code):
         stop = closing(code, match.end() - 1) + 1
         yield match.start(), stop, "", f"without {_words(code[match.start() : stop])}"
@@ -115,9 +103,6 @@ def _without_barriers(code: str) -> Iterator[_Change]:
         stop = closing(code, match.end() - 1) + 1
         vote = code[match.end() - 1 : stop]
         yield match.start(), stop, vote, f"{_words(code[match.start() : stop])} -> {_words(vote[1:-1])}"
-
-
-def _without_ptx(code: str, text: str) -> Iterator[_Change]:
     for match in _PTX.finditer(code):
         stop = closing(code, match.end() - 1) + 1
         statement = re.sub(r"\\[nt]", " ", text[match.start() : stop])
@@ -125,15 +110,9 @@ def _without_ptx(code: str, text: str) -> Iterator[_Change]:
         if found and not re.search(r'"[=+]', statement):
             instruction = re.split(r"[\s;\\\"]", statement[found.start() :], maxsplit=1)[0]
             yield match.start(), stop, "", f"without {instruction}"
-
-
-def _without_toggles(code: str) -> Iterator[_Change]:
     for match in _TOGGLE.finditer(code):
         kept = f"{match['assigned']}0" if match["assigned"] else ""
         yield match.start(), match.end(), kept, f"without {_words(match[0])}"
-
-
-def _without_guards(code: str) -> Iterator[_Change]:
     for match in _COMPARISON.finditer(code):
         start, before = _left_end(code, match.start())
         stop, after = _right_end(code, match.end())
@@ -142,9 +121,6 @@ def _without_guards(code: str) -> Iterator[_Change]:
         leaves = whole and _LEAVES.match(code[stop:].lstrip()[1:])
         decided = "false" if leaves or "||" in (before, after) else "true"
         yield start, stop, decided, f"{_words(code[start:stop])} -> {decided}"
-
-
-def _without_clamps(code: str) -> Iterator[_Change]:
     for match in _CLAMP.finditer(code):
         stop = closing(code, match.end() - 1) + 1
         middle, end = _right_end(code, match.end())
@@ -156,17 +132,11 @@ def _without_clamps(code: str) -> Iterator[_Change]:
 
 
 def _code(text: str) -> str:
-    """The text with everything that is not mutated replaced by blanks."""
-    code = _without_directives(masked(text, literals=True))
-    code = _CONSTANT.sub(lambda match: blanks(match[0]), code)
-    for match in _HEADER.finditer(code):
-        stop = closing(code, match.end() - 1) + 1
-        code = code[: match.start()] + blanks(code[match.start() : stop]) + code[stop:]
-    return code
+    """The text with everything that is not mutated replaced by blanks.
 
-
-def _without_directives(code: str) -> str:
-    """Replace directives, and code from an ``#if`` on the emulator to its ``#endif``, by blanks."""
+    Also directives, and code from an ``#if`` on the emulator to its ``#endif``.
+    """
+    code = masked(text, literals=True)
     depth, begun = 0, 0  # nesting depth since the condition on the emulator, and where that began
     spans: list[tuple[int, int]] = []
     for match in _DIRECTIVE.finditer(code):
@@ -178,44 +148,34 @@ def _without_directives(code: str) -> str:
                 spans.append((begun, match.end()))
     for start, stop in spans:
         code = code[:start] + blanks(code[start:stop]) + code[stop:]
+    code = _CONSTANT.sub(lambda match: blanks(match[0]), code)
+    for match in _HEADER.finditer(code):
+        stop = closing(code, match.end() - 1) + 1
+        code = code[: match.start()] + blanks(code[match.start() : stop]) + code[stop:]
     return code
 
 
 def _right_end(code: str, begin: int) -> tuple[int, str]:
     """End of the operand that contains ``begin``, and its delimiter."""
-    depth = 0
-    at = begin
-    while at < len(code):
-        if code[at] in _CLOSING and depth == 0:
-            break
+    depth, at, match = 0, begin, None
+    while match is None and at < len(code) and not (code[at] in _CLOSING and depth == 0):
         depth += (code[at] in _OPENING) - (code[at] in _CLOSING)
         match = _OPERAND_ENDS.match(code, at) if depth == 0 else None
-        if match:
-            return _trimmed(code, at), match[0]
-        at += 1
-    return _trimmed(code, at), code[at : at + 1]
+        at += match is None
+    return len(code[:at].rstrip()), match[0] if match else code[at : at + 1]
 
 
 def _left_end(code: str, end: int) -> tuple[int, str]:
     """Start of the operand that ends at ``end``, and its delimiter."""
     statement = max(code.rfind(mark, 0, end) for mark in ";{}") + 1
     ends = {match.end(): match[0] for match in _OPERAND_ENDS.finditer(code, statement, end)}
-    depth = 0
+    depth, start, before = 0, statement, ""
     for at in range(end, statement, -1):
-        if depth == 0 and at in ends:
-            return at + _blanks(code, at), ends[at]
-        if code[at - 1] in _OPENING and depth == 0:
-            return at + _blanks(code, at), code[at - 1]
+        if depth == 0 and (at in ends or code[at - 1] in _OPENING):
+            start, before = at, ends.get(at, code[at - 1])
+            break
         depth += (code[at - 1] in _CLOSING) - (code[at - 1] in _OPENING)
-    return statement + _blanks(code, statement), ""
-
-
-def _trimmed(code: str, at: int) -> int:
-    return len(code[:at].rstrip())
-
-
-def _blanks(code: str, at: int) -> int:
-    return len(code[at:]) - len(code[at:].lstrip())
+    return len(code) - len(code[start:].lstrip()), before
 
 
 def _words(code: str) -> str:

@@ -201,30 +201,34 @@ def write_page(path: Path, verdict: str, when: str, drawings: Sequence[Drawing],
 
 
 def drawing(kernel: str, picture: RacePicture, text_at: Callable[[str, str], str]) -> Drawing:
-    """The input of the template; ``text_at(kernel, "file.cu:12")`` returns the text of a line."""
+    """The input of the template; ``text_at(kernel, "file.cu:12")`` returns the text of a line.
+
+    A cell has its kind, the thread or the number of threads, and a title that lists them.
+    """
     marked = (row.line for row in picture.rows if any(cell.marked for cell in row.cells.values()))
     missing = f"a barrier is missing here, between {' and '.join(dict.fromkeys(marked))}"
     rows, phase = [], picture.rows[0].phase
     for number, row in enumerate(picture.rows):
         above = [("barrier", "barrier" if row.phase == phase + 1 else "barriers")] if row.phase != phase else []
         above += [("missing", missing)] if number == picture.missing_before else []
-        cells = [_described(row.cells.get(at), row, at) for at in picture.columns]
+        cells = []
+        for at in picture.columns:
+            cell = row.cells.get(at)
+            if cell is None:
+                cells.append({"kind": "empty", "text": "", "title": ""})
+                continue
+            shown = [*cell.marked, *(thread for thread in cell.threads if thread not in cell.marked)]
+            several = f"{shown[0]}+" if cell.marked else f"×{len(shown)}"
+            some = ", ".join(map(str, cell.threads[:12])) + (", …" if len(cell.threads) > 12 else "")
+            cells.append(
+                {
+                    "kind": f"{row.how} marked" if cell.marked else row.how,
+                    "text": several if len(shown) > 1 else str(shown[0]),
+                    "title": f"element {at}: {row.how} by thread {some}, {row.line}",
+                }
+            )
         rows.append(
             {"line": row.line, "how": row.how, "above": above, "cells": cells, "source": text_at(kernel, row.line)}
         )
         phase = row.phase
     return {"kernel": kernel, "picture": picture, "rows": rows}
-
-
-def _described(cell: Cell | None, row: PictureRow, at: int) -> dict[str, str]:
-    """Kind of the cell, the thread or the number of threads, and a title that lists them."""
-    if cell is None:
-        return {"kind": "empty", "text": "", "title": ""}
-    shown = [*cell.marked, *(thread for thread in cell.threads if thread not in cell.marked)]
-    several = f"{shown[0]}+" if cell.marked else f"×{len(shown)}"
-    some = ", ".join(map(str, cell.threads[:12])) + (", …" if len(cell.threads) > 12 else "")
-    return {
-        "kind": f"{row.how} marked" if cell.marked else row.how,
-        "text": several if len(shown) > 1 else str(shown[0]),
-        "title": f"element {at}: {row.how} by thread {some}, {row.line}",
-    }

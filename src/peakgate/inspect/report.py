@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from peakgate.base.formatting import counted
 from peakgate.base.report import NOT_CHECKED, Annotation, Report, Row, Tone
 from peakgate.base.verdict import RAN, ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.picture import KINDS
-from peakgate.judge.correctness import WrongElement
 from peakgate.judge.floors import NO_REFERENCE
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 from peakgate.spec.stage import SourceLine
@@ -216,12 +214,16 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, 
         "--seed",
         str(first.schedule),
     ]
+    values = None
+    if first.values is not None:  # NaN and infinities as strings
+        numbers = {"found": first.values.found, "expected": first.values.expected}
+        values = asdict(first.values) | {name: x if math.isfinite(x) else str(x) for name, x in numbers.items()}
     facts = {
         **asdict(first),
         "order": [
             {**asdict(step), **dict(zip(("file", "line"), _place(step.location), strict=True))} for step in first.order
         ],
-        "values": _values(first.values),
+        "values": values,
         "file": file,
         "line": number,
         "text": source.text or None,
@@ -249,14 +251,6 @@ def _launches(findings: Iterable[LaunchFinding]) -> int:
     for (case, schedule, _), launches in alike.items():
         found[case, schedule] = max(launches, found.get((case, schedule), 0))
     return sum(found.values())
-
-
-def _values(worst: WrongElement | None) -> dict[str, Any] | None:
-    """The worst element for JSON, with NaN and infinities as strings."""
-    if worst is None:
-        return None
-    numbers = {"found": worst.found, "expected": worst.expected}
-    return {**asdict(worst), **{name: x if math.isfinite(x) else str(x) for name, x in numbers.items()}}
 
 
 def _place(where: str | None) -> tuple[str | None, int | None]:

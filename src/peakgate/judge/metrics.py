@@ -179,16 +179,13 @@ def matching_roof(case: Case, roofs: Mapping[str, float]) -> str | None:
 
     Bandwidth depends on the size: a 256 MiB transpose is compared with the 256 MiB copy, not the 4 GiB one.
     """
-    candidates = {name: _size_bytes(name) for name in roofs if name.split("_")[0] == case.roof}
-    if not candidates:
+    sizes = {}
+    for name in roofs:
+        kind, _, size = name.partition("_")
+        if kind == case.roof:
+            unit = size.lstrip("0123456789")
+            sizes[name] = int(size.removesuffix(unit)) * _UNITS[unit] if unit in _UNITS else 0
+    if not sizes:
         return None
     largest = max((buffer.nbytes for buffer in case.buffers), default=0)
-    return min(candidates, key=lambda name: (abs(candidates[name] - largest), name))
-
-
-def _size_bytes(roof: str) -> int:
-    _, _, label = roof.partition("_")
-    for unit, factor in _UNITS.items():
-        if label.endswith(unit):
-            return int(label.removesuffix(unit)) * factor
-    return 0
+    return min(sizes, key=lambda name: (abs(sizes[name] - largest), name))
