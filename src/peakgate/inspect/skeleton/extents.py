@@ -100,14 +100,6 @@ def problems(names: tuple[str, ...]) -> tuple[Numbers, Numbers]:
     return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
 
 
-def _tried(draft: Draft) -> tuple[Numbers, Numbers]:
-    """The two problems, or twice the only one."""
-    if not draft.only:
-        return problems(draft.sizes)
-    only = dict(zip(draft.sizes, draft.only, strict=True))
-    return only, only
-
-
 def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> Found:
     """What is known of a kernel's arrays after its launches, as a task for a worker."""
     if any(each.undecided for each in draft.operands):
@@ -121,8 +113,10 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
     ragged = problem = shapeless = ""
     try:
         runs.learn_types()
-        for times in (1,) if draft.only else (1, _LARGER):  # a tile of 128 needs larger problems
-            first, second = ({name: times * number for name, number in size.items()} for size in _tried(draft))
+        only = dict(zip(draft.sizes, draft.only, strict=True)) if draft.only else {}
+        tried = (only, only) if only else problems(draft.sizes)
+        for times in (1,) if only else (1, _LARGER):  # a tile of 128 needs larger problems
+            first, second = ({name: times * number for name, number in size.items()} for size in tried)
             found_now, open_now = _lengths(runs, first, second)
             if not lengths or len(open_now) < len(notes):
                 lengths, notes, size = found_now, open_now, first
@@ -345,16 +339,17 @@ class _Runs:
         return f"{new[0].kind.words}{f' at {new[0].location}' if new[0].location else ''} with {at}" if new else ""
 
     def _beyond(self, array: Operand, lengths: Mapping[str, int], size: Numbers) -> EmulatorDefect | None:
-        """The access of a launch that is out of the bounds of an array, or far from all of them; None without one."""
-        found = self._defects(self._launchable(lengths, {}, size))
-        outside = (each for each in found if each.kind in (DefectKind.OUT_OF_BOUNDS, DefectKind.FAULT))
-        return next((each for each in outside if self._array(each) == array.name or "all memory" in each.message), None)
+        """The access of a launch that is out of the bounds of an array, or far from all of them; None without one.
 
-    def _array(self, defect: EmulatorDefect) -> str | None:
-        """The array that a defect names by its place among the arguments, or in one of them."""
-        place = re.search(r"argument (\d+)(?: \(\w+(?:\.([^)]+))?\))?", defect.message)
-        named = (int(place[1]), place[2] or "") if place else None
-        return next((each.name for each in self.draft.operands if (each.argument, each.member) == named), None)
+        A defect names an array by its place among the arguments, or in one of them.
+        """
+        for each in self._defects(self._launchable(lengths, {}, size)):
+            if each.kind in (DefectKind.OUT_OF_BOUNDS, DefectKind.FAULT):
+                place = re.search(r"argument (\d+)(?: \(\w+(?:\.([^)]+))?\))?", each.message)
+                named = place is not None and (int(place[1]), place[2] or "") == (array.argument, array.member)
+                if named or "all memory" in each.message:
+                    return each
+        return None
 
     def _launchable(self, lengths: Mapping[str, int], roles: Mapping[str, Role], size: Numbers) -> CpuLaunchable:
         draft = self.draft

@@ -224,11 +224,20 @@ class Types:
             raise Undescribed
         kind = given.get(found[1], " ".join(found[1].split()))
         names = [self._declared(each, given) for each in listed(found[2])]
+        known = self.alias(kind) or kind
+        if dtype := self.element(kind):
+            parts = [("", dtype)]
+        elif self.is_enumeration(kind):
+            parts = [("", "int32")]
+        elif of_vector := vector(known):
+            parts = [(f"_{axis}", of_vector[0]) for axis in "xyzw"[: of_vector[1]]]
+        else:
+            parts = [(f"_{name}", dtype) for name, dtype in self.layout(known, depth + 1).members]
         return [
             (f"{name}{suffix}{part}", dtype)
             for name, count in names
             for suffix in ([""] if count is None else [str(at) for at in range(count)])
-            for part, dtype in self._parts(kind, depth)
+            for part, dtype in parts
         ]
 
     def _declared(self, declared: str, given: Mapping[str, str]) -> tuple[str, int | None]:
@@ -243,16 +252,6 @@ class Types:
                 raise Undescribed
             count = (count or 1) * int(number)
         return found[1], count
-
-    def _parts(self, kind: str, depth: int) -> list[tuple[str, str]]:
-        known = self.alias(kind) or kind
-        if dtype := self.element(kind):
-            return [("", dtype)]
-        if self.is_enumeration(kind):
-            return [("", "int32")]
-        if of_vector := vector(known):
-            return [(f"_{axis}", of_vector[0]) for axis in "xyzw"[: of_vector[1]]]
-        return [(f"_{name}", dtype) for name, dtype in self.layout(known, depth + 1).members]
 
 
 def _name(written: str) -> str:

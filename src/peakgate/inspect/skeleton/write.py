@@ -88,7 +88,11 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         for draft, of in zip(described, found, strict=True)
         if of.shapeless
     ]
-    kept = [(_typed(draft, of.types), of) for draft, of in zip(described, found, strict=True) if not of.shapeless]
+    kept = []
+    for draft, of in zip(described, found, strict=True):
+        if not of.shapeless:
+            typed = tuple(replace(each, dtype=of.types.get(each.name, each.dtype)) for each in draft.operands)
+            kept.append((replace(draft, operands=typed), of))
     if not kept:
         why = "; ".join(left_out) or "it defines no __global__ function"
         raise PeakgateError(f"{source}: no kernel that a family can describe: {why}", Code.SOURCE)
@@ -171,11 +175,6 @@ def _include(source: Path, root: Path) -> tuple[Path, ...]:
         include.append(min(new, key=lambda folder: len(folder.parts)))
 
 
-def _typed(draft: Draft, types: Mapping[str, str]) -> Draft:
-    operands = tuple(replace(each, dtype=types.get(each.name, each.dtype)) for each in draft.operands)
-    return replace(draft, operands=operands)
-
-
 def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...]) -> list[Found]:
     """What the emulator says of each kernel, in a process that a kernel may end."""
     tasks = [partial(extents.found, draft, source, include) for draft in described]
@@ -208,14 +207,17 @@ def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, se
 
     written = [replace(each, text=_broken(each.text)) for each in arguments_of(draft.operands, made, _struct)]
     only = str(draft.only if len(draft.only) > 1 else draft.only[0]) if draft.only else ""
-    edges = f"[{only}]" if only else _edges(draft) if _needs_edges(draft, found) else ""
+    both = [tuple(each.values()) for each in extents.problems(draft.sizes)]
+    usual = f"[{', '.join(str(each if len(each) > 1 else each[0]) for each in both)}]"
+    edges = f"[{only}]" if only else usual if _needs_edges(draft, found) else ""
+    grid = draft.grid[0] if len(draft.grid) == 1 else f"({', '.join(draft.grid)})"
     lines = [
         _Line(f"{json.dumps(file)},"),
         *([_Line(f'name="{draft.stage}",')] if several else []),
         *([_Line(f"entry={json.dumps(draft.entry)},", notes("entry"))] if draft.entry != draft.name else []),
         *([_Line(f"include={json.dumps(include)},")] if include else []),
         *_wrapped(f"arguments=lambda {takes}: [", written, notes("arguments")),
-        _Line(f"grid=lambda {takes}: {_one(draft.grid)},", notes("grid")),
+        _Line(f"grid=lambda {takes}: {grid},", notes("grid")),
         _Line(f"block={draft.block[0] if len(draft.block) == 1 else draft.block},", notes("block")),
         *([_Line(f"shared_bytes={draft.shared_bytes},", notes("shared_bytes"))] if draft.shared_bytes else []),
         _Line(f"bytes=lambda {takes}: {_work(arrays, lengths, roles) or '...'},"),
@@ -304,21 +306,14 @@ def _argument(operand: Operand, length: str, role: Role | None, draft: Draft, fo
     extents_of = (rest if is_last else length).split(" * ")
     shape = length
     if all(part.isidentifier() or part.startswith("-(-") for part in extents_of):
-        shape = ", ".join([*sorted(extents_of, key=_depth), *([factor] if is_last else [])])
+        # The width, by its name, is behind the others in a row-major array.
+        ordered = sorted(extents_of, key=lambda extent: re.fullmatch(WIDTH_NAMES, extent) is not None)
+        shape = ", ".join([*ordered, *([factor] if is_last else [])])
     data = ""
     if operand.name in found.indices and role is not Role.OUT:
         least = draft.sizes[0] if len(draft.sizes) == 1 else f"min({', '.join(draft.sizes)})"
         data = f", data=(0, {least})"
     return f"{_ROLES[role]}({shape}{of_type}{data})"
-
-
-def _depth(extent: str) -> int:
-    """How far behind an extent is in a row-major array, by its name: rows, then columns."""
-    return 1 if re.fullmatch(WIDTH_NAMES, extent) else 0
-
-
-def _one(grid: Sequence[str]) -> str:
-    return grid[0] if len(grid) == 1 else f"({', '.join(grid)})"
 
 
 def _work(arrays: Sequence[Operand], lengths: dict[str, str], roles: dict[str, Role]) -> str:
@@ -336,11 +331,6 @@ def _work(arrays: Sequence[Operand], lengths: dict[str, str], roles: dict[str, R
 def _needs_edges(draft: Draft, found: Found) -> bool:
     """Whether other sizes are left to decide: a shape is uncertain, or odd ones fail and the grid does not round up."""
     return bool(found.open) or (bool(found.ragged) and not draft.any_size)
-
-
-def _edges(draft: Draft) -> str:
-    both = [tuple(each.values()) for each in extents.problems(draft.sizes)]
-    return f"[{', '.join(str(each if len(each) > 1 else each[0]) for each in both)}]"
 
 
 def _open(draft: Draft, found: Found) -> list[Decision]:
