@@ -14,8 +14,8 @@ from expecting import refuses
 from peakgate.base.errors import BuildError, Code
 from peakgate.compile import compilers
 from peakgate.compile import cubin as cubin_module
-from peakgate.compile.compilers import objection_to
-from peakgate.compile.cubin import Cubin, advice, built_before, cubin, parse_resources
+from peakgate.compile.compilers import advice, objection_to
+from peakgate.compile.cubin import Cubin, built_before, cubin, parse_resources
 from peakgate.spec.case import Buffer, Role, Stage
 from peakgate_emulator import headers
 
@@ -221,14 +221,14 @@ def test_a_missing_file_is_one_line_with_its_place(tmp_path, cache):
     [("crt/mma.h", "nvidia-cuda-crt"), ("curand_kernel.h", "nvidia-curand"), ("cuda/barrier", "the extra nvrtc")],
 )
 def test_a_header_of_cuda_that_is_missing_says_what_to_install(header, install, monkeypatch):
-    monkeypatch.setattr(cubin_module, "cuda_folders", lambda major: ())
+    monkeypatch.setattr(compilers, "cuda_folders", lambda major: ())
     message = f'cannot open source file "{header}"'
-    assert f"install {install}," in advice((), "k.cu", 1, message)
+    assert f"install {install}," in advice((), "k.cu", 1, message, 13)
 
 
 def test_what_is_installed_is_not_offered_for_installation(monkeypatch):
-    monkeypatch.setattr(cubin_module, "cuda_folders", lambda major: (Path("include"),))
-    said = advice((), "k.cu", 1, 'cannot open source file "cuda/new_in_14"')
+    monkeypatch.setattr(compilers, "cuda_folders", lambda major: (Path("include"),))
+    said = advice((), "k.cu", 1, 'cannot open source file "cuda/new_in_14"', 13)
     assert "CUDA_HOME" in said
     assert "extra" not in said
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.compile.kernel_code import DIGEST_DIGITS, kernel_code, stable_name
+from peakgate.compile.cubin import DIGEST_DIGITS, kernel_code, stable_name
 from peakgate.judge.activity import Activity
 
 Codes = Mapping[str, str | None]

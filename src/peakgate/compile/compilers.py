@@ -1,4 +1,4 @@
-"""What NVRTC compiles kernels with: header stand-ins, allowed options and the project's limits.
+"""What NVRTC compiles kernels with: header stand-ins, allowed options, the project's limits; and what its errors mean.
 
 NVRTC has no host headers. Stand-ins for those that kernels include are in ``stand_ins/``, and in
 ``peakgate_emulator.headers`` for those that the emulator's compiler needs too.
@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from peakgate_emulator.headers import empty_names, texts_of, with_empty
+from peakgate_emulator.device_code import remedy
+from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, cuda_folders, empty_names, texts_of, with_empty
+from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel
 
 STAND_INS = Path(__file__).with_name("stand_ins")
 
@@ -89,3 +91,40 @@ def objection_to(options: Sequence[str], source: Path) -> str | None:
         if not inside and (folder is not None or ALLOWED_OPTIONS.fullmatch(option) is None):
             return f"{source.name}: compiler option {option!r} is not allowed; expected {_EXPECTED}"
     return None
+
+
+def first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str], cuda: int) -> str:
+    """The compiler's first error in one line, with a remedy if one is known.
+
+    ``compiled_as`` is the compiler's name for the first of the files; it gives the others by their path. ``cuda`` is
+    the first number of its version.
+    """
+    source = files[0].path
+    for line in log.splitlines():
+        match = re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line)
+        if match is None:
+            continue
+        if match["file"] == "__nv_name_map":
+            text = match["text"]
+            entry = next((each for each in entries if each.partition("<")[0].rpartition("::")[2] in text), entries[0])
+            return no_such_kernel(files, entry, f" ({text})")
+        name = source.name if match["file"] == compiled_as else Path(match["file"]).name
+        number = int(match["line"])
+        # An error in a stand-in is reported at the line that includes it.
+        included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
+        name, number = next(included, (name, number))
+        place = f"{source.parent.name}/{name}:{number}"
+        return f"{place}: {match['text']}{advice(files, name, number, match['text'], cuda)}"
+    return f"{source.parent.name}/{source.name}: {' '.join(log.split())[:300] or 'NVRTC failed without a message'}"
+
+
+def advice(files: Sequence[SourceFile], name: str, line: int, message: str, cuda: int) -> str:
+    """The remedy for a compiler's error, as ``; do this``; empty if none is known."""
+    if header := missing_header(message):
+        if wheel := next((wheel for start, wheel in FURTHER_WHEELS.items() if header.startswith(start)), None):
+            return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
+        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
+            if cuda_folders(cuda):
+                return "; a header of CUDA that its wheels do not have: set CUDA_HOME to a toolkit"
+            return f"; a header of CUDA: {INSTALL}"
+    return remedy(files, name, line, message)

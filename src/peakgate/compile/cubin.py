@@ -1,4 +1,6 @@
-"""Compile a .cu file to a cubin with NVRTC, cached on disk. Needs neither a GPU nor the CUDA toolkit.
+"""Compile a .cu file to a cubin with NVRTC, cached on disk, and digest the code of its kernels.
+
+Needs neither a GPU nor the CUDA toolkit.
 
 The options are those of a plain ``nvcc`` build. Options and NVRTC version are part of the cache key and of the run
 file, because the same source took 93 registers under one version of NVRTC and 106 under another.
@@ -9,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.json import encode
@@ -24,12 +27,12 @@ from peakgate.base.errors import BuildError, Code, PeakgateError
 from peakgate.base.files import alone, cache_folder, write_whole
 from peakgate.base.packages import install_command
 from peakgate.compile import compilers
-from peakgate.compile.compilers import objection_to
+from peakgate.compile.compilers import first_error, objection_to
 from peakgate.judge.occupancy import Occupancy, occupancy
 from peakgate.spec.case import Launch, Stage
-from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only, remedy
-from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, PRELUDE, cuda_folders, cuda_version, host_headers
-from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel
+from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only
+from peakgate_emulator.headers import PRELUDE, cuda_folders, cuda_version, host_headers
+from peakgate_emulator.sources import SourceFile
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -45,6 +48,18 @@ _USAGE = re.compile(
     re.DOTALL,
 )
 _SHARED = re.compile(r"(\d+) bytes smem")
+
+# Sections of a kernel: their names end with its name. The constant bank 0, of its arguments, is that of kernels alone.
+_OF_KERNEL = re.compile(r"\.(?:text|nv\.constant\d+|nv\.shared|rela?\.text|rela?\.nv\.constant\d+)\.(?P<kernel>.+)")
+_ARGUMENTS = ".nv.constant0."
+
+# The hash in the name of an internal symbol is one of the source's path and text.
+_INTERNAL = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(?=_)")
+
+_ALLOCATED = 0x2
+"""The flag SHF_ALLOC: instructions and data, not what tools read, such as line tables and PTX."""
+
+DIGEST_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +194,58 @@ def without_internal_names(machine_code: bytes, file_name: str) -> bytes:
     return bytes(found)
 
 
+def stable_name(kernel: str) -> str:
+    """A kernel's name without the hash of its source file that a name of internal linkage has."""
+    return _INTERNAL.sub(r"\g<1>00000000", kernel)
+
+
+@lru_cache(maxsize=512)
+def kernel_code(machine_code: bytes, kernels: frozenset[str]) -> dict[str, str]:
+    """The digests of those of ``kernels`` that a cubin has, by name.
+
+    A digest covers the kernel's instructions, its constants and the size of its shared memory, with the symbols that
+    they refer to, and the data and device functions that all kernels of the cubin share. Paths, dates, line tables and
+    the other kernels are left out.
+    """
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  (only a GPU run has use for it)
+
+    elf = ELFFile(io.BytesIO(machine_code))
+    sections = [each for each in elf.iter_sections() if each.name]
+    of_file = {each.name.removeprefix(_ARGUMENTS) for each in sections if each.name.startswith(_ARGUMENTS)}
+    own: dict[str, list[bytes]] = {name: [] for name in kernels & of_file}
+    shared: list[bytes] = []
+    for section in sections:
+        found = _OF_KERNEL.fullmatch(section.name)
+        kernel = found["kernel"] if found and found["kernel"] in of_file else None
+        if kernel is None or kernel in own:
+            part = own[kernel] if kernel else shared
+            part += (b"\0".join(each) for each in [_described(elf, section)] if each)
+    return {
+        name: hashlib.sha256(b"\0\0".join([*sorted(parts), *sorted(shared)])).hexdigest()[:DIGEST_DIGITS]
+        for name, parts in own.items()
+    }
+
+
+def _described(elf: Any, section: Any) -> Collection[bytes]:
+    """What a section adds to a digest: its name, and its contents or their size; nothing if it is not loaded."""
+    name = stable_name(section.name).encode()
+    if section["sh_type"] in ("SHT_RELA", "SHT_REL"):
+        if not elf.get_section(section["sh_info"])["sh_flags"] & _ALLOCATED:
+            return ()
+        places, symbols = [], elf.get_section(section["sh_link"])
+        for entry in section.iter_relocations():  # the places that the loader fills in, each with its value's symbol
+            symbol = symbols.get_symbol(entry["r_info_sym"])
+            of = stable_name(symbol.name or elf.get_section(symbol["st_shndx"]).name)
+            addend = entry["r_addend"] if entry.is_RELA() else 0
+            places.append(f"{entry['r_offset']} {entry['r_info_type']} {addend} {of}".encode())
+        return [name, *places]
+    if not section["sh_flags"] & _ALLOCATED:
+        return ()
+    if section["sh_type"] == "SHT_NOBITS":
+        return [name, str(section["sh_size"]).encode()]
+    return [name, section.data()]
+
+
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
     """A stage's resources from a new compilation that neither reads nor changes the cache.
 
@@ -257,7 +324,7 @@ class _Unit:
                 compiled = nvrtc.compile_to_cubin(text, self.file_name, options, given, self.names)
                 break
             except nvrtc.CompilationFailed as failure:
-                refused = _first_error(str(failure), self.file_name, self.files, self.stage.kernels)
+                refused = first_error(str(failure), self.file_name, self.files, self.stage.kernels, _major())
         else:
             raise BuildError(refused)
         lowered = tuple(compiled.lowered[name] for name in self.names)
@@ -313,39 +380,3 @@ def parse_resources(log: str, kernel: str) -> Resources:
                 static_shared_bytes=int(shared[1]) if shared else 0,
             )
     raise BuildError(f"no entry point `{kernel}` was compiled: a kernel has the stage's name, or is its `entry`")
-
-
-def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
-    """The compiler's first error in one line, with a remedy if one is known.
-
-    ``compiled_as`` is the compiler's name for the first of the files; it gives the others by their path.
-    """
-    source = files[0].path
-    for line in log.splitlines():
-        match = re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line)
-        if match is None:
-            continue
-        if match["file"] == "__nv_name_map":
-            text = match["text"]
-            entry = next((each for each in entries if each.partition("<")[0].rpartition("::")[2] in text), entries[0])
-            return no_such_kernel(files, entry, f" ({text})")
-        name = source.name if match["file"] == compiled_as else Path(match["file"]).name
-        number = int(match["line"])
-        # An error in a stand-in is reported at the line that includes it.
-        included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
-        name, number = next(included, (name, number))
-        place = f"{source.parent.name}/{name}:{number}"
-        return f"{place}: {match['text']}{advice(files, name, number, match['text'])}"
-    return f"{source.parent.name}/{source.name}: {' '.join(log.split())[:300] or 'NVRTC failed without a message'}"
-
-
-def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
-    """The remedy for a compiler's error, as ``; do this``; empty if none is known."""
-    if header := missing_header(message):
-        if wheel := next((wheel for start, wheel in FURTHER_WHEELS.items() if header.startswith(start)), None):
-            return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
-        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
-            if cuda_folders(_major()):
-                return "; a header of CUDA that its wheels do not have: set CUDA_HOME to a toolkit"
-            return f"; a header of CUDA: {INSTALL}"
-    return remedy(files, name, line, message)
