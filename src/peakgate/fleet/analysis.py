@@ -110,8 +110,8 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     own, everywhere = _faults(first)
     frames = {name: pd.concat([cell[name] for cell in cells.values() or [NOTHING]]) for name in NOTHING}
     gpus = gpus.assign(faults=[len(own.get(uuid, [])) for uuid in gpus.index])
-    failed = _gate_words(gates)
-    judged = [_status(row, own.get(row.Index), failed, frames["effects"]) for row in gpus.itertuples()]
+    words = _gate_words(gates)
+    judged = [_status(row, own.get(row.Index), words, frames["effects"]) for row in gpus.itertuples()]
     gpus = gpus.assign(status=[status for status, _ in judged], reason=[reason for _, reason in judged])
     changes = paired.against_past(real, past) if past is not None else ()
     for uuid, why in [item for change in changes for item in change.named.items()]:
@@ -119,13 +119,15 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     gpus = gpus.assign(out_of_service=gpus["status"].isin(OUT_OF_SERVICE) | _dead(gpus))
     order = gpus["status"].map({each: rank for rank, each in enumerate(GpuStatus)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
+    failed = gates[gates["verdict"].isin([each.value for each in REGRESSIONS])]
+    failing = failed.groupby(failed["case"].astype(str))["uuid"].nunique()
     return Analysis(
         fleet=str(first["fleet"].iloc[0]) if len(first) else "",
         mode=mode,
         gpus=gpus.drop(columns="_order"),
         **frames,
         groups=dataset.groups(first),
-        failing=_failing(gates),
+        failing=failing.sort_values(ascending=False, kind="stable"),
         notes=tuple(notes),
         faulty=everywhere,
         together=paired.together(real, past) if past is not None and mode == TOGETHER else None,
@@ -240,12 +242,6 @@ def _faults(first: pd.DataFrame) -> tuple[pd.Series, tuple[str, ...]]:
         for case, count in counts[counts >= 0.5 * measured].items()
     ]
     return words, tuple(everywhere)
-
-
-def _failing(gates: pd.DataFrame) -> pd.Series:
-    """The number of GPUs whose gate failed, by case, largest first."""
-    failed = gates[gates["verdict"].isin([each.value for each in REGRESSIONS])]
-    return failed.groupby(failed["case"].astype(str))["uuid"].nunique().sort_values(ascending=False, kind="stable")
 
 
 def _dead(gpus: pd.DataFrame) -> pd.Series:

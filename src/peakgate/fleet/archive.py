@@ -52,7 +52,10 @@ def pack(project: Project, out: Path) -> ProjectArchive:
     Packs the whole repository of the project, which may include files from elsewhere in it. The same files give the
     same archive. Raises PeakgateError if the archive is too large.
     """
-    top = _top(project.root)
+    try:
+        top = git.top_of(project.root)
+    except PeakgateError:  # no repository
+        top = project.root
     known, files = tree(project, out), list(_files(top, project, out))
     if known.commit is None:
         contents = [f"{path.relative_to(top)} {file_digest(path)}" for path in files]
@@ -136,14 +139,6 @@ def build(project: Path, log: Path) -> None:
         except SideBroken as broken:
             raise PeakgateError.repeated(str(broken), Code.SIDE) from None
         done.touch()
-
-
-def _top(root: Path) -> Path:
-    """The top folder of the project's repository, or its own folder outside git."""
-    try:
-        return git.top_of(root)
-    except PeakgateError:
-        return root
 
 
 def _files(top: Path, project: Project, out: Path) -> Iterator[Path]:

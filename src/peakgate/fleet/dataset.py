@@ -96,9 +96,11 @@ def _table(store: Store, places: Mapping[str, GpuPlace], gates: Sequence[Mapping
     """The rows of some gates: the facts of each, repeated per case; one row for a gate without cases."""
     abouts, cases = [_about(store, places, gate) for gate in gates], list[list[MeasuredCase]]()
     for gate in gates:
-        measured = gate["outcome"] == "measured"
-        run = load_run(store.run_file(gate["uuid"], gate["mode"])) if measured else None
-        cases.append([] if run is None else list({**run.unmeasured, **run.cases}.values()))
+        found: dict[str, MeasuredCase] = {}
+        if gate["outcome"] == "measured":
+            run = load_run(store.run_file(gate["uuid"], gate["mode"]))
+            found |= {**run.unmeasured, **run.cases}
+        cases.append(list(found.values()))
     repeated = np.repeat(np.arange(len(abouts)), [max(len(found), 1) for found in cases])
     flat = [case for found in cases for case in (found or (None,))]
     columns = [

@@ -134,7 +134,6 @@ def of_fleet(found: Analysis) -> Report:
         rows=rows,
         columns=GPU_COLUMNS,
         sentences=[
-            *_units(found),
             *_sentences(found),
             *(each for change in changes for each in _change_lines(change)),
             *(f"to take it out of service: `{command}`" for command in _drain(found)),
@@ -207,8 +206,8 @@ def records(found: pd.DataFrame, name: str) -> list[dict[str, Any]]:
     return [vars(each) for each in frame.records(found.rename_axis(name).reset_index())]
 
 
-def _units(found: Analysis) -> list[str]:
-    """One sentence per slow node and rack."""
+def _sentences(found: Analysis) -> list[str]:
+    """Sentences on slow nodes and racks, cases that failed gates, the fleet's spread, and cases below their floors."""
     lines = []
     for level, judged in (("rack", found.racks), ("node", found.nodes)):
         for row in judged[judged["named"].to_numpy(bool)].itertuples():
@@ -217,12 +216,6 @@ def _units(found: Analysis) -> list[str]:
             lines.append(
                 f"{level} {row.Index}: {analysis.in_words(medians, row)}: check cooling, power and the host first"
             )
-    return lines
-
-
-def _sentences(found: Analysis) -> list[str]:
-    """Sentences on the cases that failed gates, the fleet's spread, and cases below their floors."""
-    lines = []
     if len(found.failing):
         failing = found.failing.head(MOST_CASES).items()
         most = ", ".join(f"{case} on {counted(count, 'GPU')}" for case, count in failing)

@@ -34,7 +34,7 @@ from peakgate.fleet import dataset
 from peakgate.fleet.store import SHARD, Shares
 from peakgate.judge.metrics import Peaks
 from peakgate.runfile.saved import Run, load_run, run_files
-from peakgate.spec.case import Case, Scale, Tier
+from peakgate.spec.case import Scale, Tier
 
 COMMON, COMMON_SHARE = 24, 0.1
 """Approximate number of common cases, and their largest share of a tier."""
@@ -130,12 +130,6 @@ class ListedCase(Struct):
     case: str
     bound: str | None = None
     time_us: float = 0.0
-
-
-def _listed(case: Case) -> ListedCase:
-    least = PEAKS.least_time_us(case) if case.work.claimed else None
-    time_us, bound = (0.0, None) if least is None else least
-    return ListedCase(case.id, bound, time_us / FRACTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +242,11 @@ def main(arguments: Sequence[str]) -> int:
         tests = collection.collected(project, {case.id for case in cases})
     except PeakgateError as error:
         return refused(error)
-    sys.stdout.write(msgspec.json.encode([*map(_listed, cases), *map(ListedCase, tests)]).decode())
+    rows = []
+    for case in cases:
+        time_us, bound = (PEAKS.least_time_us(case) if case.work.claimed else None) or (0.0, None)
+        rows.append(ListedCase(case.id, bound, time_us / FRACTION))
+    sys.stdout.write(msgspec.json.encode([*rows, *map(ListedCase, tests)]).decode())
     return ExitCode.OK
 
 
