@@ -126,9 +126,9 @@ def _changes(code: str, text: str) -> Iterator[tuple[int, int, str, str]]:
         middle, end = _right_end(code, match.end())
         if end != ",":
             continue
-        whole = _words(code[match.start() : stop])
+        call = _words(code[match.start() : stop])
         for argument in (code[match.end() : middle], code[middle + 1 : stop - 1]):
-            yield match.start(), stop, f"({argument.strip()})", f"{whole} -> {_words(argument)}"
+            yield match.start(), stop, f"({argument.strip()})", f"{call} -> {_words(argument)}"
 
 
 def _code(text: str) -> str:

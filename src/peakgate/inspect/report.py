@@ -58,7 +58,8 @@ def by_kernel(reports: Iterable[BuildReport], source_at: SourceAt, family_file: 
     for kernel, builds in sorted(of_kernel.items()):
         found: dict[tuple[str, str | None], list[LaunchFinding]] = {}
         for build in builds:
-            for finding in sorted(build.findings, key=lambda each, ran=build.sizes: _numbers(ran.get(each.case, ""))):
+            by_size = sorted((_numbers(build.sizes.get(each.case, "")), at) for at, each in enumerate(build.findings))
+            for finding in (build.findings[at] for _, at in by_size):
                 found.setdefault((finding.kind, finding.where), []).append(finding)
         defects = []
         for (_, where), findings in found.items():
@@ -130,7 +131,7 @@ def report(
             "unchecked": each.unchecked,
             "refused": dict(each.refused),
             "not_reached": each.not_reached,
-            **ruling.fields(lambda key, kernel=each.kernel: key.kernel == kernel),
+            **ruling.fields(kernel=each.kernel),
         }
         for each in kernels
     ]

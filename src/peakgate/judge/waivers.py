@@ -198,8 +198,12 @@ class DefectRuling:
         wrong = [Annotation(WAIVER, complaint, waivers_file) for complaint in self.complaints]
         return [*(each.annotation for each in self.left), *wrong]
 
-    def fields(self, belongs: Callable[[DefectKey], bool]) -> dict[str, Any]:
-        """The defects of one kernel or tool, for the JSON document."""
+    def fields(self, **of: str) -> dict[str, Any]:
+        """The defects of one kernel or tool, for the JSON document: those whose key has the value of each ``of``."""
+
+        def belongs(key: DefectKey) -> bool:
+            return of.items() <= key._asdict().items()
+
         return {
             "defects": [dict(each.facts) for each in self.left if belongs(each.key)],
             "waived": [

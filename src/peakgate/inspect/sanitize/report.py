@@ -130,7 +130,7 @@ def report(tools: Sequence[ToolReport], ruling: DefectRuling) -> Report:
                 "errors": count,
                 "unlisted": tool.unlisted,
                 "unfinished": tool.unfinished,
-                **ruling.fields(lambda key, name=tool.tool: key.command == name),
+                **ruling.fields(command=tool.tool),
             }
         )
     return Report(
