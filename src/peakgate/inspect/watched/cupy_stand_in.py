@@ -87,8 +87,7 @@ class Functions:
             return function  # has methods, and its results are what its arguments are
 
         @functools.wraps(function)
-        def call(*args: Any, **named: Any) -> Any:
-            """The function as CuPy has it: it takes a type, and its result is no scalar."""
+        def call(*args: Any, **named: Any) -> Any:  # as CuPy has it: it takes a type, and its result is no scalar
             try:
                 return there(function(*args, **named))
             except TypeError:
