@@ -44,8 +44,9 @@ def resampled_gates(
         screen = as_screened(ratios[:, :pairs], measured.log_time)
         gate = _decided(measured, screen, ratios[:, pairs:], confirming)
         together = moved_together(screen)
-        moved = together is not None and together.cases >= FEWEST_CASES_FOR_SUITE and together.moved
-        suite = together.estimate.log_ratio if moved else 0.0  # of all cases, as judged by `ab`
+        suite = 0.0  # log ratio of all cases, as judged by `ab`
+        if together is not None and together.cases >= FEWEST_CASES_FOR_SUITE and together.moved:
+            suite = together.estimate.log_ratio
         rows.append(
             (
                 suite > 0 or bool(_flagged(gate, 1).any()),
