@@ -215,3 +215,8 @@ def test_a_baseline_of_another_compiler_leaves_it_undecided_and_still_lists_what
     kept = path.read_text()
     assert run("--update", "-k", "tiny") is ExitCode.UNDECIDED
     assert path.read_text() == kept
+
+
+def test_fewer_than_one_process_is_refused(source):
+    with refuses(Code.OPTION):
+        command.main("inspect resources", ["--jobs", "0"])

@@ -17,7 +17,7 @@ from pathlib import Path
 from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.base.options import VerbParser
+from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import Annotation, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
@@ -182,7 +182,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--update", action="store_true", help="write the baseline anew and report what differs")
     parser.add_argument(
-        "--jobs", type=int, default=None, metavar="N", help="number of processes (default: one per core)"
+        "--jobs", type=at_least(1), default=None, metavar="N", help="number of processes (default: one per core)"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
     return parser
