@@ -240,8 +240,11 @@ def test_a_case_below_its_floor_without_figures_has_the_sessions_own_reason() ->
 
 
 def test_whole_counts_are_named_as_such() -> None:
-    assert type(evidence._term(16.0)) is int
-    assert evidence._term(1.5) == 1.5
+    values = np.full(len(evidence.RECORDED), None, dtype=object)
+    values[:2] = 16.0, 1.5
+    found = evidence._contract(values, np.arange(len(values)) < 2)
+    whole, fraction = (getattr(found, term) for term in evidence.RECORDED[:2])
+    assert (type(whole), fraction) == (int, 1.5)
 
 
 def test_the_same_code_under_two_drivers_is_known_and_no_repeat() -> None:

@@ -37,10 +37,11 @@ FEWEST_HISTORY_SESSIONS = 3
 # Commits of runs made outside a repository.
 NO_COMMIT = frozenset({"unknown", "unversioned", None})
 
-# The terms of a contract that a run file stores as columns of a case.
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
 MOST_NAMES = 3
+
+# The terms of a contract that a run file stores as columns of a case.
 RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
 
 # Columns taken from the latest session that timed a case.
@@ -339,9 +340,7 @@ def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
 
 
 def _contract(values: Objects, known: Bools) -> Contract:
-    """A contract of the terms that both sides know."""
-    return Contract(**{RECORDED[term]: _term(values[term]) for term in np.flatnonzero(known)})
-
-
-def _term(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    """A contract of the terms that both sides know, with whole numbers as integers, as families give them."""
+    terms = {RECORDED[term]: values[term] for term in np.flatnonzero(known)}
+    whole = {term: int(value) for term, value in terms.items() if isinstance(value, float) and value.is_integer()}
+    return Contract(**terms | whole)

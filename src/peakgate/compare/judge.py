@@ -124,6 +124,10 @@ def compare(
     judged = judged.join(pd.concat([each.figures for each in weighed])).reindex(before.index)
     saved, df = max(each.saved for each in weighed), np.concatenate([each.df for each in weighed])
     per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
+    grown: list[SpreadFinding] = []
+    own_link = before.index[on_gpu & ~(before["link"] | after["link"]).to_numpy(bool)]  # others share theirs
+    if rules.same_gpu and not own_link.empty:
+        grown = spread.grown(own_link.to_list(), spread.of_rows(base, own_link), spread.of_rows(new, own_link))
     return side_by_side(
         before.assign(time_us=before["mean_us"]),
         after.assign(time_us=after["mean_us"]),
@@ -131,7 +135,7 @@ def compare(
         suite=_suite(gpu_times.log_ratios, gpu_times.noise, rules, per_session),
         differences=evidence.differences(base, new),
         notes=[*_notes(base, new, rules, saved, df), *(note for each in weighed for note in each.notes), *scope],
-        spread=_grown(before[on_gpu], after[on_gpu], base, new) if rules.same_gpu else (),
+        spread=grown,
     )
 
 
@@ -174,14 +178,6 @@ def _weighed(
     rows = _first(_judging(before, after, shifts, figures), shifts.index)
     saved = repeats.loc[repeats["side"] == "history", "session"].nunique()
     return _Weighed(rows, figures, shifts["log_ratio"].to_numpy(), sessions_noise, df, saved, between.notes)
-
-
-def _grown(before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame) -> list[SpreadFinding]:
-    """The cases whose spread grew, except transfers, whose link is shared."""
-    cases = before.index[~(before["link"] | after["link"]).to_numpy(bool)]
-    if cases.empty:
-        return []
-    return spread.grown(cases.to_list(), spread.of_rows(base, cases), spread.of_rows(new, cases))
 
 
 def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules:

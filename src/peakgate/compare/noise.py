@@ -85,14 +85,6 @@ FEWEST_CASES_FOR_COMMON = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
-    """The prior of the cases' variances: its value for each case, and its degrees of freedom."""
-
-    variance: Floats
-    df: float
-
-
-@dataclass(frozen=True, slots=True)
 class SessionNoise:
     """Variance of one session's log median: a part of each ``case``, and a part ``common`` to all cases of the session.
 
@@ -182,14 +174,24 @@ def squeeze(variance: Floats, df: Floats, log_time: Floats) -> tuple[Floats, Flo
     """Moderate each case's variance toward that of cases of its duration; return variances and degrees of freedom.
 
     The posterior weights a case's own variance and the prior by their degrees of freedom. Cases without degrees of
-    freedom give NaN and 0. Source: Smyth, Linear models and empirical Bayes methods (2004), with a log-linear trend in
-    duration for the prior.
+    freedom give NaN and 0. The prior is a scaled inverse chi-square distribution, fitted by the moments of the log
+    variances. Source: Smyth, Linear models and empirical Bayes methods (2004), with a log-linear trend in duration for
+    the prior.
     """
     known = df > 0
-    prior = _fit_prior(variance[known], df[known], log_time[known])
+    own, own_df, times, count = variance[known], df[known], log_time[known], np.count_nonzero(known)
+    prior, prior_df = own, 0.0
+    if count >= FEWEST_CASES_TO_SQUEEZE and (typical := float(np.median(own))) != 0:
+        centred = np.log(np.maximum(own, LEAST_OF_TYPICAL * typical)) - special.digamma(own_df / 2) + np.log(own_df / 2)
+        trended = count >= FEWEST_CASES_FOR_TREND and float(np.ptp(times)) > 0
+        fitted = np.polyval(np.polyfit(times, centred, 1), times) if trended else np.full(count, centred.mean())
+        scatter = float(np.sum((centred - fitted) ** 2)) / (count - (2 if trended else 1))
+        excess = scatter - float(np.mean(special.polygamma(1, own_df / 2)))
+        prior_df = min(MOST_PRIOR_DF, 2 * _inverse_trigamma(excess))
+        prior = np.exp(fitted + special.digamma(prior_df / 2) - np.log(prior_df / 2))
     posterior, posterior_df = np.full(len(df), np.nan), np.zeros(len(df))
-    posterior_df[known] = df[known] + prior.df
-    posterior[known] = (prior.df * prior.variance + df[known] * variance[known]) / posterior_df[known]
+    posterior_df[known] = own_df + prior_df
+    posterior[known] = (prior_df * prior + own_df * own) / posterior_df[known]
     return np.maximum(posterior, CASE_SD_FLOOR**2), posterior_df
 
 
@@ -216,20 +218,6 @@ def holm(p_values: Floats) -> Floats:
     adjusted = np.empty(len(p_values))
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
     return adjusted
-
-
-def _fit_prior(variance: Floats, df: Floats, log_time: Floats) -> Prior:
-    """Fit the scaled inverse chi-square prior by the moments of the log variances."""
-    count = len(variance)
-    if count < FEWEST_CASES_TO_SQUEEZE or (typical := float(np.median(variance))) == 0:
-        return Prior(variance, 0.0)
-    centred = np.log(np.maximum(variance, LEAST_OF_TYPICAL * typical)) - special.digamma(df / 2) + np.log(df / 2)
-    trended = count >= FEWEST_CASES_FOR_TREND and float(np.ptp(log_time)) > 0
-    fitted = np.polyval(np.polyfit(log_time, centred, 1), log_time) if trended else np.full(count, centred.mean())
-    scatter = float(np.sum((centred - fitted) ** 2)) / (count - (2 if trended else 1))
-    excess = scatter - float(np.mean(special.polygamma(1, df / 2)))
-    prior_df = min(MOST_PRIOR_DF, 2 * _inverse_trigamma(excess))
-    return Prior(np.exp(fitted + special.digamma(prior_df / 2) - np.log(prior_df / 2)), prior_df)
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -10,7 +10,7 @@ from peakgate.base.formatting import counted, percent
 from peakgate.base.report import Picture, Report, Row, Section, Table, tone
 from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.compare.parts import explained
-from peakgate.compare.result import ROW_COLUMNS, Comparison, SpreadFinding, SuiteShift, change_text, probability
+from peakgate.compare.result import ROW_COLUMNS, Comparison, SpreadFinding, change_text, probability
 from peakgate.render import cases
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.saved import UNUSABLE, Run
@@ -130,19 +130,21 @@ def spread_fields(found: Sequence[SpreadFinding]) -> list[dict[str, Any]]:
 
 def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:
     """Counts, sides, differences and every row, worst first."""
-    detectable = found.detectable_percent
+    detectable, suite = found.detectable_percent, found.suite
+    names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
     return {
         "strict": strict,
         "counts": dict(found.counts),
         "without_floor": found.without_floor,
         "smallest_detectable_change_percent": {"median": detectable[0], "worst": detectable[1]} if detectable else None,
-        "suite_wide": None if found.suite is None else _suite(found.suite),
+        "suite_wide": suite
+        and {"verdict": suite.verdict, "reason": suite.reason, "cases": suite.cases, **_changed(suite)},
         "base": _side(found.base),
         "new": _side(found.new),
         "spread": spread_fields(found.spread),
         "differences": [asdict(difference) for difference in found.differences],
         "notes": list(found.notes),
-        "rows": [_row_fields(row) for row in found.records],
+        "rows": [{name: getattr(row, name) for name in names} | _changed(row, *INTERVAL) for row in found.records],
     }
 
 
@@ -155,17 +157,7 @@ def _side(side: RunSide) -> dict[str, Any]:
     return {"label": side.label, "runs": runs}
 
 
-def _row_fields(row: Any) -> dict[str, Any]:
-    names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
-    interval = {} if row.change_percent is None else {name: getattr(row, name) for name in INTERVAL}
-    return {name: getattr(row, name) for name in names} | _changed(row) | interval
-
-
-def _changed(row: Any) -> dict[str, Any]:
+def _changed(row: Any, *more: str) -> dict[str, Any]:
     if row.change_percent is None:
         return {}
-    return {"change": change_text(row.change_percent)} | {name: getattr(row, name) for name in CHANGED}
-
-
-def _suite(suite: SuiteShift) -> dict[str, Any]:
-    return {"verdict": suite.verdict, "reason": suite.reason, "cases": suite.cases} | _changed(suite)
+    return {"change": change_text(row.change_percent)} | {name: getattr(row, name) for name in (*CHANGED, *more)}
