@@ -42,7 +42,15 @@ def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[
     if not all(sides.values()):
         return []
     before, after = (side[0].configuration for side in sides.values())
-    notes = [f"the tuner's choice varies in {name}: {_several(side)}" for name, side in sides.items() if len(side) > 1]
+    notes = []
+    for name, side in sides.items():
+        if len(side) > 1:
+            times = (
+                f"{_named(each.configuration)} in {counted(each.processes, 'process')} "
+                f"({each.least_us:.2f} to {each.most_us:.2f} µs)"
+                for each in side
+            )
+            notes.append(f"the tuner's choice varies in {name}: {' and '.join(times)}")
     if [(each.kernel, each.configuration) for each in before] != [(each.kernel, each.configuration) for each in after]:
         notes.append(f"the configuration changed: {_named(before)} to {_named(after)}")
     elif not notes:
@@ -84,14 +92,6 @@ def _named(configuration: Configuration) -> str:
 
 def _codes(configuration: Configuration) -> str:
     return " ".join(each.code or "unknown" for each in configuration)
-
-
-def _several(side: Sequence[ChosenTimes]) -> str:
-    return " and ".join(
-        f"{_named(each.configuration)} in {counted(each.processes, 'process')} "
-        f"({each.least_us:.2f} to {each.most_us:.2f} µs)"
-        for each in side
-    )
 
 
 def energy_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:

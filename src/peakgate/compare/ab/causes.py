@@ -14,7 +14,7 @@ then cache metrics, and last stalls, which are symptoms.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -30,6 +30,8 @@ NOTABLE = 0.1  # smaller relative changes are not reported
 NOTABLE_SHARE = 0.2
 
 SECTOR_CYCLES, INSTRUCTION_CYCLES = 0.5, 0.25
+
+_STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,33 +170,28 @@ def _rolled_up(base: ExplainedSide, head: ExplainedSide) -> str:
     return ""
 
 
-def _fp64(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
-    if base.code is None or head.code is None:
-        return
-    before, after = (side.code.classes.get("FP64", 0) for side in (base, head) if side.code)
-    if after > before:
-        text = f"Double precision in the code: {before} to {after} FP64 instructions."
-        yield SideDifference(FindingCause.FP64, text, 1, math.log((after + 1) / (before + 1)))
+def _structure(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
+    if base.code and head.code:
+        before, after = (code.classes.get("FP64", 0) for code in (base.code, head.code))
+        if after > before:
+            text = f"Double precision in the code: {before} to {after} FP64 instructions."
+            yield SideDifference(FindingCause.FP64, text, 1, math.log((after + 1) / (before + 1)))
+    before, after = base.resources.registers, head.resources.registers
+    if before != after:
+        text = f"Registers per thread: {before} to {after}."
+        yield SideDifference(FindingCause.REGISTERS, text, 5, abs(math.log(after / before)))
 
 
-def _barriers(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
-    name = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
-    before, after = _sums(base, head, name)
+def _metrics(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
+    before, after = _sums(base, head, _STALLED.format("barrier"))
     if after > 2 * before and after > 1:
         text = f"Warps wait at barriers: {before:.3g} to {after:.3g} warps stalled there per issued instruction."
         yield SideDifference(FindingCause.BARRIERS, text, 2, math.log(after / max(before, 0.1)))
-
-
-def _occupancy(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
-    name = "sm__warps_active.avg.pct_of_peak_sustained_active"
-    before, after = (side.counters.get(name) for side in (base, head))
+    before, after = _sums(base, head, "sm__warps_active.avg.pct_of_peak_sustained_active")
     if before and after and after < (1 - NOTABLE) * before:
         registers = f" ({base.resources.registers} to {head.resources.registers} registers)"
         text = f"Lower achieved occupancy: {before:.3g} % to {after:.3g} %{registers}."
         yield SideDifference(FindingCause.OCCUPANCY, text, 1, math.log(before / after))
-
-
-def _memory(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
     before, after = _sums(base, head, "dram__bytes_read.sum", "dram__bytes_write.sum")
     if before and after > (1 + NOTABLE) * before:
         text = f"More device memory traffic: {_bytes(before)} to {_bytes(after)}."
@@ -203,39 +200,21 @@ def _memory(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference
     if rates[0] and rates[1] is not None and rates[1] < (1 - NOTABLE) * rates[0]:
         text = f"Fewer L2 hits: {rates[0]:.3g} % to {rates[1]:.3g} % of sectors."
         yield SideDifference(FindingCause.L2, text, 2, math.log(rates[0] / max(rates[1], 0.1)))
-
-
-def _symptoms(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
-    name = "smsp__issue_active.avg.pct_of_peak_sustained_active"
-    before, after = (side.counters.get(name) for side in (base, head))
+    before, after = _sums(base, head, "smsp__issue_active.avg.pct_of_peak_sustained_active")
     if before and after and abs(after - before) > NOTABLE * before:
         text = f"Issue slots in use: {before:.3g} % to {after:.3g} %."
         yield SideDifference(FindingCause.ISSUE, text, 4, abs(math.log(after / before)))
     grown = []
     for stall in STALLS:
-        metric = f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio"
-        values = _sums(base, head, metric)
-        if stall != "selected" and values[1] - values[0] > max(NOTABLE * values[0], 0.1):
-            grown.append((values[1] - values[0], stall, values))
-    for more, stall, values in sorted(grown, reverse=True)[:2]:
-        text = (
-            f"Warps stall more on {stall.replace('_', ' ')}: {values[0]:.3g} to {values[1]:.3g} per issued instruction."
-        )
+        before, after = _sums(base, head, _STALLED.format(stall))
+        if stall != "selected" and after - before > max(NOTABLE * before, 0.1):
+            grown.append((after - before, stall, before, after))
+    for more, stall, before, after in sorted(grown, reverse=True)[:2]:
+        text = f"Warps stall more on {stall.replace('_', ' ')}: {before:.3g} to {after:.3g} per issued instruction."
         yield SideDifference(FindingCause.STALL, text, 3, more)
 
 
-def _registers(base: ExplainedSide, head: ExplainedSide) -> Iterator[SideDifference]:
-    before, after = base.resources.registers, head.resources.registers
-    if before != after:
-        yield SideDifference(
-            FindingCause.REGISTERS, f"Registers per thread: {before} to {after}.", 5, abs(math.log(after / before))
-        )
-
-
-_FINDERS: tuple[Callable[[ExplainedSide, ExplainedSide], Iterator[SideDifference]], ...] = (
-    *(_spills, _bank_conflicts, _sectors, _instructions, _fp64),
-    *(_barriers, _occupancy, _memory, _symptoms, _registers),
-)
+_FINDERS = (_spills, _bank_conflicts, _sectors, _instructions, _structure, _metrics)
 
 
 def _share(base: ExplainedSide, head: ExplainedSide, cycles: float) -> float:

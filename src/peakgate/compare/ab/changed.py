@@ -32,18 +32,18 @@ def changed_files(base: SideFolder, head: SideFolder) -> list[str] | None:
     if len(labels) > 1 or any(each is not None and each.build is not None for each in settings):
         return None
     try:
-        found = _by_git(base, head) if base.commit and head.commit else _by_content(base.path, head.path)
+        if not (base.commit and head.commit):
+            found = _by_content(base.path, head.path)
+        elif git("-C", str(base.path), "status", "--porcelain"):
+            return None
+        else:
+            at = ("-C", str(top_of(head.path)))
+            listed = git(*at, "diff", "--name-only", "--no-renames", "-z", base.commit, "--")
+            listed += git(*at, "ls-files", "--others", "--exclude-standard", "-z")
+            found = filter(None, listed.split("\0"))
     except (PeakgateError, OSError):
         return None
     return None if found is None else [name for name in found if not name.endswith(KERNEL_SUFFIXES)]
-
-
-def _by_git(base: SideFolder, head: SideFolder) -> Iterable[str] | None:
-    at = ("-C", str(top_of(head.path)))
-    listed = git(*at, "diff", "--name-only", "--no-renames", "-z", str(base.commit), "--")
-    listed += git(*at, "ls-files", "--others", "--exclude-standard", "-z")
-    clean = not git("-C", str(base.path), "status", "--porcelain")
-    return filter(None, listed.split("\0")) if clean else None
 
 
 def _by_content(base: Path, head: Path) -> Iterable[str] | None:

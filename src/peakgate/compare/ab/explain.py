@@ -223,7 +223,10 @@ def place(folder: Path, base: str | None, head: str | None) -> tuple[str, int] |
     prefix = ""
     with suppress(PeakgateError):  # outside git
         prefix = ask(folder, "rev-parse", "--show-prefix").decode().strip()
-    texts = [_text(Path(name)) if name else "" for name in (base, head)]
+    texts = ["", ""]
+    for at, name in enumerate((base, head)):
+        with suppress(PeakgateError):
+            texts[at] = read_text(Path(name)) if name else ""
     return f"{prefix}{inside.as_posix()}", changed_line(*texts)
 
 
@@ -236,10 +239,3 @@ def changed_line(before: str, after: str) -> int:
             code = next((at for at in range(start, end) if not _COMMENT.match(new[at])), start)
             return max(1, min(code + 1, len(new)))
     return next((number for number, line in enumerate(new, 1) if "__global__" in line), 1)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_text(path)
-    except PeakgateError:
-        return ""
