@@ -12,8 +12,7 @@ from lab.pages import ROOT
 from peakgate.base import git
 from peakgate.base.errors import PeakgateError
 from peakgate.base.files import write_whole
-from peakgate.compare.floors.keep import trimmed
-from peakgate.runfile.saved import Run, load_run
+from peakgate.runfile.saved import Run, load_run, trimmed
 
 
 def checked_out() -> str:

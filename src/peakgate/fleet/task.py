@@ -29,12 +29,12 @@ from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
 from peakgate.base.processes import end_group, end_of, last_words, own_module
 from peakgate.base.scratch import remove_tree
 from peakgate.base.verdict import ExitCode
-from peakgate.compare.floors.keep import trimmed
 from peakgate.fleet import archive, place
 from peakgate.fleet.place import Worker
 from peakgate.fleet.store import FleetPlan
 from peakgate.run import journal
 from peakgate.run.places import VERDICT_FILE
+from peakgate.runfile.saved import trimmed
 
 CASE_MARK = f'"{journal.CASE}": '.encode()
 """Part of the journal's record of a finished case."""

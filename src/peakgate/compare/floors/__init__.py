@@ -1,1 +1,1 @@
-"""Proposes floors from saved runs, with their margins, and keeps runs as references."""
+"""Proposes floors from saved runs with their margins, or keeps the runs as references."""

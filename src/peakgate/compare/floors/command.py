@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from peakgate.base import progress
+from peakgate.base import config, progress
+from peakgate.base.streams import say
+from peakgate.base.verdict import ExitCode
 from peakgate.runfile.options import FORMS, READING, add_run_names, run_name, verb_parser
+from peakgate.runfile.saved import keep
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -28,4 +31,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         run_name(wanted)
     with progress.shown(READING):  # pandas takes a second to import: after the arguments are known to be right
         from peakgate.compare.floors import proposals  # noqa: PLC0415
+        from peakgate.runfile.find import named_runs  # noqa: PLC0415
+    if options.keep:
+        for path, new in keep(named_runs(options), config.near(config.current().baselines)).items():
+            say(f"{'kept' if new else 'kept before'}: {path}")
+        return ExitCode.OK
     return proposals.write(options)

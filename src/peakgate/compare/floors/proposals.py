@@ -1,4 +1,4 @@
-"""Proposes floors from saved sessions; you decide which to adopt. ``--keep`` keeps the runs as references.
+"""Proposes floors from saved sessions; you decide which to adopt.
 
 A floor must hold in every later session on every GPU of the model; ``margins`` computes how far below the measured
 sessions it lies, rounded down to 3 significant digits. A case's *room* is the slowdown from its best session to its
@@ -26,7 +26,6 @@ from peakgate.base.safe_text import one_line
 from peakgate.base.streams import say
 from peakgate.base.verdict import FAULTY, ExitCode
 from peakgate.compare.floors import margins
-from peakgate.compare.floors.keep import keep
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.runfile.find import named_runs
 from peakgate.runfile.frame import is_library, records, to_frame, usable
@@ -233,13 +232,9 @@ def _check(runs: pd.DataFrame, present: Floors) -> str:
 
 
 def write(options: argparse.Namespace) -> int:
-    """Print what the named runs propose, with ``--write`` change floors.toml, with ``--keep`` keep the runs instead."""
-    runs, baselines = named_runs(options), config.near(config.current().baselines)
-    if options.keep:
-        for path, new in keep(runs, baselines).items():
-            say(f"{'kept' if new else 'kept before'}: {path}")
-        return ExitCode.OK
-    path = baselines / runs[0].slug / "floors.toml"
+    """Print what the named runs propose, with ``--write`` change floors.toml."""
+    runs = named_runs(options)
+    path = config.near(config.current().baselines) / runs[0].slug / "floors.toml"
     present = load_floors(path, gpu=runs[0].slug)
     text = read_text(path) if present.present else ""
     trusted = options.write and len(runs) >= SESSIONS_TO_TRUST  # fewer are refused below

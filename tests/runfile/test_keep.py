@@ -6,8 +6,7 @@ import pytest
 from synthetic_runs import document, save
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.compare.floors.keep import keep
-from peakgate.runfile.saved import load_run
+from peakgate.runfile.saved import keep, load_run
 
 
 def saved(folder: Path, name: str = "run", **content):
@@ -56,7 +55,7 @@ def test_emulated_and_oversized_runs_are_refused_and_nothing_is_written(tmp_path
     fit, emulated = saved(tmp_path), saved(tmp_path, "emulated", slug="cpu-emulator")
     with pytest.raises(PeakgateError, check=lambda error: error.code is Code.EMULATED):
         keep([fit, emulated], tmp_path / "b")
-    monkeypatch.setattr("peakgate.compare.floors.keep.LARGEST_KEPT_BYTES", 100)
+    monkeypatch.setattr("peakgate.runfile.saved.LARGEST_KEPT_BYTES", 100)
     with pytest.raises(PeakgateError, match="over 100 bytes"):
         keep([fit], tmp_path / "b")
     assert not (tmp_path / "b").exists()
