@@ -45,7 +45,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
     ]
     measured = (each for each in run.cases.values() if each.case not in run.unmeasured)
     rows += [_row(each.case, each.verdict, each.reason, each, past) for each in measured]
-    rows.sort(key=_rank)
+    rows.sort(key=lambda row: WORST_FIRST.index(Verdict(row.verdict)) if row.verdict else len(WORST_FIRST))
     found = {row.verdict for row in rows}
     against = [each for each in WORST_FIRST if each in found and each in REGRESSIONS | UNDECIDED]
     verdict = against[0] if against else "" if Verdict.NO_FLOOR in found else Verdict.PASS
@@ -85,11 +85,6 @@ def _emulated(verdict: str, case: CaseResult | None) -> str:
     if verdict != Verdict.NO_FLOOR:
         return verdict
     return RAN if case is None or case.relative_error is None else RIGHT
-
-
-def _rank(row: Row) -> int:
-    """Position of the verdict, worst first; an unjudged case comes last."""
-    return WORST_FIRST.index(Verdict(row.verdict)) if row.verdict else len(WORST_FIRST)
 
 
 def _drawn(run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:

@@ -220,9 +220,10 @@ class Ledger:
 
     def close(self) -> int:
         """Delete the pages whose run is gone, save what stands now, and return how many were deleted."""
-        gone = [name for name in self.known if name not in self.kept and _below(self.folder, name)]
-        for name in gone:
-            remove_output(self.folder / name)
+        gone = [self.folder / name for name in self.known if name not in self.kept and name.endswith(".html")]
+        gone = [path for path in gone if path.resolve().is_relative_to(self.folder.resolve())]
+        for path in gone:
+            remove_output(path)
         write_whole(self.folder / LEDGER_FILE, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
         return len(gone)
 
@@ -241,10 +242,6 @@ def source_state(file: Path, cases: Iterable[str]) -> str:
     found = file.stat()
     digest = hashlib.sha256("\n".join(cases).encode(errors="replace")).hexdigest()[:10]
     return f"{found.st_size}-{found.st_mtime_ns}-{digest}"
-
-
-def _below(folder: Path, page: str) -> bool:
-    return (folder / page).resolve().is_relative_to(folder.resolve()) and page.endswith(".html")
 
 
 def _version() -> str:

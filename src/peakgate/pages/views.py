@@ -129,7 +129,9 @@ def index_page(models: Sequence[Shown], notes: Sequence[str]) -> str:
             "cases": ", ".join(f"{count} {verdict}" for verdict, count in judged_first),
             "sessions": header(trend.history).partition(": ")[2].rpartition(", ")[0],
         }
-        rows.append(Row(model.slug, trend.verdict, _worst(trend), cells=cells, address=f"{home}/index.html"))
+        first = trend.findings[0]
+        worst = f"{first.case}: {first.reason}" if first.verdict == trend.verdict else ""
+        rows.append(Row(model.slug, trend.verdict, worst, cells=cells, address=f"{home}/index.html"))
         if model.origins:
             newest = model.origins[0]
             text = f"{_origin_name(model, newest)}, {_since(model, newest)}: {_moved(newest)}"
@@ -155,11 +157,6 @@ def index_page(models: Sequence[Shown], notes: Sequence[str]) -> str:
     return page(found, title="Peakgate")
 
 
-def _worst(trend: Trend) -> str:
-    worst = trend.findings[0]
-    return f"{worst.case}: {worst.reason}" if worst.verdict == trend.verdict else ""
-
-
 def _origin_name(model: Model, origin: ChangeOrigin) -> str:
     session = model.trend.history.sessions[origin.number]
     return commit_name(session) if origin.cause is Cause.COMMITS else origin.name
@@ -180,21 +177,19 @@ def _moved(origin: ChangeOrigin) -> str:
 def runs_page(model: Model, verdicts: Mapping[int, Verdict]) -> str:
     """The runs that have a page, newest first."""
     timed = model.trend.history.times.count().tolist()
-    rows = [_run(model, number, verdict, timed[number]) for number, verdict in sorted(verdicts.items(), reverse=True)]
+    rows = []
+    for number, verdict in sorted(verdicts.items(), reverse=True):
+        session = model.trend.history.sessions[number]
+        cells = {
+            "commit": model.commit(session),
+            "GPU": gpu_label(session.uuid),
+            "driver": session.driver,
+            "tier": session.tier,
+            "cases timed": timed[number],
+        }
+        rows.append(Row(f"{session.taken:%Y-%m-%d %H:%M}", verdict, address=model.runs[number], cells=cells))
     found = Report("show", ExitCode.OK, rows=rows, columns=RUN_PAGE_COLUMNS, unit="run")
     return page(found, [HOME, (model.slug, "index.html"), ("Changes", "changes.html")], f"Runs of {model.slug}")
-
-
-def _run(model: Model, number: int, verdict: Verdict, timed: int) -> Row:
-    session = model.trend.history.sessions[number]
-    cells = {
-        "commit": model.commit(session),
-        "GPU": gpu_label(session.uuid),
-        "driver": session.driver,
-        "tier": session.tier,
-        "cases timed": timed,
-    }
-    return Row(f"{session.taken:%Y-%m-%d %H:%M}", verdict, address=model.runs[number], cells=cells)
 
 
 def families_page(model: Model, families: Mapping[str, Report], reached: Reached) -> str:
@@ -306,6 +301,8 @@ def case_page(model: Model, number: int, sessions: Sequence[Row], trail: Sequenc
     finding = next(each for each in trend.findings if each.case == case)
     drawn, words = chart(history, number, own, [row.address for row in sessions])
     regressions = [(Event((each,)).line(),) for each in trend.regressions if each.change.case == case]
+    pages = {id(change): model.origin(each.name) for each in model.origins for change in each.changes}
+    steps = [(CellLink(step_line(each), f"../{pages[id(each)]}"),) for each in own]
     found = Report(
         command="show",
         exit_code=ExitCode.OK,
@@ -319,16 +316,10 @@ def case_page(model: Model, number: int, sessions: Sequence[Row], trail: Sequenc
         columns=SESSION_COLUMNS if history.gpus > 1 else [each for each in SESSION_COLUMNS if each.name != "gpu"],
         tables=[
             *([Table("Open regressions", ("regression",), regressions)] if regressions else []),
-            *([_steps(model, own)] if own else []),
+            *([Table("Change points", ("step",), steps)] if own else []),
         ],
         pictures=(Picture("Times", "A dot is a session and leads to its run.", drawn),) if drawn else (),
         legend=gpu_names(history) if drawn else (),
         unit="session",
     )
     return page(found, trail, case)
-
-
-def _steps(model: Model, own: Sequence[ChangePoint]) -> Table:
-    """The change points of a case, each leading to its origin."""
-    pages = {id(change): model.origin(each.name) for each in model.origins for change in each.changes}
-    return Table("Change points", ("step",), [(CellLink(step_line(each), f"../{pages[id(each)]}"),) for each in own])

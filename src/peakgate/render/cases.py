@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -147,17 +147,14 @@ def past(runs: Sequence[Run], new: Sequence[Run] = ()) -> Mapping[str, str]:
     """
     last = {run.taken for run in new}
     times: dict[str, dict[datetime, float]] = {}
-    for run in (*_by_time(run for run in runs if run.taken not in last), *_by_time(new)):
+    earlier = (run for run in runs if run.taken not in last)
+    for run in (each for part in (earlier, new) for each in sorted(part, key=lambda run: run.taken)):
         for case, result in run.cases.items():
             times.setdefault(case, {})[run.taken] = result.time_us
-    return {case: _past(found) for case, found in times.items() if len(found) >= FEWEST_RUNS_FOR_HISTORY}
-
-
-def _past(times: Mapping[datetime, float]) -> str:
-    values = list(times.values())
-    span = f"{time_text(min(values))} to {time_text(max(values))}, latest {time_text(values[-1])}"
-    return f"{sparkline(values[-MOST_BARS:])} {len(values)} runs since {min(times):%Y-%m-%d}, {span}"
-
-
-def _by_time(runs: Iterable[Run]) -> list[Run]:
-    return sorted(runs, key=lambda run: run.taken)
+    found = {}
+    for case, taken in times.items():
+        values = list(taken.values())
+        if len(values) >= FEWEST_RUNS_FOR_HISTORY:
+            span = f"{time_text(min(values))} to {time_text(max(values))}, latest {time_text(values[-1])}"
+            found[case] = f"{sparkline(values[-MOST_BARS:])} {len(values)} runs since {min(taken):%Y-%m-%d}, {span}"
+    return found

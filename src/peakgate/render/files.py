@@ -183,16 +183,13 @@ def _cells(row: Row, columns: Sequence[Column], names: Sequence[str]) -> list[st
 def table(found: Table) -> list[str]:
     """The lines of a table, the last of them empty."""
     head = [table_line(map(escape, found.headings)), table_line(["---"] * len(found.headings))]
-    return [*head, *(table_line(map(_cell, row)) for row in found.rows), ""]
+    rows = (["" if value is None else escape(str(value)) for value in row] for row in found.rows)
+    return [*head, *map(table_line, rows), ""]
 
 
 def folded(found: Table) -> list[str]:
     """The lines of a table below its title, folded."""
     return [f"<details><summary>{escape(found.title)}</summary>", "", *table(found), "</details>", ""]
-
-
-def _cell(value: CellValue) -> str:
-    return "" if value is None else escape(str(value))
 
 
 def table_line(cells: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from peakgate.base.formatting import BARS, counted
-from peakgate.base.report import CellLink, CellValue, Report, Tone, tone
+from peakgate.base.report import CellLink, Report, Tone, tone
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Verdict
 
@@ -152,23 +152,22 @@ def _rows(report: Report, numeric: Set[str]) -> list[Markup]:
     for number, row in enumerate(report.rows):
         words = [each for each in (row.reason, *row.details) if each and not (row.picture and set(each) <= set(BARS))]
         parts = [_verdict(row.verdict, order.get(row.verdict, len(order)))] if order else []
-        parts += [_name(row.name, row.address), row.picture, _small(tuple(words))]
+        name = f"<code>{escape(one_line(row.name))}</code>"
+        name = f'<a href="{escape(row.address)}">{name}</a>' if row.address else name
+        parts += [f"<th scope=row class=case>{name}", row.picture, _small(tuple(words))]
         if changes:
             value = row.cells.get("change_percent")
             parts.append(f"<td class=short data-value={'' if value is None else f'{value:.6g}'}>{escape(row.change)}")
         for column in report.columns:
-            text = column.text(row)
+            cell, text = row.cells.get(column.name), column.text(row)
+            shown = _text(text)
+            if isinstance(cell, CellLink):
+                shown = f'<a href="{escape(cell.address)}">{shown}</a>'
             kind = " class=number" if column.name in numeric else " class=short" if 0 < len(text) <= SHORT else ""
-            parts.append(f"<td{kind}>{_linked(row.cells.get(column.name), text)}")
+            parts.append(f"<td{kind}>{shown}")
         about = f'<tr id=row-{number} data-group="{escape(one_line(row.group))}" data-verdict="{escape(row.verdict)}">'
         found.append(Markup(about + "".join(parts)))  # noqa: S704  # all escaped
     return found
-
-
-def _name(name: str, address: str) -> str:
-    shown = f"<code>{escape(one_line(name))}</code>"
-    linked = f'<a href="{escape(address)}">{shown}</a>' if address else shown
-    return f"<th scope=row class=case>{linked}"
 
 
 @lru_cache(maxsize=10_000)
@@ -180,10 +179,6 @@ def _small(lines: tuple[str, ...]) -> str:
 def _verdict(verdict: str, rank: int) -> str:
     shown = escape(verdict or "not judged")
     return f'<td data-value={rank}><span class="verdict {colour(verdict)}">{shown}</span>'
-
-
-def _linked(value: CellValue, text: str) -> str:
-    return f'<a href="{escape(value.address)}">{_text(text)}</a>' if isinstance(value, CellLink) else _text(text)
 
 
 @lru_cache(maxsize=10_000)

@@ -120,10 +120,7 @@ def show_rows(
                 if room < 0:
                     left.append(row)
                     continue
-                if not everything:
-                    _undecided(console, row, width)
-                    continue
-            _row(console, row, columns, width)
+            _row(console, row, columns, width, decides=everything or row.verdict not in COUNTED_WHERE_ALIKE)
     if left:
         verdicts = ", ".join(dict.fromkeys(row.verdict for row in left))
         line(console, f"and {counted(len(left), 'more case')}, {verdicts}; the files have them")
@@ -140,25 +137,24 @@ def verdict_text(verdict: str, width: int = 0) -> Text:
     return Text(f"{verdict:<{width}}", style)
 
 
-def _row(console: Console, row: Row, columns: Sequence[Column], width: int) -> None:
-    """The name stays whole on its line, however long, so that it can be searched for; the reason, last, is dim."""
+def _row(console: Console, row: Row, columns: Sequence[Column], width: int, *, decides: bool) -> None:
+    """The name stays whole on its line, however long, so that it can be searched for; the reason, last, is dim.
+
+    Of a row that decides nothing one line: its figures are in the files.
+    """
     if not row.verdict:
         line(console, f"{row.name}: {row.reason}")
         return
     head = verdict_text(row.verdict, VERDICT_WIDTH)
     head.append(f"{row.change:<{width}}").append(one_line(row.name), "bold")
-    console.print(head, soft_wrap=True)
+    console.print(head if decides else head.append(f": {one_line(row.reason)}", "dim"), soft_wrap=True)
+    if not decides:
+        return
     cells = ", ".join(f"{column.heading} {text}" for column in columns if (text := column.text(row)))
     for detail in filter(None, (cells, *row.details)):
         line(console, f"    {detail}")
     if row.reason:
         line(console, f"    {row.reason}", "dim")
-
-
-def _undecided(console: Console, row: Row, width: int) -> None:
-    """One line: figures that decide nothing are in the files."""
-    text = verdict_text(row.verdict, VERDICT_WIDTH).append(f"{row.change:<{width}}").append(one_line(row.name), "bold")
-    console.print(text.append(f": {one_line(row.reason)}", "dim"), soft_wrap=True)
 
 
 def _table(console: Console, table: Table, *, everything: bool) -> None:

@@ -52,7 +52,34 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
         # Two ways to compute a figure may differ by the rounding of doubles, in addition to the file's rounding.
         if given is not None and not math.isclose(given, wanted, rel_tol=1e-6, abs_tol=1.01 * WRITTEN[name]):
             yield Contradiction(f"extra_info.{name}", given, f"{wanted:.6g}, {why}")
-    yield from _of_verdict(info)
+
+    fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
+    if verdict not in OF_A_RUN:
+        yield Contradiction("extra_info.verdict", verdict.value, f"one of a run: {', '.join(sorted(OF_A_RUN))}")
+    if verdict in FAULTY:  # its figures may be any
+        return
+    if fraction is not None and fraction > OVER_PEAK:
+        yield Contradiction("extra_info.peak_fraction", fraction, f"at most {OVER_PEAK}: a greater one is impossible")
+    if info.error_over_bound is not None:
+        name, error, most = "error_over_bound", info.error_over_bound, 1.0
+    else:
+        # Older runs have neither the error of each element nor a tolerance. An error larger than the largest expected
+        # value exceeds every tolerance.
+        name, most = "relative_error", 1.0 if info.tolerance is None else info.tolerance
+    if error is not None and error > most:
+        yield Contradiction(f"extra_info.{name}", error, f"at most {most:.3g} without the verdict WRONG")
+    if floor is not None and fraction is None and verdict in (Verdict.PASS, Verdict.BELOW_FLOOR):
+        yield Contradiction(
+            "extra_info.peak_fraction", None, f"a fraction of peak, which {verdict} at a floor is judged by"
+        )
+    if floor is None or fraction is None:
+        return
+    rounding = 1.01 * WRITTEN["peak_fraction"]
+    allowed = {Verdict.PASS} if fraction >= floor + rounding else {Verdict.BELOW_FLOOR}
+    allowed |= {Verdict.PASS} if fraction >= floor - rounding else set()
+    if verdict not in allowed | {Verdict.INCONCLUSIVE}:
+        judged = f"{' or '.join(sorted(allowed))} at {fraction:.5g} of peak with a floor of {floor:.5g}"
+        yield Contradiction("extra_info.verdict", verdict.value, judged)
 
 
 def computed(info: CaseRecord, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
@@ -79,34 +106,3 @@ def computed(info: CaseRecord, median_us: float, gpu: Mapping[str, Any]) -> Iter
 
 def _is_rate(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-
-
-def _of_verdict(info: CaseRecord) -> Iterator[Contradiction]:
-    """A verdict that the case's own figures contradict; a case with a faulty result may have any figures."""
-    fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
-    if verdict not in OF_A_RUN:
-        yield Contradiction("extra_info.verdict", verdict.value, f"one of a run: {', '.join(sorted(OF_A_RUN))}")
-    if verdict in FAULTY:
-        return
-    if fraction is not None and fraction > OVER_PEAK:
-        yield Contradiction("extra_info.peak_fraction", fraction, f"at most {OVER_PEAK}: a greater one is impossible")
-    if info.error_over_bound is not None:
-        name, error, most = "error_over_bound", info.error_over_bound, 1.0
-    else:
-        # Older runs have neither the error of each element nor a tolerance. An error larger than the largest expected
-        # value exceeds every tolerance.
-        name, most = "relative_error", 1.0 if info.tolerance is None else info.tolerance
-    if error is not None and error > most:
-        yield Contradiction(f"extra_info.{name}", error, f"at most {most:.3g} without the verdict WRONG")
-    if floor is not None and fraction is None and verdict in (Verdict.PASS, Verdict.BELOW_FLOOR):
-        yield Contradiction(
-            "extra_info.peak_fraction", None, f"a fraction of peak, which {verdict} at a floor is judged by"
-        )
-    if floor is None or fraction is None:
-        return
-    rounding = 1.01 * WRITTEN["peak_fraction"]
-    allowed = {Verdict.PASS} if fraction >= floor + rounding else {Verdict.BELOW_FLOOR}
-    allowed |= {Verdict.PASS} if fraction >= floor - rounding else set()
-    if verdict not in allowed | {Verdict.INCONCLUSIVE}:
-        judged = f"{' or '.join(sorted(allowed))} at {fraction:.5g} of peak with a floor of {floor:.5g}"
-        yield Contradiction("extra_info.verdict", verdict.value, judged)

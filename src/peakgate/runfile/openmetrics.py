@@ -6,7 +6,7 @@ format knows no state sets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from peakgate.base.safe_text import encodable, one_line
@@ -43,32 +43,25 @@ VERDICT = "peakgate_verdict", "1 for the verdict of the case."
 
 def openmetrics(cases: Iterable[CaseMetrics]) -> str:
     """The text of a metric set, up to its ``# EOF``; figures that are unknown, or the emulator's, have no sample."""
-    return "".join(f"{line}\n" for line in _lines(list(cases)))
-
-
-def _lines(cases: list[CaseMetrics]) -> Iterator[str]:
-    timed = [case for case in cases if case.gpu != EMULATOR_SLUG]
+    cases = list(cases)
+    lines = []
     for figure, factor, unit, name, about in FAMILIES:
-        yield f"# TYPE {name} gauge"
-        yield f"# UNIT {name} {unit}"
-        yield f"# HELP {name} {about}"
-        for case in timed:
+        lines += [f"# TYPE {name} gauge", f"# UNIT {name} {unit}", f"# HELP {name} {about}"]
+        for case in cases:
             value = getattr(case, figure)
-            if value is not None and value == value:  # noqa: PLR0124  (NaN)
-                yield f"{name}{_labels(case)} {value * factor:.8g}"
+            if case.gpu != EMULATOR_SLUG and value is not None and value == value:  # noqa: PLR0124  (NaN)
+                lines.append(f"{name}{_labels(case)} {value * factor:.8g}")
     name, about = VERDICT
-    yield f"# TYPE {name} gauge"
-    yield f"# HELP {name} {about}"
-    yield from (f"{name}{_labels(case, verdict=case.verdict)} 1" for case in cases)
-    yield "# EOF"
+    lines += [f"# TYPE {name} gauge", f"# HELP {name} {about}"]
+    lines += [f"{name}{_labels(case, verdict=case.verdict)} 1" for case in cases]
+    return "\n".join([*lines, "# EOF", ""])
 
 
 def _labels(case: CaseMetrics, **more: str) -> str:
+    """The labels of a sample, their values in one line, without what a terminal obeys."""
     of_host = {"metric": case.metric} if case.metric == "launch" else {}
     labels = {"case": case.case, "gpu": case.gpu, "commit": case.commit, **of_host, **more}
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
-
-
-def _escaped(value: str) -> str:
-    """A label's value in one line, without what a terminal obeys."""
-    return one_line(encodable(value)).replace("\\", "\\\\").replace('"', '\\"')
+    escaped = {
+        name: one_line(encodable(value)).replace("\\", r"\\").replace('"', r"\"") for name, value in labels.items()
+    }
+    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
