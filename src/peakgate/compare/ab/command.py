@@ -62,7 +62,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         return report(load_record(options.earlier), options)
     if not GPU.fullmatch(options.device):
         raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
-    base, head = _wanted(options)
+    named = [Wanted(name, folder=name.startswith(("/", "./", "../"))) for name in options.sides]
+    here = Wanted(".")
+    if options.base_env or options.head_env:  # one commit is both sides
+        named = named or [here]
+        here = named[0]
+    if not named:
+        raise PeakgateError("ab needs a BASE: name a commit or a folder", Code.OPTION)
+    if len(named) > 2:
+        raise PeakgateError(f"ab compares two sides; leave out {named[2].name!r}", Code.OPTION)
+    base, head = (*named, here)[:2]
     if options.capability is not None:
         compute_capability(options.capability)  # the sides read it themselves
     if options.plan and options.json:
@@ -237,21 +246,6 @@ def _environments(options: argparse.Namespace) -> Iterator[list[SideEnvironment]
     with scratch_folder("environments") as scratch:
         folder = Path(scratch).resolve()
         yield [made(f"--{which}-env {given}", given, folder / which) if given else usual() for which, given in named]
-
-
-def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
-    """The two sides that were named; HEAD is the working tree unless named, or in another environment BASE."""
-    named = [Wanted(name, folder=name.startswith(("/", "./", "../"))) for name in options.sides]
-    here = Wanted(".")
-    if options.base_env or options.head_env:
-        named = named or [here]
-        here = named[0]
-    if not named:
-        raise PeakgateError("ab needs a BASE: name a commit or a folder", Code.OPTION)
-    if len(named) > 2:
-        raise PeakgateError(f"ab compares two sides; leave out {named[2].name!r}", Code.OPTION)
-    base, head = (*named, here)[:2]
-    return base, head
 
 
 @contextmanager

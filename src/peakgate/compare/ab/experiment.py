@@ -158,22 +158,19 @@ class _Experiment:
                 self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
             else:
                 self._screen()
-            self._confirm()
+            # Suspects and sentinels, in fresh pairs until no suspect is open.
+            done = 0
+            for look in looks(self._record.settings.confirm_pairs):
+                decided = decisions(self._processes.so_far)
+                suspected = decided.loc[decided["status"] == CaseStatus.OPEN, "case"].to_list()
+                if not suspected:
+                    break
+                watched = [case for case in self._timed if case in self._record.plan.sentinels]
+                self._processes.measure(Phase.CONFIRM, done, look.pairs, [*suspected, *watched])
+                done = look.pairs
             self._processes.end()
         except SideBroken as broken:
             raise Stopped(str(broken)) from None
-
-    def _confirm(self) -> None:
-        """Measure the suspects and the sentinels in fresh pairs until no suspect is open."""
-        done = 0
-        for look in looks(self._record.settings.confirm_pairs):
-            decided = decisions(self._processes.so_far)
-            suspected = decided.loc[decided["status"] == CaseStatus.OPEN, "case"].to_list()
-            if not suspected:
-                return
-            watched = [case for case in self._timed if case in self._record.plan.sentinels]
-            self._processes.measure(Phase.CONFIRM, done, look.pairs, [*suspected, *watched])
-            done = look.pairs
 
     def _screen(self) -> None:
         """Measure the screening pairs; after the first few, only unsettled cases and sentinels."""
@@ -185,18 +182,14 @@ class _Experiment:
             self._processes.measure(Phase.SCREEN, done, last, cases)
             done = last
             if done > EARLY_LOOK:
-                cases = self._unsettled(cases)
+                parts = by_metric(self._processes.so_far, self._timed)
+                still_open = {part[row] for part in parts for row in unsettled(*self._screened(part))}
+                sentinels = [case for case in cases if case in self._record.plan.sentinels]
+                needed = [case for case in cases if case in still_open and case not in sentinels]
+                # Sentinels alone are screened further only if nothing else is measured at all.
+                cases = [*needed, *sentinels] if needed or len(sentinels) == len(self._timed) else []
             elif all_gross(*self._screened(cases), watched):
                 cases = []
-
-    def _unsettled(self, cases: Sequence[str]) -> list[str]:
-        """The cases to screen further; sentinels alone only if nothing else is measured at all."""
-        timed = self._timed
-        parts = by_metric(self._processes.so_far, timed)
-        still_open = {part[row] for part in parts for row in unsettled(*self._screened(part))}
-        watched = [case for case in cases if case in self._record.plan.sentinels]
-        needed = [case for case in cases if case in still_open and case not in watched]
-        return [*needed, *watched] if needed or len(watched) == len(timed) else []
 
     def _screened(self, cases: Sequence[str]) -> tuple[Floats, Floats]:
         """Log ratios of the screening pairs (case, pair), and the cases' log times."""

@@ -165,10 +165,26 @@ def compared(case: str, base: KnownSide, head: KnownSide) -> Explanation:
             return Explanation(case, (), (), problem=f"{which}: {known.problem}")
     assert base.side is not None
     assert head.side is not None
-    before, after = base.opcodes, head.opcodes
-    diff = tuple(sass.diff(before, after)) if before and after else ()
-    lines = _code_lines(base.side, head.side, same=base.fingerprint == head.fingerprint)
-    return Explanation(case, tuple(lines), tuple(findings(base.side, head.side)), diff)
+    diff = tuple(sass.diff(base.opcodes, head.opcodes)) if base.opcodes and head.opcodes else ()
+    why = tuple(findings(base.side, head.side))
+    if base.fingerprint == head.fingerprint:
+        return Explanation(case, ("Same machine code on both sides.",), why, diff)
+    facts = [(name, *(getattr(side.resources, field) for side in (base.side, head.side))) for field, name in _FACTS]
+    changed = [f"{name} {before} to {after}" for name, before, after in facts if before != after]
+    lines = [f"Compiler: {', '.join(changed) or 'same registers, spills and shared memory'}."]
+    old, new = base.side.code, head.side.code
+    if old and new:
+        counts = [
+            (name, old.classes.get(name, 0), new.classes.get(name, 0))
+            for name in sorted(old.classes.keys() | new.classes.keys())
+        ]
+        moved = [f"{name} {before} to {after}" for name, before, after in counts if before != after]
+        total = f"{old.instructions} to {new.instructions}"
+        lines.append(f"Instructions: {total}: {', '.join(moved) or 'the same number of each class, in another order'}.")
+        if old.loops != new.loops:
+            sizes = [", ".join(map(str, code.loops[:4])) or "none" for code in (old, new)]
+            lines.append(f"Loop bodies in instructions: {sizes[0]}; now {sizes[1]}.")
+    return Explanation(case, tuple(lines), why, diff)
 
 
 def _known(built: BuiltCase | None, counters: ncu.Counters) -> KnownSide:
@@ -177,28 +193,6 @@ def _known(built: BuiltCase | None, counters: ncu.Counters) -> KnownSide:
     code = sass.disassemble(Path(built.cubin), built.entry)
     side = ExplainedSide(built.resources, MachineCode.of(code) if code else None, counters)
     return KnownSide(side, built.fingerprint, tuple(each.opcode for each in code or ()))
-
-
-def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list[str]:
-    """Differences in the machine code: one line each for resources, instructions and loops."""
-    if same:
-        return ["Same machine code on both sides."]
-    changed = [
-        f"{name} {getattr(base.resources, field)} to {getattr(head.resources, field)}"
-        for field, name in _FACTS
-        if getattr(base.resources, field) != getattr(head.resources, field)
-    ]
-    lines = [f"Compiler: {', '.join(changed) or 'same registers, spills and shared memory'}."]
-    if base.code and head.code:
-        names = sorted(base.code.classes.keys() | head.code.classes.keys())
-        counts = [(name, base.code.classes.get(name, 0), head.code.classes.get(name, 0)) for name in names]
-        moved = [f"{name} {before} to {after}" for name, before, after in counts if before != after]
-        total = f"{base.code.instructions} to {head.code.instructions}"
-        lines.append(f"Instructions: {total}: {', '.join(moved) or 'the same number of each class, in another order'}.")
-        if base.code.loops != head.code.loops:
-            sizes = [", ".join(map(str, code.loops[:4])) or "none" for code in (base.code, head.code)]
-            lines.append(f"Loop bodies in instructions: {sizes[0]}; now {sizes[1]}.")
-    return lines
 
 
 def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str]) -> dict[str, BuiltCase]:

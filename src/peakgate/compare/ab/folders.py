@@ -135,7 +135,14 @@ def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
     at = ("-C", str(repository))
     try:
         git(*at, "worktree", "add", "--detach", "--quiet", str(path), commit)
-        _complete(path)
+        # A checkout leaves out submodules, and files in Git LFS.
+        inside = ("-C", str(path))
+        if (path / ".gitmodules").is_file():
+            allowed = ("-c", "protocol.file.allow=always")  # a submodule's URL may be a local folder
+            git(*inside, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
+        listed = git(*inside, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
+        if shutil.which("git-lfs") and any("filter=lfs" in read_text(path / name) for name in listed):
+            git(*inside, "lfs", "pull")
         yield path
     finally:
         remove_tree(path)
@@ -177,18 +184,6 @@ def _project_inside() -> Path:
     root = Path(git("rev-parse", "--show-toplevel")).resolve()
     project = config.find(Path.cwd().resolve())
     return project.root.relative_to(root) if project is not None and project.root.is_relative_to(root) else Path()
-
-
-def _complete(worktree: Path) -> None:
-    """Fetch what a checkout leaves out: submodules, and files in Git LFS if it is installed."""
-    at = ("-C", str(worktree))
-    if (worktree / ".gitmodules").is_file():
-        allowed = ("-c", "protocol.file.allow=always")  # a submodule's URL may be a local folder
-        git(*at, *allowed, "submodule", "--quiet", "update", "--init", "--recursive")
-    listed = git(*at, "ls-files", "--", ".gitattributes", "*/.gitattributes").splitlines()
-    attributes = (worktree / name for name in listed)
-    if shutil.which("git-lfs") and any("filter=lfs" in read_text(file) for file in attributes):
-        git(*at, "lfs", "pull")
 
 
 def git(*arguments: str) -> str:

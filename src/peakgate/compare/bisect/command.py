@@ -89,7 +89,7 @@ class Comparisons:
 def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]], int] = ab_command.main) -> int:
     """Run ``bisect``, which measures by ``ab``; return 1 if a commit is found, 0 if none is the cause."""
     options = _parser(verb).parse_args(arguments)
-    points = _versions(options) if options.package else _commits(options)
+    points = _points(options)
     if options.plan:
         steps = math.ceil(math.log2(len(points) - 1))
         after = counted(len(points) - 1, "version" if options.package else "commit")
@@ -149,13 +149,12 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _commits(options: argparse.Namespace) -> Sequence[str]:
-    if options.between:
-        raise PeakgateError(f"{options.between[0]}: name two commits, or versions of a --package", Code.OPTION)
-    return listed(options.good, options.bad)
-
-
-def _versions(options: argparse.Namespace) -> list[str]:
+def _points(options: argparse.Namespace) -> list[str]:
+    """The commits, or the versions of the package, from GOOD to BAD."""
+    if not options.package:
+        if options.between:
+            raise PeakgateError(f"{options.between[0]}: name two commits, or versions of a --package", Code.OPTION)
+        return listed(options.good, options.bad)
     if not options.case:
         raise PeakgateError("--package needs --case ID: the case whose time changed", Code.OPTION)
     if options.resume:

@@ -74,25 +74,21 @@ def write(options: argparse.Namespace) -> int:
     table = options.out / "history.csv"
     write_whole(table, series_csv(found))
     metrics = options.out / f"history{PROM}"
-    write_whole(metrics, openmetrics(_newest(archive, judged)))
+    session = found.sessions[-1]
+    timed = to_frame(archive.read([session.path]))[["case", "time_us", "gbs", "peak_fraction"]]
+    figures = {str(case): known for case, *known in timed.itertuples(index=False)}
+    of_cases = [
+        CaseMetrics(each.case, found.slug, session.commit, each.verdict, *figures.get(each.case, ()))._replace(
+            metric="launch" if each.case in found.of_host else None
+        )
+        for each in judged.findings
+    ]
+    write_whole(metrics, openmetrics(of_cases))
     terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table, metrics])
     if needed := judged.sessions_needed:
         title = "Peakgate: nothing is judged yet"
         findings.order(findings.command("notice", f"{counted(needed, 'more session')} needed", title=title))
     return record.exit_code
-
-
-def _newest(archive: Archive, judged: Trend) -> list[CaseMetrics]:
-    """Each case with the verdict of the history, and its figures in the newest session, if it was timed there."""
-    session = judged.history.sessions[-1]
-    timed = to_frame(archive.read([session.path]))[["case", "time_us", "gbs", "peak_fraction"]]
-    figures = {str(case): known for case, *known in timed.itertuples(index=False)}
-    return [
-        CaseMetrics(each.case, judged.history.slug, session.commit, each.verdict, *figures.get(each.case, ()))._replace(
-            metric="launch" if each.case in judged.history.of_host else None
-        )
-        for each in judged.findings
-    ]
 
 
 def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[str, ...]]:

@@ -192,7 +192,8 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
     places = [_place(case, chosen, shifts, residuals, sd, place=place) for place in range(len(chosen))]
     kept = [not case.design.steps[best].is_cut or SHORTEST <= best + 1 <= n - SHORTEST for best, _, _ in places]
     moved = tuple(best for (best, _, _), old in zip(places, kept, strict=True) if old)
-    if moved != chosen and not _are_distinct(case, moved):  # together they are the level of a GPU
+    informed = (case.given(moved[:place]).information[0, index] for place, index in enumerate(moved))
+    if moved != chosen and not all(each > LEAST_INFORMATION / 4 for each in informed):  # together a GPU's level
         moved = tuple(index for index, old in zip(chosen, kept, strict=True) if old)
     if moved != chosen and (rounds or not all(kept)):
         return find_steps(case, series, moved, rounds - 1)
@@ -205,8 +206,8 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
     ]
     steps = shifts @ columns
     newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]
-    informed = case.given(chosen).information[best][newest]
-    known = float(informed[-1] if informed[-1] > LEAST_INFORMATION else informed.max())
+    information = case.given(chosen).information[best][newest]
+    known = float(information[-1] if information[-1] > LEAST_INFORMATION else information.max())
     share = NEWEST_SHARE / (NEWEST - SHORTEST)
     quantile = noise.upper_quantile(ERROR / 2 * share / series, df)
     detectable = float(quantile * sd / np.sqrt(known)) if known > LEAST_INFORMATION else math.inf
@@ -279,12 +280,6 @@ def _least(case: CaseSeries, series: int) -> Floats:
         own = among & case.design.usable
         found[among] = case.least_score(ERROR * share / series / max(1, int(own.sum())))
     return found
-
-
-def _are_distinct(case: CaseSeries, chosen: Sequence[int]) -> bool:
-    """Whether no column is explained by those before it and the levels of the GPUs."""
-    given = (case.given(chosen[:place]).information[0, index] for place, index in enumerate(chosen))
-    return all(information > LEAST_INFORMATION / 4 for information in given)
 
 
 def _refined(case: CaseSeries, chosen: list[int]) -> list[int]:
