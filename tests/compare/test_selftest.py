@@ -11,7 +11,7 @@ import pytest
 from refusals import refusal
 from synthetic_runs import LADDER, document, save
 
-from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.errors import Code
 from peakgate.cli import main
 from peakgate.compare import resample
 from peakgate.compare import selftest as measuring
@@ -231,9 +231,12 @@ def test_a_session_that_leaves_no_run_stops_the_selftest(
     assert len((tmp_path / "calls").read_text().splitlines()) == broken
 
 
-def test_an_emulated_first_session_stops_the_selftest(tmp_path: Path) -> None:
-    with pytest.raises(PeakgateError, match="a selftest needs a GPU"):
-        measuring.run_sessions(tmp_path / "out", 5, [], fake_suite(tmp_path, slug="cpu-emulator"))
+def test_an_emulated_first_session_stops_the_selftest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path, slug="cpu-emulator"))
+    assert main(["selftest", "--sessions", "5"]) == 2
+    assert refusal(capsys) is Code.EMULATED
     assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 

@@ -7,7 +7,6 @@ usual for its duration; without such runs the usual value is used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,14 +34,6 @@ USUAL_DF = 6.0
 SHARING_CASES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class BetweenGpus:
-    """The log shift that different GPUs alone may cause in each case, 0 if both sides used the same; and a note."""
-
-    shift: Floats
-    notes: tuple[str, ...] = ()
-
-
 def between(
     base: pd.DataFrame,
     new: pd.DataFrame,
@@ -51,14 +42,15 @@ def between(
     time_us: Floats,
     *,
     of_host: bool = False,
-) -> BetweenGpus:
-    """The shift that the sides' GPUs may cause in each of ``cases``; 0 between two models, which have other rules.
+) -> tuple[Floats, list[str]]:
+    """The log shift that different GPUs alone may cause in each of ``cases``, and a note if there is any.
 
+    It is 0 if both sides used the same GPU, and between two models, which have other rules.
     ``of_host``: the cases' times are those of the hosts, which other GPUs have.
     """
     apart = _apart(base, new, cases)
     if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] or not apart.any():
-        return BetweenGpus(np.zeros(len(time_us)))
+        return np.zeros(len(time_us)), []
     variance, df, known = known_gpus(cases, history)
     sharing = 1 if of_host else min(len(time_us), SHARING_CASES)  # a slow host slows all calls
     shift = np.sqrt(apart) * limit(usual(time_us, of_host=of_host), variance, df, sharing)
@@ -71,7 +63,7 @@ def between(
         f" changes{' of times of the host' if of_host else ''} up to {typical} (median case) or {most} (worst) are not"
         f" flagged, {source}; `peakgate ab` measures both sides on one GPU (`peakgate help comparison`)"
     )
-    return BetweenGpus(shift, (note,))
+    return shift, [note]
 
 
 def limit(usually: Floats, variance: Floats, df: Floats, sharing: int) -> Floats:

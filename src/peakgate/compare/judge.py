@@ -153,7 +153,7 @@ class _Weighed:
     noise: noise.SessionNoise | None
     df: Floats
     saved: int
-    notes: tuple[str, ...]
+    notes: list[str]
 
 
 def _weighed(
@@ -169,15 +169,15 @@ def _weighed(
     before, after = sides
     repeats = evidence.repeated_sessions(before.index, base, new, history)
     sessions_noise, df = _spread(before, after, repeats)
-    between = gpus.between(base, new, history, before.index, _shorter_us(before, after), of_host=of_host)
+    between, notes = gpus.between(base, new, history, before.index, _shorter_us(before, after), of_host=of_host)
     alone = _shifts(before, after, sessions_noise, df, rules, of_host=of_host)
-    shifts = _across_gpus(alone, between.shift, of_host=of_host)
+    shifts = _across_gpus(alone, between, of_host=of_host)
     # If the interval excludes 0, the change would have been flagged on its own.
     change, resolvable = shifts["log_ratio"], shifts["resolvable"]
     figures = in_percent(shifts.assign(low=change - resolvable, high=change + resolvable))
     rows = _first(_judging(before, after, shifts, figures), shifts.index)
     saved = repeats.loc[repeats["side"] == "history", "session"].nunique()
-    return _Weighed(rows, figures, shifts["log_ratio"].to_numpy(), sessions_noise, df, saved, between.notes)
+    return _Weighed(rows, figures, shifts["log_ratio"].to_numpy(), sessions_noise, df, saved, notes)
 
 
 def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules:

@@ -82,12 +82,16 @@ def explained(rows: Iterable[SimpleNamespace], parts: Mapping[str, Sequence[str]
         changes = {part: _change(known.get(part), count) for part, count in times.items()}
         measured = {part: change for part, change in changes.items() if change is not None}
         resolved = {part: change for part, change in measured.items() if change.resolved}
+        own = measured.values()
+        left = whole.change_us - sum(each.change_us for each in own)
+        below = math.hypot(whole.change_us - whole.low_us, *(each.high_us - each.change_us for each in own))
+        above = math.hypot(whole.high_us - whole.change_us, *(each.change_us - each.low_us for each in own))
         found.append(
             ExplainedTime(
                 case,
                 whole,
                 dict(sorted(resolved.items(), key=lambda each: -abs(each[1].change_us))),
-                _rest(whole, list(measured.values())),
+                TimeChange(left, left - below, left + above),
                 tuple(part for part in measured if part not in resolved),
                 tuple(part for part in times if part not in measured),
             )
@@ -103,11 +107,3 @@ def _change(row: SimpleNamespace | None, count: int = 1) -> TimeChange | None:
     if row.base_time_us is None or row.new_time_us is None or None in percents:
         return TimeChange(0.0, 0.0, 0.0) if row.verdict == Verdict.SAME else None
     return TimeChange(*(count * row.base_time_us * each / 100 for each in percents))
-
-
-def _rest(whole: TimeChange, parts: Sequence[TimeChange]) -> TimeChange:
-    """The whole's change less those of the parts."""
-    left = whole.change_us - sum(each.change_us for each in parts)
-    below = math.hypot(whole.change_us - whole.low_us, *(each.high_us - each.change_us for each in parts))
-    above = math.hypot(whole.high_us - whole.change_us, *(each.change_us - each.low_us for each in parts))
-    return TimeChange(left, left - below, left + above)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from peakgate.compare.command import SELFTEST_FILE
 from peakgate.judge.floors import load_floors
 from peakgate.render import terminal
 from peakgate.run.lock import device_uuid
-from peakgate.runfile.find import named_runs
+from peakgate.runfile.find import Archive, find_side, named_runs
 from peakgate.runfile.options import FORMS, add_out, add_run_names, verb_parser
 from peakgate.runfile.saved import Run, load_run
 
@@ -35,7 +36,7 @@ BENCH_COMMAND = (sys.executable, "-P", "-m", "peakgate", "bench")
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Measure sessions, or read those named, and return the exit code of their selftest."""
     if arguments and not arguments[0].startswith("-"):
-        return judge(arguments)
+        return judge(*saved_sessions(verb, arguments))
     parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Measure unchanged code repeatedly, in a fresh process each time, and report how often the gate "
@@ -58,11 +59,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise CannotDecide(f"--device {options.device}: no usable GPU; check nvidia-smi", Code.NO_GPU)
     folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     run_sessions(folder, options.sessions, [f"--device={options.device}", *for_bench])
-    saving = ["--save"] if options.save else []
-    return judge([str(folder / RUNS), "--out", str(options.out), *saving])
+    return judge(find_side(str(folder / RUNS), Archive()).runs, options)
 
 
-def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
+def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str]) -> None:
     """Run ``peakgate bench`` once per session; the run files are written below ``folder``.
 
     A session that does not pass counts like any other. Raises PeakgateError for a session without a run file, or if the
@@ -74,7 +74,7 @@ def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: S
         run = folder / RUNS / f"session_{number:02d}.json"
         done = subprocess.run(
             [
-                *(bench or BENCH_COMMAND),
+                *BENCH_COMMAND,
                 f"--benchmark-json={run}",
                 f"--benchmark-storage={folder / 'storage'}",
                 f"--out={folder}",
@@ -93,10 +93,10 @@ def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: S
             raise PeakgateError(NEEDS_GPU, Code.EMULATED)
 
 
-def judge(arguments: Sequence[str]) -> ExitCode:
-    """Judge saved sessions: ``RUN... [options]``."""
+def saved_sessions(verb: str, arguments: Sequence[str]) -> tuple[list[Run], argparse.Namespace]:
+    """The sessions that ``RUN ...`` names, oldest first, and the other options."""
     parser = verb_parser(
-        "selftest",
+        verb,
         "Judge sessions of one commit on one runner against each other: how often the gate flags unchanged "
         "code, which change it detects, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
         f"{FORMS}.",
@@ -111,6 +111,11 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     runs = sorted(named_runs(options), key=lambda run: run.taken)
     if options.sessions is not None:
         runs = runs[-max(options.sessions, 1) :]
+    return runs, options
+
+
+def judge(runs: Sequence[Run], options: argparse.Namespace) -> ExitCode:
+    """Judge sessions of one commit on one runner, oldest first; write and print the report."""
     if len(runs) < resample.FEWEST_SESSIONS:
         raise PeakgateError(
             f"selftest: {counted(len(runs), 'session')}, at least {resample.FEWEST_SESSIONS} are needed, better 10;"

@@ -50,7 +50,9 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
     against = [each for each in WORST_FIRST if each in found and each in REGRESSIONS | UNDECIDED]
     verdict = against[0] if against else "" if Verdict.NO_FLOOR in found else Verdict.PASS
     if run.emulated:
-        rows = [replace(row, verdict=_emulated(row.verdict, run.cases.get(row.name))) for row in rows]
+        checked = {case for case, each in run.cases.items() if each.relative_error is not None}
+        words = {row.name: RIGHT if row.name in checked else RAN for row in rows if row.verdict == Verdict.NO_FLOOR}
+        rows = [replace(row, verdict=words.get(row.name, row.verdict)) for row in rows]
     counts = Counter(row.verdict for row in rows if row.verdict)  # in the order of the rows
     answer = ", ".join(f"{count} {ANSWERS.get(name, name.lower())}" for name, count in counts.items())
     drawn, sections = _drawn(run) if pictures and not run.emulated else ((), ())
@@ -79,12 +81,6 @@ def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None
         cells=cells | (cases.measured_cells(now) if now else {}),
         group=cases.family(now) if now else case.partition(".")[0],
     )
-
-
-def _emulated(verdict: str, case: CaseResult | None) -> str:
-    if verdict != Verdict.NO_FLOOR:
-        return verdict
-    return RAN if case is None or case.relative_error is None else RIGHT
 
 
 def _drawn(run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
