@@ -16,7 +16,7 @@ the old SD and at least SMALLEST_SPREAD. It does not affect the verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,19 +76,13 @@ def sd_of_samples(sampling_error: Floats, samples: Floats) -> Floats:
     return sampling_error * np.sqrt(samples) / MEDIAN_ERROR_IN_SDS
 
 
-def grown(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[SpreadFinding]:
-    """The cases (rows of both sides) whose spread grew, the smallest p-value first."""
-    between = between_sessions(before.log_time, after.log_time)
-    return _significant(cases, {BETWEEN_SESSIONS: between, WITHIN_SESSIONS: within_sessions(before, after)})
+def grown(cases: Sequence[str], before: SideSpread, after: SideSpread, *, between: bool = True) -> list[SpreadFinding]:
+    """The cases (rows of both sides) whose spread grew, the smallest p-value first.
 
-
-def grown_within(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[SpreadFinding]:
-    """The cases whose samples within sessions spread wider, the smallest p-value first."""
-    return _significant(cases, {WITHIN_SESSIONS: within_sessions(before, after)})
-
-
-def _significant(cases: Sequence[str], kinds: Mapping[str, Floats]) -> list[SpreadFinding]:
-    """The findings of tests by kind: the SDs of both sides and the p-value of each case."""
+    Within sessions, and unless ``between`` is False also between them.
+    """
+    kinds = {BETWEEN_SESSIONS: between_sessions(before.log_time, after.log_time)} if between else {}
+    kinds[WITHIN_SESSIONS] = within_sessions(before, after)
     sds = np.concatenate([found[:2] for found in kinds.values()], axis=1)
     p_values = np.concatenate([found[2] for found in kinds.values()])
     tested = np.flatnonzero(~np.isnan(p_values))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -117,9 +117,12 @@ def _run(
     """
     file = Path(session.path)
     try:
-        made_from = source_state(file, model.cases)
+        state = file.stat()
     except OSError as error:
         raise PeakgateError(f"{file}: {error.strerror}", Code.UNREADABLE) from None
+    # It changes when the run file does, or the cases that its page refers to.
+    digest = hashlib.sha256("\n".join(model.cases).encode(errors="replace")).hexdigest()[:10]
+    made_from = f"{state.st_size}-{state.st_mtime_ns}-{digest}"
     if verdict := ledger.current(name, made_from):
         return verdict, False
     # Where the file is on the machine that writes the site says nothing to its readers.
@@ -235,13 +238,6 @@ def open_ledger(folder: Path) -> Ledger:
     except PeakgateError:
         return Ledger(folder)
     return Ledger(folder, saved.pages if saved.version == _version() else dict.fromkeys(saved.pages))
-
-
-def source_state(file: Path, cases: Iterable[str]) -> str:
-    """Changes when the run file does, or the cases that its page refers to."""
-    found = file.stat()
-    digest = hashlib.sha256("\n".join(cases).encode(errors="replace")).hexdigest()[:10]
-    return f"{found.st_size}-{found.st_mtime_ns}-{digest}"
 
 
 def _version() -> str:

@@ -51,12 +51,6 @@ def page_name(text: str) -> str:
     return "-".join(filter(None, [re.sub(r"[^a-z0-9._]+", "-", text.lower())[:60].strip("-."), digest]))
 
 
-def run_page_name(session: SessionFacts) -> str:
-    """A session by its time; the digest separates two of the same second."""
-    digest = hashlib.sha256(f"{session.taken.isoformat()} {session.uuid} {session.commit}".encode(errors="replace"))
-    return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"
-
-
 @dataclass(frozen=True)
 class Model:
     """A GPU model's history and the addresses of its pages, from the model's own folder.
@@ -77,8 +71,12 @@ class Model:
 
     @cached_property
     def runs(self) -> Sequence[str]:
-        """By session."""
-        return [f"runs/{run_page_name(session)}.html" for session in self.trend.history.sessions]
+        """By session: its time, and a digest that separates two of the same second."""
+        found = []
+        for each in self.trend.history.sessions:
+            digest = hashlib.sha256(f"{each.taken.isoformat()} {each.uuid} {each.commit}".encode(errors="replace"))
+            found.append(f"runs/{each.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}.html")
+        return found
 
     @cached_property
     def origins(self) -> Sequence[ChangeOrigin]:

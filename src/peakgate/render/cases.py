@@ -12,7 +12,7 @@ from peakgate.base.report import CellValue, Column, Row, Table
 from peakgate.base.safe_text import encodable, one_line
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import PREDICTED, run_facts, run_rows
-from peakgate.runfile.saved import CaseResult, Run
+from peakgate.runfile.saved import CaseResult, Run, commit_label
 from peakgate.spec.recorded import TENSOR_MATH, TIME_OF
 
 FEWEST_RUNS_FOR_HISTORY, MOST_BARS = 3, 20
@@ -122,8 +122,8 @@ def family(result: CaseResult) -> str:
 def side(side: RunSide) -> str:
     """A side in one line: how it was asked for, sessions, commit, driver, when."""
     last = side.runs[-1]
-    commits = {run.commit_label for run in side.runs}
-    commit = f"commit {last.commit_label}" if len(commits) == 1 else counted(len(commits), "commit")
+    commits = {commit_label(run.commit, run.dirty) for run in side.runs}
+    commit = f"commit {commits.pop()}" if len(commits) == 1 else counted(len(commits), "commit")
     name = str(last.gpu.get("name") or last.slug)
     driver = f"driver {last.driver or 'unknown'}"
     sessions = counted(len(side.runs), "session")

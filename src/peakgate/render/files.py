@@ -66,13 +66,13 @@ def text(report: Report, name: str) -> str:
 
 
 def summarize(report: Report) -> None:
-    """Append the report to the summary of the GitHub Actions job that this runs in, if it runs in one."""
-    if path := os.environ.get(SUMMARY_VARIABLE):
-        append_summary(report, Path(path))
+    """Append the report to the summary of the GitHub Actions job that this runs in, if it runs in one.
 
-
-def append_summary(report: Report, path: Path) -> None:
-    """Append to the summary at ``path``, no more than still fits beside what the step has already put there."""
+    No more than still fits beside what the step has already put there.
+    """
+    if not (given := os.environ.get(SUMMARY_VARIABLE)):
+        return
+    path = Path(given)
     try:
         present = path.stat().st_size if path.exists() else 0
         added = markdown(report, most_bytes=MOST_SUMMARY_BYTES - present - 1)

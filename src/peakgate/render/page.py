@@ -105,11 +105,6 @@ def number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def is_link(value: object) -> bool:
-    """Whether a cell leads to a page."""
-    return isinstance(value, CellLink)
-
-
 def colour(verdict: str) -> str:
     """The class that gives a verdict its colour: a pass is green, an unchanged case grey, a new one blue."""
     return VERDICT_CLASSES.get(verdict, tone(verdict))
@@ -125,7 +120,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     found.filters |= {"line": one_line, "prose": prose, "colour": colour}
-    found.tests |= {"number": number, "linked": is_link}
+    found.tests |= {"number": number, "linked": lambda cell: isinstance(cell, CellLink)}
     return found.get_template("page.html")
 
 

@@ -102,11 +102,6 @@ class Run:
     imported: bool = False
 
     @property
-    def commit_label(self) -> str:
-        """The commit's first twelve digits, and whether the tree had changes on top of it."""
-        return commit_label(self.commit, self.dirty)
-
-    @property
     def slug(self) -> str:
         return str(self.gpu["slug"])
 

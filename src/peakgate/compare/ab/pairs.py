@@ -42,19 +42,12 @@ MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED
 Refused = tuple[Verdict, str]  # why a process did not time a case
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """Interim results of a process that waits on the GPU: the number of pairs, and a run of each side."""
-
-    pairs: int
-    runs: Mapping[Side, Run]
-
-
 @dataclass(slots=True)
 class _Asked:
     """A requested process: its phase, the pairs it measures (``pairs`` of them from ``pair`` on), and its files.
 
-    ``look`` holds the latest interim results of a process that measures both sides. ``left``: it has left the GPU.
+    ``look`` holds the latest interim results of a process that measures both sides, the number of pairs and a run of
+    each side. ``left``: it has left the GPU.
     """
 
     stage: Phase
@@ -65,7 +58,7 @@ class _Asked:
     file: Path
     log: Path
     verdicts: Path
-    look: _Look | None = None
+    look: tuple[int, Mapping[Side, Run]] | None = None
     left: bool = False
 
     def file_of(self, which: Side) -> Path:
@@ -105,7 +98,7 @@ class Processes:
         record, asked = self._record, self._on_gpu
         if asked is None or asked.look is None:
             return record
-        pairs, runs = asked.look.pairs, asked.look.runs
+        pairs, runs = asked.look
         files = {which: asked.file_of(which).name for which in runs}
         measured = [Process(asked.stage, asked.pair, which, name, 0, 0.0, {}, pairs) for which, name in files.items()]
         known = {files[which]: run for which, run in runs.items()}
@@ -149,21 +142,24 @@ class Processes:
                     left = seconds_left(last - pair, recent)
                     measured = f"{stage}: measuring {counted(len(cases), 'case')} of {which}"
                     progress.step(measured, last, "pair", done=pair, seconds_left=left)
-                    self._give_turn(asked, stage, pair, pairs, cases)
+                    turn = self._give_turn(asked, stage, pair, pairs, cases)
                     asked = next(ahead, None)
-                    self._until_left_or_look()
+                    turn.left = turn.run.until_left()
+                    if not turn.left:
+                        found = (load_run(turn.verdicts / name) for name in LOOK_FILES)
+                        turn.look = turn.pairs, dict(zip(Side, found, strict=True))
                 recent.append((time.monotonic() - start) / pairs)
             if self._on_gpu is not None and self._on_gpu.left:
                 self.end()
 
-    def _give_turn(self, asked: _Asked | None, stage: Phase, pair: int, pairs: int, cases: Sequence[str]) -> None:
-        """Start measuring: continue the phase's process that waits on the GPU, or begin ``asked`` or a new one."""
+    def _give_turn(self, asked: _Asked | None, stage: Phase, pair: int, pairs: int, cases: Sequence[str]) -> _Asked:
+        """Continue the process that waits on the GPU, or begin ``asked`` or a new one; the one that now measures."""
         before = self._on_gpu
         if before is not None and not before.left and before.stage is stage:
             self._write_others(stage, before.pair, cases, pairs)
             before.pairs += pairs
             before.run.go_on()
-            return
+            return before
         asked = asked or self._ask(stage, pair, Side.BASE, cases, pairs)
         if before is not None and not before.left:
             before.run.leave()
@@ -171,15 +167,7 @@ class Processes:
         if before is not None:
             self._keep(before)
         self._on_gpu = asked
-
-    def _until_left_or_look(self) -> None:
-        """Wait until the process on the GPU has left it, or has interim results."""
-        asked = self._on_gpu
-        assert asked is not None, "_give_turn sets it"
-        asked.left = asked.run.until_left()
-        if not asked.left:
-            runs = {which: load_run(asked.verdicts / name) for which, name in zip(Side, LOOK_FILES, strict=True)}
-            asked.look = _Look(asked.pairs, runs)
+        return asked
 
     def end(self) -> None:
         """Make the last process leave the GPU and keep its results."""
@@ -257,8 +245,8 @@ class Processes:
         look, asked.look = asked.look, None
         if look is None:
             return
-        asked.pairs = look.pairs
-        for which, run in look.runs.items():
+        asked.pairs, runs = look
+        for which, run in runs.items():
             shutil.move(run.path, asked.file_of(which))
             self._add(asked, which, asked.file_of(which), finished, {})
 

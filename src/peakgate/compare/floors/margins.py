@@ -105,7 +105,7 @@ def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
     least = found["worst"] * (1 - LEAST_MARGIN / np.sqrt(found["gpus"]))
     floor = np.minimum(found["expected"] * np.exp(-distance), least)
     # From 100 µs the host's offset is at most 1.5 %, a third of the distance.
-    return found.assign(floor=floor.where(found["duration"] == LONG, with_host_offset(floor, found["time_us"])))
+    return found.assign(floor=floor.where(found["duration"] == LONG, floor / (1 + HOST_OFFSET_US / found["time_us"])))
 
 
 def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.Series[float]:
@@ -118,16 +118,6 @@ def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.
     return pd.Series(noise.upper_tail(distance / sd, df), found.index)
 
 
-def short_kernel_sd(time_us: Floats) -> Floats:
-    """SHORT_KERNEL_SD by time; 0 for longer kernels."""
-    return np.select([time_us < below_us for below_us, _ in SHORT_KERNEL_SD], [sd for _, sd in SHORT_KERNEL_SD], 0.0)
-
-
-def with_host_offset(fraction: pd.Series[float], time_us: pd.Series[float]) -> pd.Series[float]:
-    """The fractions of peak after a host adds HOST_OFFSET_US to ``time_us``."""
-    return fraction / (1 + HOST_OFFSET_US / time_us)
-
-
 def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
     """Set ``within_sd`` of each case, the SD between sessions of one GPU, and return its degrees of freedom."""
     of_gpu = rows.groupby(["case", "gpu"], sort=False)["log"]
@@ -135,9 +125,11 @@ def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
     sums = squares.groupby(rows["case"], sort=False).sum().to_numpy()
     freedom = (found["sessions"] - found["gpus"]).to_numpy(np.float64)
     variance = sums / np.maximum(freedom, 1)
-    moderated, moderated_df = noise.squeeze(variance, freedom, np.log(found["time_us"].to_numpy()))
+    time_us = found["time_us"].to_numpy()
+    moderated, moderated_df = noise.squeeze(variance, freedom, np.log(time_us))
     usual = np.array([WITHIN_SD[duration] for duration in found["duration"]])
-    expected = np.maximum(usual, short_kernel_sd(found["time_us"].to_numpy()))
+    limits_us, sds = zip(*SHORT_KERNEL_SD, strict=True)
+    expected = np.maximum(usual, np.select([time_us < limit_us for limit_us in limits_us], sds, 0.0))
     measured = np.where(freedom > 0, np.sqrt(np.fmax(variance, moderated)), 0.0)
     # The expected SD rests on many sessions, the measured one on the case's own only.
     found["within_sd"] = np.maximum(expected, measured)

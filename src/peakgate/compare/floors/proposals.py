@@ -187,16 +187,6 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 
-def check_enough(sessions: int) -> None:
-    """Refuse to write floors from too few sessions to estimate the spread between them."""
-    if sessions < SESSIONS_TO_TRUST:
-        raise PeakgateError(
-            f"--write: {sessions} sessions are too few to estimate the spread between sessions; measure "
-            f"{SESSIONS_TO_TRUST - sessions} more with `peakgate bench` and give all of them",
-            Code.TOO_FEW,
-        )
-
-
 def _rest(count: int, most: int | None) -> list[str]:
     return [] if most is None or count <= most else [f"  and {count - most} more; --all names them"]
 
@@ -235,8 +225,12 @@ def write(options: argparse.Namespace) -> int:
     proposed = revised(text, proposals, lower=options.lower)
     say(diff(text, proposed, path))
     say(summary(proposals, len(runs), lower=options.lower, everything=options.all))
-    if options.write:
-        check_enough(len(runs))
+    if options.write and not trusted:
+        raise PeakgateError(
+            f"--write: {len(runs)} sessions are too few to estimate the spread between sessions; measure "
+            f"{SESSIONS_TO_TRUST - len(runs)} more with `peakgate bench` and give all of them",
+            Code.TOO_FEW,
+        )
     if proposed == text:
         say(f"{path}: nothing to change")
     elif options.write:

@@ -207,7 +207,7 @@ def wider_samples(history: History) -> list[SpreadFinding]:
     figures = history.log_time, spread.sd_of_samples(errors, samples), samples
     before = SideSpread(*(each[:, :-SHORTEST] for each in figures))
     after = SideSpread(*(each[:, -SHORTEST:] for each in figures))
-    return spread.grown_within(history.cases, before, after) if len(history.sessions) >= FEWEST_TO_JUDGE else []
+    return spread.grown(history.cases, before, after, between=False) if len(history.sessions) >= FEWEST_TO_JUDGE else []
 
 
 def badness(finding: CaseFinding) -> tuple[float, float, str]:
