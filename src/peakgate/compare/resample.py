@@ -22,7 +22,7 @@ from peakgate.base.verdict import Verdict
 from peakgate.compare import noise
 from peakgate.compare.judge import compare
 from peakgate.judge.floors import Floors
-from peakgate.runfile.frame import is_library, is_of_host, to_frame, usable
+from peakgate.runfile.frame import is_library, is_of_host, is_usable, to_frame
 from peakgate.runfile.saved import Run
 
 FEWEST_SESSIONS = 5  # one per side, and three to estimate the spread between sessions
@@ -200,7 +200,7 @@ def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[Tig
 
 def _timed(runs: Sequence[Run]) -> pd.DataFrame:
     """The usable rows of cases that at least two sessions timed on the GPU, with ``log_time`` and ``library``."""
-    rows = usable(to_frame(runs))
-    rows = rows[~is_of_host(rows)]
+    rows = to_frame(runs)
+    rows = rows[is_usable(rows) & ~is_of_host(rows)]
     rows = rows.assign(log_time=np.log(rows["time_us"]), library=is_library(rows))
     return rows[rows.groupby("case")["case"].transform("size") > 1]

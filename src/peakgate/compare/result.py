@@ -156,10 +156,7 @@ def side_by_side(
         for name, side in (("base", base), ("new", new))
     ]
     rows = pd.concat([new[labels].fillna(base[labels]), new["floor"], *sides, judged], axis=1)
-    found = rows.rename_axis("case").reset_index()[list(ROW_COLUMNS)]
-    for (name, dtype), present in zip(ROW_COLUMNS.items(), found.dtypes, strict=True):
-        if present != dtype:
-            found[name] = pd.Series(found[name], dtype=dtype)
+    found = rows.rename_axis("case").reset_index()[list(ROW_COLUMNS)].astype(dict(ROW_COLUMNS))
     changes = [found[name].to_numpy() / 100 for name in ("change_percent", "smallest_detectable_change_percent")]
     sure = np.nan_to_num(np.log1p(changes[0]) - np.log1p(changes[1]))
     rank = [WORST_FIRST.index(verdict) for verdict in found["verdict"]]

@@ -172,11 +172,6 @@ def is_usable(rows: pd.DataFrame) -> NDArray[np.bool_]:
     return rows["time_us"].notna().to_numpy() & ~rows["verdict"].isin(UNUSABLE).to_numpy()
 
 
-def usable(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a usable time."""
-    return rows[is_usable(rows)]
-
-
 def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """A mask of the rows of operations of the driver or a vendor's library.
 

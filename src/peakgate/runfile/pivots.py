@@ -16,7 +16,7 @@ import pandas as pd
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import nearest
-from peakgate.runfile.frame import require, usable
+from peakgate.runfile.frame import is_usable, require
 from peakgate.spec.recorded import ARITHMETIC_ROOFS
 
 NEEDED = (
@@ -67,8 +67,8 @@ def of_family(runs: pd.DataFrame, family: str, figure: str | Sequence[str] = "ti
         families = runs["family"].dropna().unique().tolist()
         given = f"{family}: no family of these runs{nearest(family, families)}"
         raise PeakgateError(f"{given}; there are {_named(families)}", Code.NO_RUN)
-    rows = usable(runs.loc[own, columns])
-    rows = rows.fillna(dict.fromkeys(("stage", "size", "block", "variant"), ""))
+    rows = runs.loc[own, columns]
+    rows = rows[is_usable(rows)].fillna(dict.fromkeys(("stage", "size", "block", "variant"), ""))
     other = (rows["bound"] == "memory") & is_arithmetic(rows)
     rows["roof_fraction"] = rows["roof_fraction"].mask(other, rows["gbs"] / rows["memory_roof_gbs"])
     return rows

@@ -24,7 +24,7 @@ from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab.folders import SideEnvironment, Wanted, folders, in_environments, made, resolve, usual
 from peakgate.compare.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means, Phases, import_beside
 from peakgate.compare.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
-from peakgate.compare.ab.process import SideBroken, built_environment
+from peakgate.compare.ab.process import SideBroken, built_environments
 from peakgate.compare.ab.schedule import Side
 from peakgate.compile.cubin import installed_nvrtc
 from peakgate.run.ab_process import AB_VARIABLE
@@ -205,10 +205,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         ):
             placed = in_environments(there, made)
             progress.step("building both sides")
-            environments = [
-                built_environment(which, folder, scratch / f"{which}-build.log")
-                for which, folder in zip(Side, placed, strict=True)
-            ]
+            environments = built_environments(placed, scratch)
             progress.step("building the kernels of both sides")
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:

@@ -17,7 +17,7 @@ from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import CASES, SIDES, Means, Stopped
 from peakgate.compare.ab.pairs import Processes
 from peakgate.compare.ab.plan import environment_notes, other_builds, plan, read_codes
-from peakgate.compare.ab.process import SideBroken, SideProcesses, built_environment, one_choice, side_environment
+from peakgate.compare.ab.process import SideBroken, SideProcesses, built_environments, one_choice, side_environment
 from peakgate.compare.ab.record import (
     INTERRUPTED,
     AbRecord,
@@ -60,10 +60,7 @@ def run_experiment(
     Run files and manifest are written to ``means.out``. Raises SideBroken if a side cannot prove its kernels.
     """
     with means.phases.timed(SIDES), progress.shown("building both sides"):
-        environments = [
-            built_environment(which, folder, means.out / f"{which}-build.log")
-            for which, folder in zip(Side, folders, strict=True)
-        ]
+        environments = built_environments(folders, means.out)
     with _opened(folders, means, judged_by_base=choice.judged_by_base) as (sides, scratch):
         with means.phases.timed(CASES), progress.shown("building the kernels of both sides"):
             codes = read_codes(folders, settings.tier, environments)

@@ -22,6 +22,7 @@ from peakgate.base.files import cache_folder, make_folder, open_output
 from peakgate.base.processes import end_group, last_words_in
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import Span
+from peakgate.compare.ab.schedule import Side
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 
@@ -220,11 +221,13 @@ def side_environment(folder: Path, judge: Path | None = None, python: str = sys.
     return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})
 
 
-def built_environment(which: str, side: SideFolder, log: Path) -> dict[str, str]:
-    """Run the project's own build (``build_side``) and return the environment variables of the side's processes."""
-    environment = side_environment(side.path, python=side.python)
-    build_side(which, side.path, environment, log)
-    return environment
+def built_environments(sides: tuple[SideFolder, SideFolder], logs: Path) -> list[dict[str, str]]:
+    """Run the project's own build of each side (``build_side``); the environment variables of the sides' processes."""
+    environments = []
+    for which, side in zip(Side, sides, strict=True):
+        environments.append(side_environment(side.path, python=side.python))
+        build_side(which, side.path, environments[-1], logs / f"{which}-build.log")
+    return environments
 
 
 def build_side(which: str, folder: Path, environment: Mapping[str, str], log: Path) -> None:

@@ -28,7 +28,7 @@ from peakgate.base.verdict import FAULTY, ExitCode
 from peakgate.compare.floors import margins
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.runfile.find import named_runs
-from peakgate.runfile.frame import is_library, records, to_frame, usable
+from peakgate.runfile.frame import is_library, is_usable, records, to_frame
 from peakgate.spec.recorded import EMULATOR_SLUG
 
 FEWEST_FOR_FLOORS = 2
@@ -119,7 +119,7 @@ def evidence_of(runs: pd.DataFrame, fewest: int = FEWEST_FOR_FLOORS) -> pd.DataF
 
     Runs without a GPU's uuid count as one more GPU. A case that is faulty in any session is left out.
     """
-    rows = usable(runs)
+    rows = runs[is_usable(runs)]
     rows = rows[~rows["case"].isin(runs.loc[runs["verdict"].isin(FAULTY), "case"])]
     rows = rows[(rows["peak_fraction"] > 0) & ~rows["bound"].isin([NOT_GATED])]
     rows = rows.assign(gpu=rows["gpu_uuid"].map(lambda uuid: uuid or "unknown"), library=is_library(rows))
