@@ -11,7 +11,7 @@ from ab_fake import FakeSide
 from msgspec import structs
 
 from peakgate.base.verdict import Verdict
-from peakgate.compare.ab.asides import ChosenTimes, chosen, kernel_notes, tuner_notes
+from peakgate.compare.ab.asides import chosen, kernel_notes, tuner_notes
 from peakgate.compare.ab.process import one_choice
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.case import TunedChoice
@@ -75,7 +75,7 @@ def test_unknown_code_is_never_unchanged() -> None:
 
 def test_a_tuner_that_changes_its_mind_has_its_spread_reported() -> None:
     base = [result(10.0, SMALL), result(12.0, LARGE), result(11.0, SMALL)]
-    assert chosen(base) == [ChosenTimes((SMALL,), 2, 10.0, 11.0), ChosenTimes((LARGE,), 1, 12.0, 12.0)]
+    assert list(chosen(base).items()) == [((SMALL,), [10.0, 11.0]), ((LARGE,), [12.0])]
     (note,) = tuner_notes(base, [result(10.0, SMALL)])
     assert re.findall(r"\d[\d.]*", note) == ["64", "2", "10.00", "11.00", "1024", "1", "12.00", "12.00"]
 

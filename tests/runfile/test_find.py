@@ -223,7 +223,7 @@ def test_a_run_that_vanishes_in_a_search_is_passed_over(runs: Path) -> None:
     gone = archive.files[-1]
     gone.unlink()
     assert str(gone) not in set(archive.sessions["run"])
-    assert sum(str(gone) in note for note in archive.notes()) == 1
+    assert sum(str(gone) in note for note in archive.notes) == 1
     find_side("latest", archive)
     with pytest.raises(PeakgateError, match="No such file"):
         load_run(gone)

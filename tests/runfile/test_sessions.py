@@ -84,5 +84,5 @@ def test_foreign_files_are_passed_over_and_named(runs: list[Path]) -> None:
         save(folder, name, content)
     archive = Archive([folder])
     assert len(archive.sessions) == 3
-    passed_over = {Path(note.split(": ")[1]).stem for note in archive.notes()}
+    passed_over = {Path(note.split(": ")[1]).stem for note in archive.notes}
     assert passed_over == {"half", "list", "twice", "neg", "other"}

@@ -44,8 +44,9 @@ MOST_NAMES = 3
 # The terms of a contract that a run file stores as columns of a case.
 RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
 
-# Columns taken from the latest session that timed a case.
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
+
+# Columns taken from the latest session that timed a case.
 REPORTED = (*CASE_LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
 
 REASONS = ["verdict", "reason", "peak_fraction", "floor"]

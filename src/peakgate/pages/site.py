@@ -52,7 +52,7 @@ def write(archive: Archive, out: Path) -> ExitCode:
     if not slugs:
         raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
     ledger = open_ledger(folder)
-    notes = list(archive.notes())
+    notes = list(archive.notes)
     written: list[views.Shown] = []
     count = 0
     places = first_parents(config.current().root)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from peakgate.base.verdict import FAULTY, OVER_PEAK, Verdict
@@ -30,36 +29,28 @@ WRITTEN = {"time_us": 5e-5, "gbs": 5e-3, "tflops": 5e-5, "peak_fraction": 5e-6, 
 """The largest rounding error of a figure in a run file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """A value that contradicts other values of the file, with its path within the benchmark."""
+def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Path within the benchmark, value and expectation of each value that contradicts others of the file.
 
-    field: str
-    given: object
-    expected: str
-
-
-def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Contradiction]:
-    """The contradictions in one benchmark of a run; ``gpu`` is ``machine_info.gpu``."""
+    ``gpu`` is ``machine_info.gpu``.
+    """
     info, stats = benchmark.extra_info, benchmark.stats
     least, most = (stats.median if each is None else each for each in (stats.min, stats.max))
     if not least <= stats.median <= most:
-        yield Contradiction(
-            "stats.median", stats.median, f"a time from stats.min, {least:.6g}, to stats.max, {most:.6g}"
-        )
+        yield "stats.median", stats.median, f"a time from stats.min, {least:.6g}, to stats.max, {most:.6g}"
     for name, wanted, why in computed(info, stats.median * 1e6, gpu):
         given = getattr(info, name)
         # Two ways to compute a figure may differ by the rounding of doubles, in addition to the file's rounding.
         if given is not None and not math.isclose(given, wanted, rel_tol=1e-6, abs_tol=1.01 * WRITTEN[name]):
-            yield Contradiction(f"extra_info.{name}", given, f"{wanted:.6g}, {why}")
+            yield f"extra_info.{name}", given, f"{wanted:.6g}, {why}"
 
     fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
     if verdict not in OF_A_RUN:
-        yield Contradiction("extra_info.verdict", verdict.value, f"one of a run: {', '.join(sorted(OF_A_RUN))}")
+        yield "extra_info.verdict", verdict.value, f"one of a run: {', '.join(sorted(OF_A_RUN))}"
     if verdict in FAULTY:  # its figures may be any
         return
     if fraction is not None and fraction > OVER_PEAK:
-        yield Contradiction("extra_info.peak_fraction", fraction, f"at most {OVER_PEAK}: a greater one is impossible")
+        yield "extra_info.peak_fraction", fraction, f"at most {OVER_PEAK}: a greater one is impossible"
     if info.error_over_bound is not None:
         name, error, most = "error_over_bound", info.error_over_bound, 1.0
     else:
@@ -67,11 +58,9 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
         # value exceeds every tolerance.
         name, most = "relative_error", 1.0 if info.tolerance is None else info.tolerance
     if error is not None and error > most:
-        yield Contradiction(f"extra_info.{name}", error, f"at most {most:.3g} without the verdict WRONG")
+        yield f"extra_info.{name}", error, f"at most {most:.3g} without the verdict WRONG"
     if floor is not None and fraction is None and verdict in (Verdict.PASS, Verdict.BELOW_FLOOR):
-        yield Contradiction(
-            "extra_info.peak_fraction", None, f"a fraction of peak, which {verdict} at a floor is judged by"
-        )
+        yield "extra_info.peak_fraction", None, f"a fraction of peak, which {verdict} at a floor is judged by"
     if floor is None or fraction is None:
         return
     rounding = 1.01 * WRITTEN["peak_fraction"]
@@ -79,7 +68,7 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
     allowed |= {Verdict.PASS} if fraction >= floor - rounding else set()
     if verdict not in allowed | {Verdict.INCONCLUSIVE}:
         judged = f"{' or '.join(sorted(allowed))} at {fraction:.5g} of peak with a floor of {floor:.5g}"
-        yield Contradiction("extra_info.verdict", verdict.value, judged)
+        yield "extra_info.verdict", verdict.value, judged
 
 
 def computed(info: CaseRecord, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:

@@ -56,7 +56,7 @@ class Archive:
             if not root.is_dir():
                 raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs", Code.UNREADABLE)
         self._newest: dict[Path, Run] = {}
-        self._notes: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()  # one per file that was skipped
 
     @cached_property
     def files(self) -> list[Path]:
@@ -85,7 +85,7 @@ class Archive:
             try:
                 yield self._run(file)
             except PeakgateError as error:
-                self._notes += (f"skipped: {error}",)
+                self.notes += (f"skipped: {error}",)
 
     def newest(self, most: int = HISTORY_FILES) -> list[Run]:
         """The runs in the ``most`` newest files, sorted by measurement time, oldest first; other files are not read."""
@@ -125,10 +125,6 @@ class Archive:
                 newer = f"a newer run than {chosen} cannot be read: {error.message}"
                 raise PeakgateError(newer, error.code) from None
 
-    def notes(self) -> tuple[str, ...]:
-        """One line per file that was skipped."""
-        return self._notes
-
     def where(self) -> str:
         return " and ".join(str(root) for root in self.roots)
 
@@ -155,7 +151,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
             raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs", Code.WHICH_RUN)
     else:
         runs = _search(name, archive)
-        notes = archive.notes()
+        notes = archive.notes
     kept = without_copies(runs)
     if copies := len(runs) - len(kept):
         are = "is a copy" if copies == 1 else "are copies"

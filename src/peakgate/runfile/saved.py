@@ -165,19 +165,17 @@ def run_of(document: RunDocument, path: Path) -> Run:
     """The run that a document is; a PeakgateError names the file that it is from and what contradicts it."""
     gpu = document.machine_info.gpu
     for number, benchmark in enumerate(document.benchmarks):
-        for found in contradictions(benchmark, gpu):
-            where = f"benchmarks[{number}].{found.field} ({short(benchmark.extra_info.case)})"
+        for field, given, expected in contradictions(benchmark, gpu):
+            where = f"benchmarks[{number}].{field} ({short(benchmark.extra_info.case)})"
             raise PeakgateError(
-                f"{path}: {where} is {short(found.given)}, expected {found.expected}; restore the file, or "
-                "measure again",
+                f"{path}: {where} is {short(given)}, expected {expected}; restore the file, or measure again",
                 Code.NO_RUN,
             )
     try:
         taken = datetime.fromisoformat(document.datetime)
     except ValueError:
-        given = short(document.datetime)
         raise PeakgateError(
-            f"{path}: datetime is {given}, expected an ISO date and time; {REMEDY}", Code.RECORD
+            f"{path}: datetime is {short(document.datetime)}, expected an ISO date and time; {REMEDY}", Code.RECORD
         ) from None
     about, commit = document.peakgate or About(), document.commit_info or CommitInfo()
     run = Run(

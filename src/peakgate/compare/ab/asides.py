@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from peakgate.base.formatting import counted, figure
 from peakgate.base.report import Table
@@ -16,24 +15,13 @@ Configuration = tuple[TunedChoice, ...]
 _UNITS = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (0.0, "nJ"))
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenTimes:
-    """A configuration, how many processes of a side chose it, and the range of their times."""
-
-    configuration: Configuration
-    processes: int
-    least_us: float
-    most_us: float
-
-
-def chosen(results: Sequence[CaseResult]) -> list[ChosenTimes]:
-    """The configurations of a side, the most frequent first; empty where nothing was tuned."""
+def chosen(results: Sequence[CaseResult]) -> dict[Configuration, list[float]]:
+    """The times of a side's processes by configuration, the most frequent first; empty where nothing was tuned."""
     found: dict[Configuration, list[float]] = {}
     for result in results:
         if result.tuned:
             found.setdefault(result.tuned, []).append(result.time_us)
-    spreads = [ChosenTimes(each, len(times), min(times), max(times)) for each, times in found.items()]
-    return sorted(spreads, key=lambda each: (-each.processes, repr(each.configuration)))
+    return dict(sorted(found.items(), key=lambda each: (-len(each[1]), repr(each[0]))))
 
 
 def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:
@@ -41,16 +29,15 @@ def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[
     sides = {"base": chosen(base), "head": chosen(head)}
     if not all(sides.values()):
         return []
-    before, after = (side[0].configuration for side in sides.values())
+    before, after = (next(iter(side)) for side in sides.values())
     notes = []
     for name, side in sides.items():
         if len(side) > 1:
-            times = (
-                f"{_named(each.configuration)} in {counted(each.processes, 'process')} "
-                f"({each.least_us:.2f} to {each.most_us:.2f} µs)"
-                for each in side
+            choices = (
+                f"{_named(each)} in {counted(len(times), 'process')} ({min(times):.2f} to {max(times):.2f} µs)"
+                for each, times in side.items()
             )
-            notes.append(f"the tuner's choice varies in {name}: {' and '.join(times)}")
+            notes.append(f"the tuner's choice varies in {name}: {' and '.join(choices)}")
     if [(each.kernel, each.configuration) for each in before] != [(each.kernel, each.configuration) for each in after]:
         notes.append(f"the configuration changed: {_named(before)} to {_named(after)}")
     elif not notes:

@@ -33,12 +33,13 @@ LAST_LINES = 4  # lines of the installer's output that an error quotes
 # Entries of site-packages that belong to Peakgate.
 _OURS = re.compile(r"peakgate(_emulator|-\d.*)?|__editable__.*peakgate.*")
 
-# The file _ORIGINS lists the folders that the links lead to, so that a sandbox exposes them too.
 _SITE = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
 _PACKAGES = (
     "import importlib.metadata as m, json; found = [(d.name, d.version) for d in m.distributions()]; "
     "print(json.dumps(dict(reversed(found))))"  # of several versions, the first is imported
 )
+
+# The file lists the folders that the links lead to, so that a sandbox exposes them too.
 _ORIGINS = "peakgate-origins.pth"
 
 _FORMS = "expected an environment, a folder of wheels, or a file of requirements or pylock.toml"

@@ -26,8 +26,9 @@ from peakgate.compare.ab.schedule import Side
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 
-# The package that measures both sides: the running one, also if a side contains Peakgate.
 WARM = Path(__file__).with_name("warm.py")
+
+# The package that measures both sides: the running one, also if a side contains Peakgate.
 HARNESS = "peakgate"
 
 # Modules that a run imports; none of them calls the driver.

@@ -18,6 +18,7 @@ from peakgate.base.safe_text import one_line
 from peakgate.compare.history.series import History, Mark, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.noise import Floats
+from peakgate.compare.result import shift_percent
 from peakgate.runfile.frame import GPU_NAMES, shortly
 
 WIDTH, HEIGHT = 1000, 100
@@ -56,7 +57,7 @@ def sum_lines(changes: Sequence[ChangePoint]) -> list[str]:
     if len(changes) < 2:
         return []
     together = sum(each.log_ratio for each in changes)
-    return [f"{100 * math.expm1(together):+.2f} % together: {counted(len(changes), 'step')}"]
+    return [f"{shift_percent(together):+.2f} % together: {counted(len(changes), 'step')}"]
 
 
 def chart(

@@ -66,7 +66,7 @@ def write(options: argparse.Namespace) -> int:
         notes.append(f"{ACKNOWLEDGED_FILE} accepts regressions of cases not in this history: {', '.join(named)}")
     url = commit_url()
     with progress.shown("searching the history for changes"):
-        judged = find_trend(found, (*notes, *archive.notes()), missed, accepted, fail_on_open=options.fail_on_open)
+        judged = find_trend(found, (*notes, *archive.notes), missed, accepted, fail_on_open=options.fail_on_open)
         record = report(
             judged, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None
         )

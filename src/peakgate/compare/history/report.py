@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from peakgate.compare.history.series import History, SessionFacts, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
 from peakgate.compare.report import spread_fields, spread_sentence, spread_table
-from peakgate.compare.result import change_text
+from peakgate.compare.result import change_text, shift_percent
 from peakgate.render.cases import of_metric
 from peakgate.runfile.frame import GPU_NAMES, gpu_label
 from peakgate.runfile.schema import ENVIRONMENT
@@ -68,7 +67,7 @@ def report(
             pictures.append(Picture(case, _reason(finding), drawn, narrow=True, address=links.get(case, "")))
             drawn = ""
         recent = () if finding.older_time_us is None else (sparkline(finding.recent_us),)
-        open_percent = 100 * math.expm1(left[case]) if case in left else None
+        open_percent = shift_percent(left[case]) if case in left else None
         rows.append(
             Row(
                 name=case,

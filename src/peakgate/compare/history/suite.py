@@ -33,6 +33,7 @@ from peakgate.compare.history.series import History, commit_name, last_known
 from peakgate.compare.history.steps import ALIKE, ERROR, Change, Levels, find_steps
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
 from peakgate.compare.noise import Bools, Floats, Positions
+from peakgate.compare.result import shift_percent
 from peakgate.runfile.frame import GPU_NAMES
 from peakgate.runfile.schema import ENVIRONMENT
 
@@ -99,11 +100,11 @@ class ChangePoint:
     @property
     def change_percent(self) -> float:
         """Change of the time in percent, positive when slower."""
-        return 100 * math.expm1(self.log_ratio)
+        return shift_percent(self.log_ratio)
 
     @property
     def interval_percent(self) -> tuple[float, float]:
-        return 100 * math.expm1(self.low), 100 * math.expm1(self.high)
+        return shift_percent(self.low), shift_percent(self.high)
 
 
 class Unconfirmed(NamedTuple):

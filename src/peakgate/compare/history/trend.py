@@ -28,7 +28,7 @@ from peakgate.compare.history.series import LEFT, History
 from peakgate.compare.history.steps import Change
 from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, find_changes
 from peakgate.compare.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
-from peakgate.compare.result import WORST_FIRST, SpreadFinding, change_text
+from peakgate.compare.result import WORST_FIRST, SpreadFinding, change_text, shift_percent
 from peakgate.compare.spread import SideSpread
 from peakgate.judge.acknowledged import Accepted
 from peakgate.runfile.frame import tidy
@@ -57,7 +57,7 @@ class OpenRegression:
 
     @property
     def remaining_percent(self) -> float:
-        return 100 * math.expm1(self.remaining)
+        return shift_percent(self.remaining)
 
 
 class CaseFinding(NamedTuple):
@@ -248,14 +248,14 @@ def open_regressions(points: Sequence[ChangePoint], accepted: Sequence[Accepted]
 def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression]) -> CaseFinding:
     """The finding of one case with enough sessions."""
     shown = judged.of_first if judged.first else judged.detectable
-    least = 100 * math.expm1(max(SMALLEST_SHIFT, shown)) if math.isfinite(shown) else None
+    least = shift_percent(max(SMALLEST_SHIFT, shown)) if math.isfinite(shown) else None
     recent = [each for each in judged.points if each.since <= RECENT or each.cause is Cause.DRIFT]
     slower = [each for each in regressions if each.change in recent]
     young = judged.unconfirmed
     if left := next((each for each in slower if each.accepted is None), None):
         verdict, change, change_percent = Verdict.SLOWER, left.change, left.remaining_percent
     elif young:
-        change_percent = 100 * math.expm1(young.log_ratio)
+        change_percent = shift_percent(young.log_ratio)
         more = "a session of an earlier GPU" if young.first else counted(SHORTEST - young.sessions, "more session")
         settled = f"{more} will settle it" + (f", or {young.place.command}" if young.place.command else "")
         why = f"more than its noise explains; attributed to {young.cause} if it persists"
@@ -277,7 +277,7 @@ def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression
         reasons = ["no regression", text]
         noisy = judged.detectable > WIDEST_RESOLVABLE
         if noisy and least:
-            reasons.append(f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}")
+            reasons.append(f"too noisy to decide on {percent(shift_percent(WIDEST_RESOLVABLE))}")
         if judged.may_drift:
             reasons.append("it became slower slowly, which may be correlated noise")
         reasons += [
