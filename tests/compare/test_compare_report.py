@@ -69,8 +69,8 @@ def test_missing_floors_are_a_case_of_junit_only_where_they_count() -> None:
         RunSide(path, (load_run(Path(path)),)) for path in sides(LADDER, LADDER, **{PAD: {"verdict": "NO_FLOOR"}})
     )
     found = compare(base, new)
-    assert 'name="floors"' not in files.junit(report(found, page=False))
-    assert 'name="floors"' in files.junit(report(found, strict=True, page=False))
+    assert 'name="floors"' not in files.junit(report(found))
+    assert 'name="floors"' in files.junit(report(found, strict=True))
 
 
 def test_the_suite_wide_shift_is_a_case_of_its_own() -> None:
@@ -78,14 +78,14 @@ def test_the_suite_wide_shift_is_a_case_of_its_own() -> None:
         RunSide(path, (load_run(Path(path)),))
         for path in sides(LADDER, {case: 1.1 * us for case, us in LADDER.items()})
     )
-    (overall,) = report(compare(base, new), page=False).overall
+    (overall,) = report(compare(base, new)).overall
     assert (overall.name, overall.verdict) == ("suite-wide", Verdict.SLOWER)
 
 
 def test_csv_and_frame_agree_on_columns_and_cases() -> None:
     base, new = (RunSide(path, (load_run(Path(path)),)) for path in sides(LADDER, slower(PAD, 1.22)))
     found = compare(base, new)
-    rows = list(csv.DictReader(io.StringIO(files.csv(report(found, page=False)), newline="")))
+    rows = list(csv.DictReader(io.StringIO(files.csv(report(found)), newline="")))
     assert list(rows[0]) == list(found.frame.columns)
     assert [row["case"] for row in rows] == found.frame["case"].tolist()
     assert (rows[0]["case"], rows[0]["base_time_us"], rows[0]["new_time_us"]) == (PAD, "160", "195.2")
@@ -171,7 +171,7 @@ def test_history_is_shown_from_three_runs_on_and_of_an_ab_base_then_new() -> Non
 def test_the_fullest_of_several_runs_stands_for_its_side() -> None:
     whole = load_run(save(Path(), "whole", document(day=1)))
     part = load_run(save(Path(), "part", document({PAD: 160.0}, day=2)))
-    found = report(compare(RunSide("base", (whole,)), RunSide("new", (whole, part))), page=False)
+    found = report(compare(RunSide("base", (whole,)), RunSide("new", (whole, part))))
     assert ("run file", "whole.json") in found.tables[-1].rows
 
 

@@ -84,9 +84,9 @@ def test_a_comparison_reports_the_parts_of_its_slower_cases(tmp_path: Path) -> N
     extra = {WHOLE: {"parts": [FIRST, SECOND]}}
     before = LADDER | {WHOLE: 1000.0, FIRST: 400.0, SECOND: 500.0}
     after = before | {WHOLE: 1200.0, FIRST: 590.0}
-    found = report(compare(saved.side(before, extra=extra), saved.side(after, extra=extra)), page=False)
+    found = report(compare(saved.side(before, extra=extra), saved.side(after, extra=extra)))
     assert [each["case"] for each in found.fields["parts"]] == [WHOLE]
     assert found.sentences[0].startswith(f"{WHOLE} is slower by +200.00 µs")
     assert f"{FIRST} explains +190.00 µs" in found.sentences[0]
-    unchanged = report(compare(saved.side(before, extra=extra), saved.side(before, extra=extra)), page=False)
+    unchanged = report(compare(saved.side(before, extra=extra), saved.side(before, extra=extra)))
     assert unchanged.fields["parts"] == []

@@ -82,7 +82,7 @@ def test_no_format_of_a_comparison_is_obeyed(tmp_path: Path, case: str, gpu: str
         times = {**LADDER, case: 100.0 * factor, f"{case}2": 100.0}
         run = load_run(save(tmp_path, name, document(times, driver=driver, name=gpu, commit=commit)))
         sides.append(RunSide(f"{name} {commit}", (run,)))
-    found = report(compare(sides[0], sides[1]), page=False)
+    found = report(compare(sides[0], sides[1]))
     console = Console(file=io.StringIO(), width=100, highlight=False)
     terminal.show(found, console, everything=True)
     terminal.last_line(found, console, written=[Path("out/compare.md")])

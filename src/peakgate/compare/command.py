@@ -113,5 +113,5 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
         remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
         compared = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
-        found = report(Comparison(base, new, compared, remarks), others, strict=options.strict, page=True)
+        found = report(Comparison(base, new, compared, remarks), others, strict=options.strict)
     return files.deliver(found, options.out, files.FORMATS, everything=options.all, summary=True)

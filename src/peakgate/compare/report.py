@@ -20,12 +20,10 @@ CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
 INTERVAL = ("low_percent", "high_percent")
 
 
-def report(
-    found: Comparison, history: Iterable[Run] = (), *, command: str = "compare", strict: bool = False, page: bool = True
-) -> Report:
-    """NEW against BASE, worst first; with ``page`` pictures and what stood in ``history``, other runs of the GPU."""
+def report(found: Comparison, history: Iterable[Run] = (), *, command: str = "compare", strict: bool = False) -> Report:
+    """NEW against BASE, worst first, with pictures and what stood in ``history``, other runs of the GPU."""
     run = max(found.new.runs, key=lambda run: (len(run.cases), run.taken))
-    past = cases.past((*history, *found.base.runs), found.new.runs) if page else {}
+    past = cases.past((*history, *found.base.runs), found.new.runs)
     overall = [Row("suite-wide", suite.verdict, suite.reason)] if (suite := found.suite) else []
     parts = explained(found.records, {each.case: each.parts or () for each in run.cases.values()})
     sentences = [each.text for each in parts]
@@ -46,7 +44,7 @@ def report(
     commits = [each.runs[-1].commit for each in (found.base, found.new)]
     if found.exit_code(strict=strict) is ExitCode.UNDECIDED and None not in commits and commits[0] != commits[1]:
         following = f"peakgate ab {commits[0][:12]} {commits[1][:12]}"  # alternately, which decides more
-    drawn, sections = _drawn(found, run) if page else ((), ())
+    drawn, sections = _drawn(found, run)
     differences = [(each.name, each.base, each.new) for each in found.differences]
     rows = [_row(record, past.get(record.case)) for record in found.records]
     tiers = [f"base ran the tier {base}, new {new}" for name, base, new in differences if name == "tier"]

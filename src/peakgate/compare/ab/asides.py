@@ -53,7 +53,10 @@ def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[
 
 def kernel_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:
     """Whether the machine code of a callable's kernels changed, and of which; or of which it is unknown."""
-    before, after = (_codes_of(side) for side in (base, head))
+    before, after = dict[str, str | None](), dict[str, str | None]()
+    for codes, side in ((before, base), (after, head)):
+        for name, code in (each for result in side for each in (result.kernels or {}).items()):
+            codes[name] = code if codes.get(name, code) == code else None  # unknown if processes differ
     if not before or not after:
         return []
     unknown = [name for name in before if name in after and None in (before[name], after[name])]
@@ -62,15 +65,6 @@ def kernel_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list
         return [f"unchanged machine code of {listed(list(before))}"]
     found = other_kernels(before, after)
     return [*found, f"unknown machine code of {listed(unknown)}"] if unknown else found
-
-
-def _codes_of(side: Sequence[CaseResult]) -> dict[str, str | None]:
-    """The digest of each kernel that a process of a side recorded; None if unknown, or if they differ."""
-    found: dict[str, set[str | None]] = {}
-    for result in side:
-        for name, code in (result.kernels or {}).items():
-            found.setdefault(name, set()).add(code)
-    return {name: next(iter(codes)) if len(codes) == 1 else None for name, codes in found.items()}
 
 
 def _named(configuration: Configuration) -> str:

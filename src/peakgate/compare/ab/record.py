@@ -245,9 +245,9 @@ def log_ratios(record: AbRecord, stage: Phase, cases: Sequence[str]) -> Floats:
     return np.hstack(columns) if columns else np.empty((len(cases), 0))
 
 
-def whole_pairs(record: AbRecord, stage: Phase) -> int:
-    """The number of pairs of the phase that both sides finished."""
-    return sum(pairs for pairs, _, _ in _whole_pairs(record, stage))
+def screened_pairs(record: AbRecord) -> int:
+    """The number of screening pairs that both sides finished."""
+    return sum(pairs for pairs, _, _ in _whole_pairs(record, Phase.SCREEN))
 
 
 def _whole_pairs(record: AbRecord, stage: Phase) -> list[tuple[int, Run, Run]]:

@@ -26,10 +26,10 @@ from peakgate.compare.ab.record import (
     log_ratios,
     mentioned,
     refusal,
+    screened_pairs,
     timed,
     times,
     usable,
-    whole_pairs,
 )
 from peakgate.compare.ab.schedule import Phase, Side
 from peakgate.compare.evidence import causes, differences
@@ -150,7 +150,7 @@ def _proven(record: AbRecord) -> bool:
 
 def _screening(record: AbRecord, case: str) -> bool:
     """Whether the experiment stopped while this case was still being screened."""
-    if whole_pairs(record, Phase.SCREEN) >= record.settings.pairs or record.of(Phase.CONFIRM):
+    if screened_pairs(record) >= record.settings.pairs or record.of(Phase.CONFIRM):
         return False
     latest = [record.runs[process.file] for process in record.of(Phase.SCREEN) if process.file][-1:]
     return all(case in run.cases or case in run.unmeasured for run in latest)
@@ -187,8 +187,8 @@ def _judge(
             return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
         return Judgement(Verdict.SAME, f"unchanged; {measured}")
     if record.stopped and _screening(record, case):
-        screened = whole_pairs(record, Phase.SCREEN)
-        return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
+        pairs = f"{screened_pairs(record)} of {record.settings.pairs} pairs"
+        return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {pairs}")
     if decision is None:
         untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Side]
         reasons = "; ".join(f"{which}: {reason}" for which, reason in untimed if reason)
