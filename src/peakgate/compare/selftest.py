@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from peakgate.base import config
+from peakgate.base import config, progress
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import make_folder
 from peakgate.base.formatting import counted, percent
@@ -25,7 +25,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.render import terminal
 from peakgate.run.lock import device_uuid
 from peakgate.runfile.find import Archive, find_side, named_runs
-from peakgate.runfile.options import FORMS, add_out, add_run_names, verb_parser
+from peakgate.runfile.options import FORMS, READING, add_out, add_run_names, verb_parser
 from peakgate.runfile.saved import Run, load_run
 
 RUNS = "runs"
@@ -59,7 +59,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise CannotDecide(f"--device {options.device}: no usable GPU; check nvidia-smi", Code.NO_GPU)
     folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     run_sessions(folder, options.sessions, [f"--device={options.device}", *for_bench])
-    return judge(find_side(str(folder / RUNS), Archive()).runs, options)
+    with progress.shown(READING):
+        measured = find_side(str(folder / RUNS), Archive())
+    return judge(measured.runs, options)
 
 
 def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str]) -> None:
