@@ -99,7 +99,7 @@ def test_change_points_of_all_gpus_and_cases_have_one_origin_per_commit_and_upgr
     assert upgrade.name.split(" to ") == ["driver 580", "590"]
     assert (upgrade.cause, upgrade.slower) == (Cause.ENVIRONMENT, 3)
     assert upgrade.name in step_line(upgrade.changes[0])
-    assert origins_table(turns, [upgrade]).rows[0][:3] == [
+    assert origins_table([upgrade]).rows[0][:3] == [
         upgrade.name,
         f"{turns.sessions[30].taken:%Y-%m-%d %H:%M}",
         "environment",

@@ -16,7 +16,7 @@ from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history.chart import chart, size, step_line, sum_lines
 from peakgate.compare.history.report import ChangeOrigin, Event, gpu_names, header, origins
 from peakgate.compare.history.series import SessionFacts, commit_name
-from peakgate.compare.history.suite import Cause, ChangePoint
+from peakgate.compare.history.suite import ChangePoint
 from peakgate.compare.history.trend import Trend
 from peakgate.compare.result import WORST_FIRST, change_text
 from peakgate.render.cases import IntervalColumn
@@ -132,7 +132,7 @@ def index_page(models: Sequence[Shown], notes: Sequence[str]) -> str:
         rows.append(Row(model.slug, trend.verdict, worst, cells=cells, address=f"{home}/index.html"))
         if model.origins:
             newest = model.origins[0]
-            text = f"{_origin_name(model, newest)}, {_since(model, newest)}: {_moved(newest)}"
+            text = f"{newest.label}, {newest.since}: {_moved(newest)}"
             about.append((f"newest change of {model.slug}", CellLink(text, f"{home}/{model.origin(newest.name)}")))
         alone = (pictures.stages(name, shares) for name, shares in reached.items())
         if picture := pictures.families(reached, f"{model.slug}: families") or next(alone, None):
@@ -153,15 +153,6 @@ def index_page(models: Sequence[Shown], notes: Sequence[str]) -> str:
         unit="GPU model",
     )
     return page(found, title="Peakgate")
-
-
-def _origin_name(model: Model, origin: ChangeOrigin) -> str:
-    session = model.trend.history.sessions[origin.number]
-    return commit_name(session) if origin.cause is Cause.COMMITS else origin.name
-
-
-def _since(model: Model, origin: ChangeOrigin) -> str:
-    return f"{model.trend.history.sessions[origin.number].taken:%Y-%m-%d %H:%M}"
 
 
 def _moved(origin: ChangeOrigin) -> str:
@@ -215,10 +206,10 @@ def changes_page(model: Model) -> str:
     """Every commit and change of the environment that moved a case, newest first."""
     rows = []
     for each in model.origins:
-        cells = {"since": _since(model, each), "cause": str(each.cause)}
+        cells = {"since": each.since, "cause": str(each.cause)}
         verdict = Verdict.SLOWER if each.slower else Verdict.FASTER
-        name, address = _origin_name(model, each), model.origin(each.name)
-        rows.append(Row(name, verdict, _moved(each), cells=cells, group=each.cause, address=address))
+        address = model.origin(each.name)
+        rows.append(Row(each.label, verdict, _moved(each), cells=cells, group=each.cause, address=address))
     columns = (Column("since", "first session"), Column("cause", "cause"))
     sentences = () if rows else ("No commit or change of the environment moved a case.",)
     found = Report("show", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="change")

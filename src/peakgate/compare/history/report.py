@@ -89,7 +89,7 @@ def report(
         regressions = [(CellLink(line, links[case]) if case in links else line,) for line, case in lines]
         tables.append(Table(f"Open regressions ({still_open})", ("regression",), regressions))
     if trend.changes:
-        tables.append(origins_table(history, origins(history, trend.changes), origin))
+        tables.append(origins_table(origins(history, trend.changes), origin))
         changes = [
             (each.case, size(each), each.cause, each.place.where, ", ".join(each.place.facts)) for each in trend.changes
         ]
@@ -227,12 +227,21 @@ def remarks(trend: Trend) -> list[str]:
 
 
 class ChangeOrigin(NamedTuple):
-    """``name`` is the commit or what else changed, ``number`` the first session's; ``changes`` are sorted by size."""
+    """``name`` is the commit or what else changed, ``first`` its first session; ``changes`` are sorted by size."""
 
     name: str
     cause: Cause
-    number: int
+    first: SessionFacts
     changes: tuple[ChangePoint, ...]
+
+    @property
+    def label(self) -> str:
+        """The name as reports show it."""
+        return commit_name(self.first) if self.cause is Cause.COMMITS else self.name
+
+    @property
+    def since(self) -> str:
+        return f"{self.first.taken:%Y-%m-%d %H:%M}"
 
     @property
     def slower(self) -> int:
@@ -258,24 +267,20 @@ def origins(history: History, changes: Sequence[ChangePoint]) -> list[ChangeOrig
             name = ", ".join(facts) or f"{what}, {session.taken:%Y-%m-%d}"
         found[name, change.cause].append(change)
     made = [
-        ChangeOrigin(*key, min(each.number for each in own), tuple(sorted(own, key=lambda each: -abs(each.log_ratio))))
+        (min(each.number for each in own), *key, tuple(sorted(own, key=lambda each: -abs(each.log_ratio))))
         for key, own in found.items()
     ]
-    return sorted(made, key=lambda each: -each.number)
+    newest_first = sorted(made, key=lambda each: -each[0])
+    return [ChangeOrigin(name, cause, history.sessions[number], own) for number, name, cause, own in newest_first]
 
 
-def origins_table(
-    history: History, found: Sequence[ChangeOrigin], address: Callable[[ChangeOrigin], str] | None = None
-) -> Table:
+def origins_table(found: Sequence[ChangeOrigin], address: Callable[[ChangeOrigin], str] | None = None) -> Table:
     """One row per origin; ``address`` returns the URL of its page, or an empty text."""
     rows: list[list[CellValue]] = []
     for each in found:
-        session, largest = history.sessions[each.number], each.changes[0]
-        name = commit_name(session) if each.cause is Cause.COMMITS else each.name
-        page = address(each) if address else ""
-        first = f"{session.taken:%Y-%m-%d %H:%M}"
-        shown = CellLink(name, page) if page else name
-        rows.append([shown, first, each.cause, each.slower, each.faster, size(largest), largest.case])
+        page, largest = address(each) if address else "", each.changes[0]
+        shown = CellLink(each.label, page) if page else each.label
+        rows.append([shown, each.since, each.cause, each.slower, each.faster, size(largest), largest.case])
     return Table(f"Commits and environments that moved a case ({len(found)})", ORIGIN_HEADINGS, rows, folded=True)
 
 
