@@ -12,7 +12,7 @@ from peakgate.runfile.saved import CaseResult
 from peakgate.spec.recorded import Energy, TunedChoice
 
 Configuration = tuple[TunedChoice, ...]
-_UNITS = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (0.0, "nJ"))
+_UNITS = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"))
 
 
 def chosen(results: Sequence[CaseResult]) -> dict[Configuration, list[float]]:
@@ -99,7 +99,6 @@ def _median(side: Sequence[Energy]) -> float:
 def _side(side: Sequence[Energy]) -> str:
     middle = _median(side)
     least, most = min(each.least_joules for each in side), max(each.most_joules for each in side)
-    scale, unit = next((scale, unit) for scale, unit in _UNITS if middle >= scale)
-    scale = scale or 1e-9
+    scale, unit = next((each for each in _UNITS if middle >= each[0]), _UNITS[-1])
     shown = [figure(value / scale, 3) for value in (middle, least, most)]
     return f"{shown[0]} {unit} ({shown[1]} to {shown[2]})"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from peakgate.base import progress
 from peakgate.base.processes import own_bytecode
@@ -61,7 +60,16 @@ def run_experiment(
     """
     with means.phases.timed(SIDES), progress.shown("building both sides"):
         environments = built_environments(folders, means.out)
-    with _opened(folders, means, judged_by_base=choice.judged_by_base) as (sides, scratch):
+    with ExitStack() as stack:
+        scratch = stack.enter_context(scratch_folder("ab-runs"))
+        temporary = {"TMPDIR": str(scratch)}  # removes what a killed process leaves
+        temporary |= own_bytecode(scratch) | one_choice(scratch, os.environ)
+        sides: dict[Side, SideProcesses] = {}
+        for which, folder in zip(Side, folders, strict=True):
+            judge = folders[0].path if choice.judged_by_base and which is Side.HEAD else None
+            environment = side_environment(folder.path, judge, folder.python) | temporary
+            of_side = SideProcesses(which, folder.path, environment, means.out / f"{which}.log", folder.python)
+            sides[which] = stack.enter_context(of_side)
         with means.phases.timed(CASES), progress.shown("building the kernels of both sides"):
             codes = read_codes(folders, settings.tier, environments)
         planned = plan(
@@ -90,31 +98,6 @@ def run_experiment(
         finally:
             record.save(means.out)
     return record
-
-
-@contextmanager
-def _opened(
-    folders: tuple[SideFolder, SideFolder], means: Means, *, judged_by_base: bool = False
-) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
-    """The processes of both sides, and a folder for their temporary files."""
-    with ExitStack() as stack:
-        scratch = stack.enter_context(scratch_folder("ab-runs"))
-        judges = (None, folders[0].path if judged_by_base else None)
-        temporary = {"TMPDIR": str(scratch)}  # removes what a killed process leaves
-        temporary |= own_bytecode(scratch) | one_choice(scratch, os.environ)
-        sides = {
-            which: stack.enter_context(
-                SideProcesses(
-                    which,
-                    folder.path,
-                    side_environment(folder.path, judge, folder.python) | temporary,
-                    means.out / f"{which}.log",
-                    folder.python,
-                )
-            )
-            for which, folder, judge in zip(Side, folders, judges, strict=True)
-        }
-        yield sides, scratch
 
 
 class _Experiment:

@@ -210,7 +210,12 @@ def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
     after each short case. The mean of the controls before and after a case, less the median of all controls, is
     subtracted from the case's time.
     """
-    controls_us = [_controls_us(process) for process in processes]
+    controls_us = []
+    for process in processes:
+        controls = [(each.case, each.control_us) for each in process if each.control_us]
+        earlier_us = [control_us for _, control_us in controls[:1] + controls]
+        both = zip(controls, earlier_us, strict=False)
+        controls_us.append({case: (control_us + before_us) / 2 for (case, control_us), before_us in both})
     typical_us = statistics.median([each for found in controls_us for each in found.values()] or [0.0])
     return [
         {
@@ -220,13 +225,6 @@ def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
         }
         for process, found in zip(processes, controls_us, strict=True)
     ]
-
-
-def _controls_us(process: Sequence[Timed]) -> dict[str, float]:
-    """The control kernel's time by short case: the mean of the controls before and after it."""
-    controls = [(each.case, each.control_us) for each in process if each.control_us]
-    before = [control_us for _, control_us in controls[:1] + controls]
-    return {case: (control_us + earlier) / 2 for (case, control_us), earlier in zip(controls, before, strict=False)}
 
 
 def log_ratios(record: AbRecord, stage: Phase, cases: Sequence[str]) -> Floats:
