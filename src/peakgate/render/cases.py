@@ -22,8 +22,7 @@ def _rate(tflops: float) -> str:
     return figure(tflops, 3) if tflops else ""
 
 
-def _whole(number: float) -> str:
-    return f"{number:.0f}"
+_whole = "{:.0f}".format
 
 
 @dataclass(frozen=True, slots=True)

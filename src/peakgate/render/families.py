@@ -123,15 +123,11 @@ def _table(title: str, pivot: pd.DataFrame, figure: str) -> Table:
     pivot = pivot[[figure]].droplevel(0, axis=1).dropna(axis=1, how="all")
     rows: list[Sequence[CellValue]] = []
     for index, values in zip(pivot.index, pivot.to_numpy().tolist(), strict=True):
-        rows.append([_name(index), *(_cell(100 * each if figure == "roof_fraction" else each) for each in values)])
+        shown = [100 * each if figure == "roof_fraction" else each for each in values]
+        # Four significant digits, all before the point.
+        cells = [None if math.isnan(each) else round(each) if each >= 1000 else float(f"{each:.4g}") for each in shown]
+        rows.append([_name(index), *cells])
     return Table(title, ["stage", *(column or "–" for column in pivot.columns)], rows)
-
-
-def _cell(value: float) -> float | None:
-    """Four significant digits, all before the point; None for NaN."""
-    if math.isnan(value):
-        return None
-    return round(value) if value >= 1000 else float(f"{value:.4g}")
 
 
 def _name(index: str | tuple[str, str]) -> str:

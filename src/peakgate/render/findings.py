@@ -103,22 +103,18 @@ def _rule(rule: str) -> dict[str, Any]:
     text = text_of(rule)
     meaning = text.partition("\n")[0].removeprefix(f"{rule}: ")
     return {
-        "id": _id(rule),
+        "id": rule.replace(" ", "-"),
         "shortDescription": {"text": rule},
         "fullDescription": {"text": meaning},
         "help": {"text": text, "markdown": text},
     }
 
 
-def _id(rule: str) -> str:
-    return rule.replace(" ", "-")
-
-
 def _result(each: Annotation, index: int) -> dict[str, Any]:
     inside = {"uri": quote(each.path.as_posix()), "uriBaseId": ROOT}
     file = {"uri": each.path.as_uri()} if each.path.is_absolute() else inside
     return {
-        "ruleId": _id(each.rule),
+        "ruleId": each.rule.replace(" ", "-"),
         "ruleIndex": index,
         "level": LEVELS.get(each.tone, "note"),
         "message": {"text": one_line(each.message)},

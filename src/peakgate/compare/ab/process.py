@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from peakgate.base import config, progress, records
@@ -160,9 +159,7 @@ class SideProcesses:
         self._warm_up()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for run in (*self._waiting, *self._asked):
             run.end()
 
