@@ -91,29 +91,6 @@ def markdown(report: Report, *, most_bytes: int | None = None) -> str:
     With ``most_bytes`` rows are left out until it fits: unchanged ones first, failed ones last, the mildest of each
     first; each section names how many it lacks.
     """
-    head = "\n".join(_head(report))
-    columns = [column for column in report.columns if column.brief]
-    changes, reasons = any(row.change for row in report.rows), any(row.reason for row in report.rows)
-    names = [report.unit, *(["verdict"] if report.counts else []), *(["change"] if changes else [])]
-    names += [*(column.heading for column in columns), *(["reason"] if reasons else [])]
-    heading = [table_line(names), table_line(["---"] * len(names))]
-    rows = {
-        each: [table_line(_cells(row, columns, names)) for row in report.rows if row.tone is each] for each in SECTIONS
-    }
-    counts = {each: len(lines) for each, lines in rows.items()}
-    if most_bytes is None:
-        return head + _sections(rows, counts, heading)
-    room = most_bytes - _bytes(head) - _bytes(_sections(dict.fromkeys(rows, ()), counts, heading))
-    if room < 0:
-        return head.encode(errors="replace")[: max(0, most_bytes)].decode(errors="ignore")
-    excess = sum(_bytes(line) + 1 for lines in rows.values() for line in lines) - room
-    for lines in reversed(rows.values()):
-        while excess > 0 and lines:
-            excess -= _bytes(lines.pop()) + 1
-    return head + _sections(rows, counts, heading)
-
-
-def _head(report: Report) -> list[str]:
     lines = [f"# Peakgate {report.command}{': ' if report.headline else ''}{report.headline}", ""]
     lines += [f"{escape(report.counts_text)}.", ""] if report.counts else []
     lines += [f"- {escape(name)}: {escape(value)}" for name, value in report.about]
@@ -122,12 +99,28 @@ def _head(report: Report) -> list[str]:
     lines += [f"- {_sentence(f'next: `{report.next}`')}"] if report.next else []
     lines += [f"- note: {escape(note)}" for note in report.notes]
     lines.append("")
-    for each in report.tables:
-        if each.folded:
-            lines += folded(each)
-        else:
-            lines += [f"## {escape(each.title)}", "", *table(each)]
-    return [*lines, ""]
+    for found in report.tables:
+        lines += folded(found) if found.folded else [f"## {escape(found.title)}", "", *table(found)]
+    head = "\n".join([*lines, ""])
+    columns = [column for column in report.columns if column.brief]
+    changes, reasons = any(row.change for row in report.rows), any(row.reason for row in report.rows)
+    names = [report.unit, *(["verdict"] if report.counts else []), *(["change"] if changes else [])]
+    names += [*(column.heading for column in columns), *(["reason"] if reasons else [])]
+    heading = [table_line(names), table_line(["---"] * len(names))]
+    rows = {
+        each: [table_line(_cells(row, columns, names)) for row in report.rows if row.tone is each] for each in SECTIONS
+    }
+    counts = {each: len(own) for each, own in rows.items()}
+    if most_bytes is None:
+        return head + _sections(rows, counts, heading)
+    room = most_bytes - _bytes(head) - _bytes(_sections(dict.fromkeys(rows, ()), counts, heading))
+    if room < 0:
+        return head.encode(errors="replace")[: max(0, most_bytes)].decode(errors="ignore")
+    excess = sum(_bytes(line) + 1 for own in rows.values() for line in own) - room
+    for own in reversed(rows.values()):
+        while excess > 0 and own:
+            excess -= _bytes(own.pop()) + 1
+    return head + _sections(rows, counts, heading)
 
 
 def _sentence(text: str) -> str:

@@ -77,13 +77,38 @@ def sarif(report: Report) -> dict[str, Any]:
 
     Paths are relative to the top of the repository.
     """
-    rules = list(dict.fromkeys(each.rule for each in report.annotations))
+    names = list(dict.fromkeys(each.rule for each in report.annotations))
+    rules: list[dict[str, Any]] = []
+    for name in names:  # as code scanning wants them: every text is there
+        text = text_of(name)
+        rules.append(
+            {
+                "id": name.replace(" ", "-"),
+                "shortDescription": {"text": name},
+                "fullDescription": {"text": text.partition("\n")[0].removeprefix(f"{name}: ")},
+                "help": {"text": text, "markdown": text},
+            }
+        )
+    results: list[dict[str, Any]] = []
+    for each in report.annotations:
+        inside = {"uri": quote(each.path.as_posix()), "uriBaseId": ROOT}
+        file = {"uri": each.path.as_uri()} if each.path.is_absolute() else inside
+        place = {"artifactLocation": file, "region": {"startLine": each.line}}
+        results.append(
+            {
+                "ruleId": each.rule.replace(" ", "-"),
+                "ruleIndex": names.index(each.rule),
+                "level": LEVELS.get(each.tone, "note"),
+                "message": {"text": one_line(each.message)},
+                "locations": [{"physicalLocation": place}],
+            }
+        )
     return {
         "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "Peakgate", "version": config.version(), "rules": list(map(_rule, rules))}},
+                "tool": {"driver": {"name": "Peakgate", "version": config.version(), "rules": rules}},
                 "automationDetails": {"id": f"peakgate/{report.command}/"},  # one of several uploads for a commit
                 "invocations": [
                     {
@@ -92,33 +117,9 @@ def sarif(report: Report) -> dict[str, Any]:
                         "exitCode": int(report.exit_code),
                     }
                 ],
-                "results": [_result(each, rules.index(each.rule)) for each in report.annotations],
+                "results": results,
             }
         ],
-    }
-
-
-def _rule(rule: str) -> dict[str, Any]:
-    """A rule as code scanning wants it: every text is there."""
-    text = text_of(rule)
-    meaning = text.partition("\n")[0].removeprefix(f"{rule}: ")
-    return {
-        "id": rule.replace(" ", "-"),
-        "shortDescription": {"text": rule},
-        "fullDescription": {"text": meaning},
-        "help": {"text": text, "markdown": text},
-    }
-
-
-def _result(each: Annotation, index: int) -> dict[str, Any]:
-    inside = {"uri": quote(each.path.as_posix()), "uriBaseId": ROOT}
-    file = {"uri": each.path.as_uri()} if each.path.is_absolute() else inside
-    return {
-        "ruleId": each.rule.replace(" ", "-"),
-        "ruleIndex": index,
-        "level": LEVELS.get(each.tone, "note"),
-        "message": {"text": one_line(each.message)},
-        "locations": [{"physicalLocation": {"artifactLocation": file, "region": {"startLine": each.line}}}],
     }
 
 

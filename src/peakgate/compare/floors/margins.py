@@ -94,7 +94,23 @@ def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
     )
     found["duration"] = durations(found["time_us"], found["library"])
     means = rows.groupby(["case", "gpu"], sort=False)["log"].mean().groupby("case", sort=False)
-    within_df = _within(rows, found)
+
+    # The SD between sessions of one GPU, and its degrees of freedom.
+    of_one = rows.groupby(["case", "gpu"], sort=False)["log"]
+    squares = (rows["log"] - of_one.transform("mean")) ** 2
+    sums = squares.groupby(rows["case"], sort=False).sum().to_numpy()
+    freedom = (found["sessions"] - found["gpus"]).to_numpy(np.float64)
+    variance = sums / np.maximum(freedom, 1)
+    time_us = found["time_us"].to_numpy()
+    moderated, moderated_df = noise.squeeze(variance, freedom, np.log(time_us))
+    limits_us, sds = zip(*SHORT_KERNEL_SD, strict=True)
+    usual = np.select([time_us < limit_us for limit_us in limits_us], sds, 0.0)
+    expected = np.maximum([WITHIN_SD[duration] for duration in found["duration"]], usual)
+    measured = np.where(freedom > 0, np.sqrt(np.fmax(variance, moderated)), 0.0)
+    # The expected SD rests on many sessions, the measured one on the case's own only.
+    found["within_sd"] = np.maximum(expected, measured)
+    within_df = pd.Series(np.where(measured <= expected, WITHIN_DF, moderated_df), found.index)
+
     found["between_sd"], between_df = _between(found, means.var().fillna(0.0))
     of_gpu = found["between_sd"] ** 2 * (1 + 1 / found["gpus"])
     of_session = found["within_sd"] ** 2 * (1 + 1 / found["sessions"])
@@ -116,24 +132,6 @@ def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.
     expected, sd, df = (found[name].to_numpy(np.float64) for name in ("expected", "new_sd", "df"))
     distance = np.log(expected / floors.to_numpy(np.float64)) - math.log1p(slowdown)
     return pd.Series(noise.upper_tail(distance / sd, df), found.index)
-
-
-def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
-    """Set ``within_sd`` of each case, the SD between sessions of one GPU, and return its degrees of freedom."""
-    of_gpu = rows.groupby(["case", "gpu"], sort=False)["log"]
-    squares = (rows["log"] - of_gpu.transform("mean")) ** 2
-    sums = squares.groupby(rows["case"], sort=False).sum().to_numpy()
-    freedom = (found["sessions"] - found["gpus"]).to_numpy(np.float64)
-    variance = sums / np.maximum(freedom, 1)
-    time_us = found["time_us"].to_numpy()
-    moderated, moderated_df = noise.squeeze(variance, freedom, np.log(time_us))
-    usual = np.array([WITHIN_SD[duration] for duration in found["duration"]])
-    limits_us, sds = zip(*SHORT_KERNEL_SD, strict=True)
-    expected = np.maximum(usual, np.select([time_us < limit_us for limit_us in limits_us], sds, 0.0))
-    measured = np.where(freedom > 0, np.sqrt(np.fmax(variance, moderated)), 0.0)
-    # The expected SD rests on many sessions, the measured one on the case's own only.
-    found["within_sd"] = np.maximum(expected, measured)
-    return pd.Series(np.where(measured <= expected, WITHIN_DF, moderated_df), found.index)
 
 
 def _between(found: pd.DataFrame, variance: pd.Series[float]) -> tuple[Floats, Floats]:

@@ -180,7 +180,23 @@ def history(
     own = runs.loc[runs["gpu_slug"] == chosen, list(HISTORY_COLUMNS)]
     timed = own["time_us"].notna() & ~own["verdict"].isin(list(map(str, UNUSABLE))) & ~own["host_bound"].astype(bool)
     rows = own.loc[timed, ["run", "case", *VALUES]].drop_duplicates(["run", "case"], keep="last")
-    facts = _facts(own, rows, places or {})
+
+    # One row per session, oldest first, without copies of a run file, which have equal times.
+    facts = (
+        own[list(SESSION_FACTS)]
+        .drop_duplicates("run")
+        .rename(columns=SESSION_FACTS)
+        .sort_values(["taken", "path"], kind="stable")
+    )
+    times = rows.pivot(index="run", columns="case", values="time_us").reindex(facts["path"]).fillna(0.0)
+    alike = facts.assign(times=pd.Series([*map(tuple, times.to_numpy().tolist())], facts.index, dtype=object))
+    facts = facts[~alike.duplicated(["taken", "uuid", "commit", "times"], keep="last")].reset_index(drop=True)
+    for name in ("uuid", *ENVIRONMENT):
+        facts[name] = facts[name].map(str, na_action="ignore")
+    known = facts.astype(object).where(facts.notna(), None)
+    known["taken"] = pd.Series([pd.Timestamp(taken).to_pydatetime() for taken in facts["taken"]], dtype=object)
+    facts = arranged(known, places or {})
+
     rows = rows.assign(session=rows["run"].map({path: number for number, path in facts["path"].items()}))
     rows = rows.dropna(subset="session").astype({"case": object, "session": np.intp, "time_us": float})
     named = sorted(rows["case"].unique())
@@ -213,24 +229,6 @@ def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
             f"{only}: measure on a GPU with `peakgate bench`, or name a folder of runs with --runs", Code.WHICH_RUN
         )
     return slug or judged[0]
-
-
-def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
-    """One row per session, oldest first, without copies of a run file, which have equal times."""
-    facts = (
-        runs[list(SESSION_FACTS)]
-        .drop_duplicates("run")
-        .rename(columns=SESSION_FACTS)
-        .sort_values(["taken", "path"], kind="stable")
-    )
-    times = rows.pivot(index="run", columns="case", values="time_us").reindex(facts["path"]).fillna(0.0)
-    alike = facts.assign(times=pd.Series([*map(tuple, times.to_numpy().tolist())], facts.index, dtype=object))
-    facts = facts[~alike.duplicated(["taken", "uuid", "commit", "times"], keep="last")].reset_index(drop=True)
-    for name in ("uuid", *ENVIRONMENT):
-        facts[name] = facts[name].map(str, na_action="ignore")
-    known = facts.astype(object).where(facts.notna(), None)
-    known["taken"] = pd.Series([pd.Timestamp(taken).to_pydatetime() for taken in facts["taken"]], dtype=object)
-    return arranged(known, places)
 
 
 def arranged(facts: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:

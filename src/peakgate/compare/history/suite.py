@@ -256,7 +256,7 @@ class _Causes:
         self.sds = np.array([each.sd for each in there])
         codes = history.table("fingerprint").mask(history.table("kernels").notna())  # a callable's are no proof
         self.codes = codes.to_numpy()[list(found)]
-        self.clocks = history.table("sm_clock_mhz")  # as a share of the GPU's median
+        self.clocks = history.table("sm_clock_mhz")  # as a share of the GPU's median: GPUs of one model differ
         for own in history.by_gpu.values():
             self.clocks[own] = self.clocks[own].div(self.clocks[own].median(axis=1), axis=0)
         self.steady = np.array([not each.is_correlated for each in there], dtype=bool)
@@ -322,12 +322,18 @@ class _Causes:
         """The cause of a step by ``log_ratio`` after session ``good`` and no later than ``bad``."""
         first, last = self.history.sessions[place.good], self.history.sessions[place.bad]
         one_commit = not first.dirty and not last.dirty and first.commit == last.commit
-        if row is None or one_commit or SAME_CODE in place.facts or self._of_a_clock(row, place, log_ratio):
+        if row is None or one_commit or SAME_CODE in place.facts:
+            return Cause.ENVIRONMENT
+        # The SM clock of all cases, or that of this one of a few, may explain half of the step.
+        whole = self.cases >= FEWEST_CASES_FOR_SUITE
+        clocks = (self.clocks.median() if whole else self.clocks.loc[self.history.cases[row]]).to_numpy()
+        slower = math.log(clocks[place.good] / clocks[place.bad])
+        if abs(slower) > CLOCK_SHIFT and slower / log_ratio > 0.5:  # False for NaN, which is unknown
             return Cause.ENVIRONMENT
         if any(good < after[0] <= bad or bad in after[:SETTLING] for after in self.moved):
             return Cause.ENVIRONMENT
         together = sum(low < bad and good < high for low, high in self.cuts)
-        if self.cases >= FEWEST_CASES_FOR_SUITE and together > MOST_CASES_SHARE * self.cases:
+        if whole and together > MOST_CASES_SHARE * self.cases:
             return Cause.ENVIRONMENT
         return Cause.COMMITS
 
@@ -387,16 +393,6 @@ class _Causes:
         shows = there & (SURELY_MOVED * error_us < abs(size_us))
         surely = shows & (np.abs(moved_us) > SURELY_MOVED * error_us) & (np.abs(moved_us) < noise.PROCESS_OFFSET_US)
         return bool(np.count_nonzero(surely) > max(1, HOST_SHARE * np.count_nonzero(shows)))
-
-    def _of_a_clock(self, row: int, place: Place, log_ratio: float) -> bool:
-        """Whether the SM clock of all cases, or that of this one of a few, changed by what explains half of a step.
-
-        GPUs of one model differ in their clocks: each session's is taken relative to its GPU's median.
-        """
-        whole = self.cases >= FEWEST_CASES_FOR_SUITE
-        clocks = (self.clocks.median() if whole else self.clocks.loc[self.history.cases[row]]).to_numpy()
-        slower = math.log(clocks[place.good] / clocks[place.bad])
-        return abs(slower) > CLOCK_SHIFT and slower / log_ratio > 0.5  # False for NaN, which is unknown
 
 
 def _moved_newest(number: int, event: Bools, found: Sequence[Levels]) -> bool:
