@@ -12,6 +12,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,19 @@ def walked(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def end_on_a_known_gpu(frame: pd.DataFrame, age: int) -> int:
-    """The last length at which the newest ``age`` sessions, and as many before (at least two), are of one GPU."""
-    gpus = frame.groupby("run")["gpu_uuid"].first()[sessions(frame)].tolist()
+    """The last length at which the newest ``age`` sessions, and as many before (at least two), are of one GPU.
+
+    Not where two commits alternate there, which `history` puts in the order of the commits.
+    """
+    known = frame.groupby("run")[["gpu_uuid", "commit"]].first().loc[sessions(frame)]
+    gpus, commits = known["gpu_uuid"].tolist(), known["commit"].tolist()
     count = age + max(2, age)
-    return next(end for end in range(len(gpus), 0, -1) if len(set(gpus[end - count : end])) == 1)
+    return next(
+        end
+        for end in range(len(gpus), 0, -1)
+        if len(set(gpus[end - count : end])) == 1
+        and len([*groupby(commits[end - count : end])]) == len(set(commits[end - count : end]))
+    )
 
 
 def seen(frame: pd.DataFrame, size: float, age: int, seed: int = 0) -> tuple[int, int]:
