@@ -22,9 +22,9 @@ from peakgate.base.config import Project
 from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.run import listing
-from peakgate.run.cases import Cases, RunCase, refusal_of
 from peakgate.run.listing import Listed
 from peakgate.run.readable import keep_apart
+from peakgate.run.selection import Cases, RunCase
 from peakgate.spec import catalogue
 from peakgate.spec.arguments import seen_as
 from peakgate.spec.case import Argument, Buffer, Case, RefusedCase, Role, Scale
@@ -84,7 +84,7 @@ def against(
         head = heads.get(base.case.id)
         if head is None:
             missing = Judgement(Verdict.MISSING, f"in {name}, not in the change")
-            objections[base.case.id] = refusal_of(base.case, refused_after) or missing
+            objections[base.case.id] = _refusal_of(base.case, refused_after) or missing
             continue
         judged, found = judged_by(base, head)
         if isinstance(judged, Case) and refusal(base.case) is None and (why := refusal(judged)):
@@ -97,13 +97,20 @@ def against(
     cases |= {head.case.id: head.case for head in new}
     problems |= {head.case.id: head.probes for head in new}
     for head in new:
-        if refused_by_base := refusal_of(head.case, refused_before):
+        if refused_by_base := _refusal_of(head.case, refused_before):
             objections[head.case.id] = refused_by_base
     not_described = [each for each in (*refused_after, *refused_before) if each.id not in cases]
     cases |= {each.id: each for each in reversed(not_described)}
     notes = [f"judged by {name}, without effect: {line}" for line in differences(known, heads)]
     ids = frozenset(head.case.id for head in new)
     return AgainstBase(scale, ids, notes, cases, problems, objections, not_described)
+
+
+def _refusal_of(case: Case, refused: Sequence[RefusedCase]) -> Judgement | None:
+    """The judgement of a case that one side lacks because it, or its whole family, was refused there; else None."""
+    alike = (each for each in refused if each.id == case.id or (each.whole and each.family == case.family))
+    found = next(alike, None)
+    return found.judgement if found else None
 
 
 def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:

@@ -12,9 +12,9 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.naming import FIXTURE
-from peakgate.run.cases import RunCase
 from peakgate.run.kernel_run import family_case
 from peakgate.run.loop import BenchRun
+from peakgate.run.selection import RunCase
 from peakgate.session.entry import Entry
 from peakgate.session.replay import ReplayTimer, fails, raise_for, replay
 from peakgate.spec.case import Case

@@ -28,13 +28,13 @@ from peakgate.callables.naming import case_of
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import report_foreign_modules
-from peakgate.run.cases import RunCase
 from peakgate.run.collection import CASES_MARKER
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import BenchRun
 from peakgate.run.places import OTHER_BUILDS_FILE, VERDICT_FILE, verdict_report
 from peakgate.run.process import KERNELS
 from peakgate.run.request import Mode
+from peakgate.run.selection import RunCase
 from peakgate.session.entry import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 from peakgate.spec.importer import FAMILY_FILE

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,27 +16,97 @@ from peakgate.base import config, git, records
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import write_whole
 from peakgate.base.processes import seconds_since_start_of
-from peakgate.base.ranks import ALONE, started
+from peakgate.base.ranks import ALONE, Ranks, started
 from peakgate.base.verdict import Judgement, Verdict
-from peakgate.device.choose import opened
+from peakgate.device.choose import open_device, opened
 from peakgate.device.interface import failure
+from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run import run_file
-from peakgate.run.ab_process import LOOK_FILES, GpuToken, OtherBuilds
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
+from peakgate.run import inputs, run_file
+from peakgate.run.ab_process import LOOK_FILES, MODE_VARIABLE, GpuToken, OtherBuilds
 from peakgate.run.ahead import CaseShares
-from peakgate.run.cases import RunCase
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
-from peakgate.run.machine import BriefMachine, DescribedMachine
-from peakgate.run.meeting import meet
 from peakgate.run.request import Mode, Request
-from peakgate.run.selection import open_session, wanted_cases
+from peakgate.run.run_file import BriefMachine, DescribedMachine, Store
+from peakgate.run.selection import Cases, RunCase, wanted_cases
 from peakgate.run.status import StatusLine
-from peakgate.run.store import Store
 from peakgate.session.entry import Entry
 from peakgate.session.outcome import Outcome
 from peakgate.session.prover import LostEarly
-from peakgate.session.session import no_room
-from peakgate.spec.case import Case, RefusedCase
+from peakgate.session.session import Session, no_room
+from peakgate.session.steps import Expect
+from peakgate.spec.case import Case, RefusedCase, Tier
+
+PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
+
+
+def open_session(
+    request: Request,
+    attempts: Mapping[str, int],
+    expect: Expect,
+    *,
+    later: bool = False,
+    plain: bool = False,
+    timed: bool = True,
+    ranks: Ranks = ALONE,
+) -> tuple[Session, Cases]:
+    """The session of this process and the cases of its project; with ``later`` the device is not opened yet.
+
+    ``plain``: under plain pytest no project is needed, floors of unknown cases are allowed, and the default tier is
+    full. Without ``timed`` cases are only proven.
+
+    If a base judges the run, this process's working directory is the base's tree from here on.
+    """
+    project, mode = config.current() if plain else config.required(), request.mode
+    tier = request.tier or (Tier.FULL if plain else Tier.GATE)
+    device, note = open_device(request.device, later=later, ranks=ranks)
+    baselines = config.near(project.baselines)
+    cases = Cases(device.scale)
+    ref, base = request.baselines_from, os.environ.get(config.BASE_VARIABLE)
+    if base:
+        from peakgate.run.base_contract import against  # noqa: PLC0415  (only with a base)
+
+        baselines = baselines.absolute()
+        config.work_in(Path(base))  # before anything of the base is imported
+        cases = against(Path(base), project, device.scale, ref or "the base", device.refusal)
+    if ref:
+        floors = inputs.floors_at(ref, baselines, device.slug)
+    else:
+        unknown = plain or project.benchmarks or any(each.whole for each in cases.refused)
+        known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
+        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
+    notes = [*([note] if note else []), *cases.notes]
+    if mode is Mode.PAIR:
+        notes.append(f"{MODE_VARIABLE}={mode}: kernels were timed, their results not checked")
+    energy_loops = 0
+    if request.energy:
+        from peakgate.measure.energy import LOOPS  # noqa: PLC0415  (few runs measure it)
+
+        energy_loops = LOOPS if mode is Mode.WHOLE else 1
+        if device.kind == "cpu":
+            notes.append("no energy is measured without a GPU")
+    session = Session(
+        device,
+        floors,
+        Tier(tier),
+        checks=mode is not Mode.PAIR,
+        timed=timed,
+        alone=mode is not Mode.PROOF,
+        wants_roofs=mode is Mode.WHOLE,
+        probes=cases.probes,
+        new=cases.new,
+        plan=PLANS[mode],
+        notes=notes,
+        expect=expect,
+        launch_limit_s=project.launch_timeout_s,
+        nonfinite=project.fail_nonfinite,
+        determinism=request.determinism,
+        energy_loops=energy_loops,
+        seed=secrets.randbits(32) if request.seed is None else request.seed,
+        attempts=attempts,
+    )
+    return session, cases
 
 
 class BenchRun:
@@ -55,7 +125,9 @@ class BenchRun:
         self._began = time.monotonic()
         options = pytest_config.option
         if os.environ.get(config.BASE_VARIABLE):  # this process will work in the base's tree
-            _make_absolute(options)
+            for name, value in list(vars(options).items()):
+                if isinstance(value, Path):
+                    setattr(options, name, value.absolute())
         self.request = request = Request.of(options)
         self.plain = not options.peakgate
         self._kernels = kernels
@@ -111,6 +183,8 @@ class BenchRun:
         wait for the others.
         """
         if self.plain and not hasattr(pytest_config, "workerinput"):
+            from peakgate.run.meeting import meet  # noqa: PLC0415  (under plain pytest only)
+
             meet(self.session, tests, self._locks)
         saving = pytest_config.pluginmanager.get_plugin("pytest-benchmark")
         if self.ranks.rank and saving is not None:
@@ -131,7 +205,13 @@ class BenchRun:
         if self.plain:
             session.whole = False  # unknown: the project's other cases are not listed
         else:
-            self._compare_with_known(selected)
+            unknown = [each for each in self.known.refused if each.whole]
+            if not selected and unknown:
+                raise CannotDecide.repeated(f"no valid case was selected: {unknown[0].reason}")
+            chosen = {case.id for case in selected}
+            tier = {case.id for case in self.known.listed(session.tier)}
+            session.whole = chosen >= tier | set(self.tests.values()) and not unknown
+            session.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.id not in chosen]
         if not selected:
             return
         built = self._take_turn(selected)
@@ -158,17 +238,6 @@ class BenchRun:
             self._shares.begin()
         if self.token.needed and not self.tests:  # benchmark tests may use the GPU until the end
             self._measure_in_turn(selected)
-
-    def _compare_with_known(self, selected: Sequence[RunCase]) -> None:
-        """Note refused cases that were not selected; raise CannotDecide if that leaves no case."""
-        session, known = self.session, self.known
-        unknown = [each for each in known.refused if each.whole]
-        if not selected and unknown:
-            raise CannotDecide.repeated(f"no valid case was selected: {unknown[0].reason}")
-        chosen = {case.id for case in selected}
-        tier = {case.id for case in known.listed(session.tier)}
-        session.whole = chosen >= tier | set(self.tests.values()) and not unknown
-        session.notes += [f"not selected, {each.reason}" for each in known.refused if each.id not in chosen]
 
     def _take_turn(self, selected: Sequence[RunCase]) -> bool:
         """In an A/B wait for the GPU token, then open the device.
@@ -284,13 +353,6 @@ class BenchRun:
         if self.token.needed:
             return time.monotonic() - self._began
         return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
-
-
-def _make_absolute(options: argparse.Namespace) -> None:
-    """Make every path among pytest's options absolute."""
-    for name, value in list(vars(options).items()):
-        if isinstance(value, Path):
-            setattr(options, name, value.absolute())
 
 
 def _other_builds(file: Path | None) -> OtherBuilds:

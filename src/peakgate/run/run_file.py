@@ -1,19 +1,26 @@
-"""What a run writes into pytest-benchmark's JSON, by the run file's schema."""
+"""What a run writes into pytest-benchmark's JSON, by the run file's schema, and its finished cases until then."""
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from msgspec import to_builtins
 
 from peakgate.base.config import version
 from peakgate.base.formatting import counted
-from peakgate.base.verdict import RAN, RIGHT, Verdict, counts
+from peakgate.base.processes import SAFE_PATH, variables
+from peakgate.base.verdict import RAN, RIGHT, Judgement, Verdict, counts
+from peakgate.run.journal import FRESH, Finished, Link
+from peakgate.run.selection import RunCase
 from peakgate.runfile.schema import About, Unmeasured
 from peakgate.session.entry import Entry, extra_info
 from peakgate.spec.case import CASE_SCHEMA
@@ -22,6 +29,104 @@ from peakgate.spec.recorded import ARITHMETIC_ROOFS
 if TYPE_CHECKING:
     from peakgate.session.outcome import Outcome
     from peakgate.session.session import Session
+
+
+class DescribedMachine:
+    """The complete ``machine_info``, made in a thread: pytest-benchmark's CPU probe takes a second."""
+
+    def __init__(self) -> None:
+        self._described: Future[dict[str, Any]] | None = None
+
+    def begin(self, pytest_config: pytest.Config) -> None:
+        """Begin to describe the machine."""
+        named = pytest_config.pluginmanager.subset_hook_caller("pytest_benchmark_generate_machine_info", [self])
+
+        def described() -> dict[str, Any]:
+            # The CPU probe is a Python process: it must not import modules of the project's folder.
+            with variables(**{SAFE_PATH: "1"}):
+                found: dict[str, Any] = named(config=pytest_config)
+            return found
+
+        pool = ThreadPoolExecutor(max_workers=1)
+        self._described = pool.submit(described)
+        pool.shutdown(wait=False)
+
+    def wait(self) -> None:
+        """Wait until it is described; a failure is reported where the run is saved."""
+        if self._described is not None:
+            wait([self._described])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_benchmark_generate_machine_info(self) -> dict[str, Any] | None:
+        """The description; None if it was not begun, so that another plug-in answers."""
+        return self._described.result() if self._described else None
+
+
+class BriefMachine(DescribedMachine):
+    """Minimal ``machine_info``, without the CPU probe."""
+
+    def begin(self, pytest_config: pytest.Config) -> None:
+        """There is nothing to prepare."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
+        return {"node": platform.node(), "machine": platform.machine(), "system": platform.system()}
+
+
+class Store:
+    """The finished cases of a run, by this process and by earlier ones (``before``); each is sent to the supervisor.
+
+    ``entries`` are the finished cases, ``other_entries`` those of an A/B's other builds, which have their own run file;
+    ``skipped`` is why this device cannot run a case. ``below_floor`` and ``measured_again``: whether this process
+    measured such a case.
+    """
+
+    def __init__(self, session: Session, link: Link, before: Finished) -> None:
+        self._session, self._link, self._before = session, link, before
+        self.entries: list[Entry] = []
+        self.other_entries: list[Entry] = []
+        self.skipped: dict[str, str] = {}
+        self.below_floor = self.measured_again = False
+
+    def keep(self, outcome: Outcome) -> tuple[Entry, Sequence[float]]:
+        """Keep the outcome of a case, here and in the journal; its entry and its samples in µs.
+
+        After a lost CUDA context a supervised process ends here, and a new one continues.
+        """
+        entry = extra_info(outcome)
+        self.entries.append(entry)
+        times_us = outcome.samples.times_us if outcome.samples else ()
+        self._link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
+        self.below_floor |= outcome.judgement.verdict is Verdict.BELOW_FLOOR
+        self.measured_again |= outcome.case.id in self._before.again
+        if self._session.device.lost and self._link.supervised:
+            os._exit(FRESH)  # clean-up would fail without the context
+        return entry, times_us
+
+    def keep_other(self, outcome: Outcome) -> tuple[Entry, Sequence[float]]:
+        """Keep the outcome of an A/B's other build; its entry and, if it has figures, its samples in µs."""
+        entry = extra_info(outcome)
+        self.other_entries.append(entry)
+        return entry, outcome.samples.times_us if outcome.samples and outcome.metrics else ()
+
+    def take_over(self, case: RunCase) -> tuple[Entry, Sequence[float]] | None:
+        """Entry and samples of a case that an earlier process finished; None for an unfinished case."""
+        known = self._before.cases.get(case.id)
+        if known is None:
+            return None
+        entry = known.get("extra_info")
+        if entry is None:  # the supervisor's verdict on a process that ended
+            judgement = Judgement(Verdict(known["verdict"]), known["reason"])
+            entry = extra_info(self._session.unmeasured(case, judgement))
+        self.entries.append(entry)
+        return entry, known.get("times_us", ())
+
+    def partial(self, selected: Iterable[RunCase]) -> str | None:
+        """How many selected cases were not finished, in one line; None if all were."""
+        done = {entry["case"] for entry in self.entries} | self.skipped.keys()
+        asked = [case.id for case in selected]
+        missing = sum(case_id not in done for case_id in asked)
+        return f"{missing} of {len(asked)} selected cases were not finished" if missing else None
 
 
 def machine_info(session: Session) -> dict[str, Any]:

@@ -1,97 +1,66 @@
-"""Opens what a run's request asks for: device and floors as a session, and the cases."""
+"""Which cases a run measures, judged by the project's own contract; ``base_contract`` has those judged by a base."""
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import UnreadableFile, read_text
 from peakgate.base.formatting import nearest
-from peakgate.base.ranks import ALONE, Ranks
-from peakgate.device.choose import open_device
-from peakgate.judge.floors import load_floors
-from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
-from peakgate.run import inputs
-from peakgate.run.ab_process import MODE_VARIABLE
-from peakgate.run.cases import Cases, RunCase
-from peakgate.run.request import Mode, Request
-from peakgate.session.session import Session
-from peakgate.session.steps import Expect
-from peakgate.spec.case import Case, Tier
+from peakgate.base.verdict import Judgement
+from peakgate.spec import catalogue
+from peakgate.spec.case import Case, RefusedCase, Scale, Tier
+from peakgate.spec.catalogue import Catalogue
 
-PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
+RunCase = Case | RefusedCase
+"""A case that a run reports: one that can be measured, or one that its family does not describe."""
 
 
-def open_session(
-    request: Request,
-    attempts: Mapping[str, int],
-    expect: Expect,
-    *,
-    later: bool = False,
-    plain: bool = False,
-    timed: bool = True,
-    ranks: Ranks = ALONE,
-) -> tuple[Session, Cases]:
-    """The session of this process and the cases of its project; with ``later`` the device is not opened yet.
+@dataclass(frozen=True)
+class Cases:
+    """The cases of the project at hand.
 
-    ``plain``: under plain pytest no project is needed, floors of unknown cases are allowed, and the default tier is
-    full. Without ``timed`` cases are only proven.
-
-    If a base judges the run, this process's working directory is the base's tree from here on.
+    ``new`` are the ids of cases that the base does not have; ``notes`` are lines for the report.
     """
-    project, mode = config.current() if plain else config.required(), request.mode
-    tier = request.tier or (Tier.FULL if plain else Tier.GATE)
-    device, note = open_device(request.device, later=later, ranks=ranks)
-    baselines = config.near(project.baselines)
-    cases = Cases(device.scale)
-    ref, base = request.baselines_from, os.environ.get(config.BASE_VARIABLE)
-    if base:
-        from peakgate.run.base_contract import against  # noqa: PLC0415  (only with a base)
 
-        baselines = baselines.absolute()
-        config.work_in(Path(base))  # before anything of the base is imported
-        cases = against(Path(base), project, device.scale, ref or "the base", device.refusal)
-    if ref:
-        floors = inputs.floors_at(ref, baselines, device.slug)
-    else:
-        unknown = plain or project.benchmarks or any(each.whole for each in cases.refused)
-        known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
-        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
-    notes = [*([note] if note else []), *cases.notes]
-    if mode is Mode.PAIR:
-        notes.append(f"{MODE_VARIABLE}={mode}: kernels were timed, their results not checked")
-    energy_loops = 0
-    if request.energy:
-        from peakgate.measure.energy import LOOPS  # noqa: PLC0415  (few runs measure it)
+    scale: Scale
+    new: Collection[str] = ()
+    notes: Sequence[str] = ()
 
-        energy_loops = LOOPS if mode is Mode.WHOLE else 1
-        if device.kind == "cpu":
-            notes.append("no energy is measured without a GPU")
-    session = Session(
-        device,
-        floors,
-        Tier(tier),
-        checks=mode is not Mode.PAIR,
-        timed=timed,
-        alone=mode is not Mode.PROOF,
-        wants_roofs=mode is Mode.WHOLE,
-        probes=cases.probes,
-        new=cases.new,
-        plan=PLANS[mode],
-        notes=notes,
-        expect=expect,
-        launch_limit_s=project.launch_timeout_s,
-        nonfinite=project.fail_nonfinite,
-        determinism=request.determinism,
-        energy_loops=energy_loops,
-        seed=secrets.randbits(32) if request.seed is None else request.seed,
-        attempts=attempts,
-    )
-    return session, cases
+    @cached_property
+    def _own(self) -> Catalogue:
+        return catalogue.described(self.scale)
+
+    @property
+    def refused(self) -> Sequence[RefusedCase]:
+        """The cases whose family does not describe them."""
+        return self._own.refused
+
+    def listed(self, tier: Tier) -> list[RunCase]:
+        """The cases of a tier and all refused ones; with FULL all. At the emulator's scale there are no tiers."""
+        every = tier is Tier.FULL or self.scale is Scale.SMALL
+        return [case for case in self._all() if every or isinstance(case, RefusedCase) or case.tier is Tier.GATE]
+
+    def of_refused_family(self, case_id: str) -> RefusedCase | None:
+        """An unknown case id as a RefusedCase, if its whole family was refused and may have it; else None."""
+        family, _, name = case_id.partition(".")
+        whole = next((each for each in self.refused if each.whole and each.family == family and name), None)
+        return RefusedCase.named(family, name, whole.reason) if whole else None
+
+    def _all(self) -> Collection[RunCase]:
+        return [*self._own.cases, *self.refused]
+
+    def probes(self, case: Case) -> list[Case]:
+        """The edge-size problems on which a case's build is proven."""
+        return catalogue.probes(case, self._own.families)
+
+    def objection(self, case: RunCase) -> Judgement | None:
+        """Why a case cannot be measured; None if it can."""
+        return case.judgement if isinstance(case, RefusedCase) else None
 
 
 def _is_within(case: RunCase, paths: Sequence[Path]) -> bool:
