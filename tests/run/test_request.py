@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from peakgate.run.bench_options import parser
-from peakgate.run.request import as_arguments
+from peakgate.run.request import as_arguments, parser
 
 
 @pytest.mark.parametrize("option", ["--mode=pair", "--link=3", "--journal=x", "--no-prebuild"])

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,9 @@ from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
 from peakgate.run import inputs, lock
 from peakgate.run.ab_process import mode_of_environment
-from peakgate.run.bench_options import parser, refuse_contradictions
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines, share_below
 from peakgate.run.places import Places, storage_folder, write_verdict
-from peakgate.run.request import Mode, as_arguments
+from peakgate.run.request import Mode, as_arguments, parser
 
 INSPECTING = frozenset(
     {"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures", "--markers"}
@@ -57,29 +56,15 @@ MOST_UNEXPLAINED = 3
 
 @dataclass(slots=True)
 class Step:
-    """The current step of the measuring process, its case (None: no case), and its deadline."""
+    """The current step of the measuring process, its time limit, its case (None: no case), and its deadline."""
 
     name: str
-    case: str | None
     limit_s: float
-    until: float
+    case: str | None = None
+    until: float = field(init=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a measuring process ended: exit code (negative for a signal), its last step, whether that timed out.
-
-    ``verdict`` is the run's verdict, None if the process did not send it. ``returned``: ``pytest.main`` returned, which
-    it does not if a file calls ``os._exit``. ``not_printed``: why standard output could not be written, else empty.
-    """
-
-    code: int
-    step: Step
-    timed_out: bool
-    interrupted: bool
-    verdict: dict[str, Any] | None
-    returned: bool
-    not_printed: str
+    def __post_init__(self) -> None:
+        self.until = time.monotonic() + self.limit_s
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
@@ -104,7 +89,14 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     supervisor = _Supervisor(ours, project, places, journal)
     try:
         places.clear()  # first: a run that ends without a verdict must not leave an older one
-        refuse_contradictions(ours, arguments)
+        if ours.resume and ours.strict_gate:
+            raise PeakgateError(
+                "--resume with --strict-gate: a gate measures everything itself; leave one of them out", Code.OPTION
+            )
+        if any(option.startswith("--benchmark-compare") for option in theirs):
+            raise PeakgateError(
+                "--benchmark-compare: not with `peakgate bench`; save the run, then `peakgate compare`", Code.OPTION
+            )
         with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
             code = supervisor.run(arguments)
         say(supervisor.last_words)
@@ -148,9 +140,8 @@ class _Supervisor:
     def run(self, arguments: Sequence[str]) -> int:
         """Measure until all cases are finished; the exit code."""
         if self._ours.resume:
-            done = self._journal.resume(self._key)
-            below = len(self._journal.again)
-            more = f", {counted(below, 'case')} below the floor measured again" if below else ""
+            done, again = self._journal.resume(self._key), self._journal.again
+            more = f", {counted(len(again), 'case')} below the floor measured again" if again else ""
             warn(f"resumed: {counted(done, 'finished case')} taken over{more}")
         else:
             self._journal.clear()
@@ -169,11 +160,11 @@ class _Supervisor:
             if ended.code == AGAIN and self._measured(ended):
                 self._announce_again()
                 continue
-            if _refused(ended):
+            if ended.refused:
                 self.resumable = ended.code != ExitCode.BAD_INPUT and ended.returned
                 if not ended.returned:
                     raise CannotDecide(
-                        f"not measured: {_how(ended)}, without a verdict; look for os._exit in conftest.py, in the "
+                        f"not measured: {ended.how}, without a verdict; look for os._exit in conftest.py, in the "
                         "files of `benchmarks` and in modules that families import",
                         Code.PROCESS,
                     )
@@ -183,10 +174,10 @@ class _Supervisor:
             else:
                 unexplained += self._blame(ended)
             if unexplained > MOST_UNEXPLAINED:
-                raise CannotDecide(f"not measured: {_how(ended)} {unexplained} times; --resume continues", Code.BUSY)
+                raise CannotDecide(f"not measured: {ended.how} {unexplained} times; --resume continues", Code.BUSY)
             prebuild = prebuild and ended.step.name != "build"
 
-    def _measured(self, ended: Ended) -> list[str]:
+    def _measured(self, ended: _Measuring) -> list[str]:
         """The cases that a process finished, none if it ended within a case; without any, a restart would not help."""
         return [] if ended.step.case else self._journal.cases_since(self._earlier)
 
@@ -197,7 +188,7 @@ class _Supervisor:
             warn(reported)
             self._journal.append({RESTART: reported})
 
-    def _watch(self, arguments: Sequence[str]) -> Ended:
+    def _watch(self, arguments: Sequence[str]) -> _Measuring:
         """Run one measuring process until it ends."""
         reading, writing = os.pipe()
         command = [sys.executable, "-P", "-m", "peakgate.run.process", str(os.getpid()), str(self._project.root)]
@@ -215,15 +206,17 @@ class _Supervisor:
             if not self._journal.records:
                 self._journal.append({KEY: self._key})
             with progress.shown("reading the cases of the project", at_once=True, interrupted="") as starting:
-                return _Watched(process, reading, self._journal, starting).to_the_end()
+                measuring = _Measuring(process, self._journal, starting)
+                measuring.watch(reading)
+                return measuring
         finally:
             end_group(process)
             os.close(reading)
 
-    def _blame(self, ended: Ended) -> int:
+    def _blame(self, ended: _Measuring) -> int:
         """Journal a verdict for the case during which the process ended; return 1 if there was none, else 0."""
         step = ended.step
-        what = f"{step.case or 'no case'}: {_how(ended)}"
+        what = f"{step.case or 'no case'}: {ended.how}"
         warn(f"\n{what}; going on in a fresh process")
         self._journal.append({RESTART: what})
         if step.case is None or step.case in self._journal.cases_since(self._earlier):
@@ -234,9 +227,9 @@ class _Supervisor:
             reason = f"{step.name} did not end within {step.limit_s:.0f} s"
         elif -ended.code in FROM_OUTSIDE:
             verdict = Verdict.INCONCLUSIVE
-            reason = f"{_how(ended)}, from outside; the kernel's log (dmesg) says whether memory was short"
+            reason = f"{ended.how}, from outside; the kernel's log (dmesg) says whether memory was short"
         else:
-            verdict, reason = Verdict.CRASHED, _how(ended)
+            verdict, reason = Verdict.CRASHED, ended.how
         self._journal.append({CASE: step.case, "verdict": verdict.value, "reason": reason})
         return 0
 
@@ -296,80 +289,79 @@ def _last_words(verdict: Mapping[str, Any], kernels: Path) -> Iterator[str]:
         yield f"next: peakgate ab HEAD~1 -k {slow[0]} --explain"
 
 
-class _Watched:
-    """One measuring process under watch."""
+class _Measuring:
+    """One measuring process under watch.
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], reading: int, journal: Journal, starting: progress.Progress
-    ) -> None:
-        self._process, self._reading, self._journal, self._starting = process, reading, journal, starting
-        self._lines = Lines()
-        self._verdict: dict[str, Any] | None = None
-        self._not_printed = ""
-        self._step = _step("start", PROCESS_START_LIMIT_S)
-        self._interrupted = self._returned = False
+    ``code`` is its exit code, negative for a signal, ``step`` its last step, ``timed_out`` whether that took too long.
+    ``verdict`` is the run's verdict, None if the process did not send it. ``returned``: ``pytest.main`` returned, which
+    it does not if a file calls ``os._exit``. ``not_printed``: why standard output could not be written, else empty.
+    """
 
-    def to_the_end(self) -> Ended:
-        timed_out = False
+    def __init__(self, process: subprocess.Popen[bytes], journal: Journal, starting: progress.Progress) -> None:
+        self._process, self._journal, self._starting = process, journal, starting
+        self.code = 0
+        self.step = Step("start", PROCESS_START_LIMIT_S)
+        self.timed_out = self.interrupted = self.returned = False
+        self.verdict: dict[str, Any] | None = None
+        self.not_printed = ""
+
+    def watch(self, reading: int) -> None:
+        """Take its events from the pipe ``reading`` until it ends, or is killed because a step exceeds its limit."""
+        lines = Lines()
         with selectors.DefaultSelector() as selector:
-            selector.register(self._reading, selectors.EVENT_READ)
+            selector.register(reading, selectors.EVENT_READ)
             while True:
                 try:
-                    left = self._step.until - time.monotonic()
+                    left = self.step.until - time.monotonic()
                     if selector.select(max(left, 0.0)):
-                        data = os.read(self._reading, 1 << 16)
+                        data = os.read(reading, 1 << 16)
                         if not data:
                             break
-                        for event in self._lines.feed(data):
+                        for event in lines.feed(data):
                             self._take(event)
                     elif left <= 0:  # only if nothing is left to read: this process may have been stopped itself
-                        timed_out = not self._interrupted
+                        self.timed_out = not self.interrupted
                         break
                 except KeyboardInterrupt:
-                    if self._interrupted:
+                    if self.interrupted:
                         break
-                    self._interrupted = True
-                    self._step = _step("interrupted", GRACE_S)
+                    self.interrupted = True
+                    self.step = Step("interrupted", GRACE_S)
                     self._process.send_signal(signal.SIGINT)  # it saves its results
-        code = end_group(self._process, 0.0 if timed_out else GRACE_S)
-        return Ended(code, self._step, timed_out, self._interrupted, self._verdict, self._returned, self._not_printed)
+        self.code = end_group(self._process, 0.0 if self.timed_out else GRACE_S)
 
     def _take(self, event: dict[str, Any]) -> None:
         self._starting.clear()  # from here on the process shows by itself how far it is
         if "step" in event:
-            if not self._interrupted:
-                self._step = _step(str(event["step"]), float(event["limit_s"]), event["case"])
+            if not self.interrupted:
+                self.step = Step(str(event["step"]), float(event["limit_s"]), event["case"])
         elif "returned" in event:
-            self._returned = True
+            self.returned = True
         elif "finished" in event:
-            self._verdict = event["finished"]
+            self.verdict = event["finished"]
         elif "not_printed" in event:
-            self._not_printed = str(event["not_printed"])
+            self.not_printed = str(event["not_printed"])
         elif "refused" in event:
             raise PeakgateError.repeated(str(event["refused"]))
         elif "undecided" in event:
             raise CannotDecide.repeated(str(event["undecided"]))
         else:
             self._journal.append(event)
-            if CASE in event and not self._interrupted:
-                self._step = _step("the end of a case", HOST_LIMIT_S)
+            if CASE in event and not self.interrupted:
+                self.step = Step("the end of a case", HOST_LIMIT_S)
 
+    @property
+    def refused(self) -> bool:
+        """Whether it exited by itself without a verdict: bad input, no device, or a defect of Peakgate."""
+        if self.timed_out or self.code < 0 or self.code in (FRESH, AGAIN):
+            return False
+        return self.step.case is None or self.code == ExitCode.DEFECT
 
-def _step(name: str, limit_s: float, case: str | None = None) -> Step:
-    return Step(name, case, limit_s, time.monotonic() + limit_s)
-
-
-def _refused(ended: Ended) -> bool:
-    """Whether a process exited by itself without a verdict: bad input, no device, or a defect of Peakgate."""
-    if ended.timed_out or ended.code < 0 or ended.code in (FRESH, AGAIN):
-        return False
-    return ended.step.case is None or ended.code == ExitCode.DEFECT
-
-
-def _how(ended: Ended) -> str:
-    """How a process ended, as a phrase."""
-    if ended.timed_out:
-        return f"{ended.step.name} took longer than {ended.step.limit_s:.0f} s, its process was killed"
-    if ended.code < 0:
-        return f"its process was ended by {signal.Signals(-ended.code).name} during {ended.step.name}"
-    return f"its process exited with code {ended.code} during {ended.step.name}"
+    @property
+    def how(self) -> str:
+        """How it ended, as a phrase."""
+        if self.timed_out:
+            return f"{self.step.name} took longer than {self.step.limit_s:.0f} s, its process was killed"
+        if self.code < 0:
+            return f"its process was ended by {signal.Signals(-self.code).name} during {self.step.name}"
+        return f"its process exited with code {self.code} during {self.step.name}"

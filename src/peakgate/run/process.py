@@ -121,13 +121,14 @@ class _Watch:
 
 def _option_refused(reported: str) -> PeakgateError:
     """The error of pytest about its arguments in one line, without pytest's usage text."""
-    from peakgate.run import bench_options  # noqa: PLC0415  (only a mistake needs them)
+    from peakgate.run.request import parser  # noqa: PLC0415  (only a mistake needs it)
 
     found = re.search(r"error: (?:unrecognized arguments: ([^\s=]+))?(.*)", reported)
     if found is None or found[1] is None:
         what = (found[2] if found else reported).replace("--peakgate-", "--")
     else:
-        what = f"{found[1]}: no such option of bench or pytest{nearest(found[1], bench_options.names())}"
+        ours = re.findall(r"--[\w-]+", parser().format_usage())
+        what = f"{found[1]}: no such option of bench or pytest{nearest(found[1], ours)}"
     return PeakgateError(f"{what}; `peakgate bench --help` lists the options", Code.OPTION)
 
 

@@ -124,6 +124,40 @@ def add_options(add: Callable[..., Any], prefix: str) -> None:
         add(f"{prefix}{each.name.replace('_', '-')}", help=say or argparse.SUPPRESS, **how)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The parser of the options of `peakgate bench` that are not pytest's."""
+    from peakgate.base.options import VerbParser  # noqa: PLC0415  (as above)
+    from peakgate.base.report import add_json_option  # noqa: PLC0415  (as above)
+    from peakgate.run.lock import add_lock_options  # noqa: PLC0415  (as above)
+    from peakgate.spec.selection import MEANING  # noqa: PLC0415  (as above)
+
+    made = VerbParser(
+        prog="peakgate bench",
+        description="Check every kernel of the project against its reference, time it and compare it with its floor. "
+        "After a case that crashes or does not end, the others are measured in a fresh process. -k EXPRESSION: "
+        f"{MEANING}. Other options are pytest's and pytest-benchmark's: `--collect-only`, `--benchmark-json FILE`, "
+        "`--benchmark-storage FOLDER`, ...",
+        epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 130 interrupted",
+        allow_abbrev=False,
+    )
+    add_options(made.add_argument, "--")
+    for theirs in ("--benchmark-json", "--benchmark-storage"):  # pytest-benchmark's, whose files we move into place
+        made.add_argument(theirs, help=argparse.SUPPRESS)
+    made.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run of the same tree, Peakgate, GPU and driver (not with --strict-gate)",
+    )
+    made.add_argument(
+        "--counters",
+        action="store_true",
+        help="then profile each kernel case once by ncu and save its hardware counters in the run file",
+    )
+    add_json_option(made)
+    add_lock_options(made)
+    return made
+
+
 def as_arguments(given: argparse.Namespace) -> list[str]:
     """The given options as arguments for pytest."""
     found = []
