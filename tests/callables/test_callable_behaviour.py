@@ -11,7 +11,7 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVRTC: the extra cuda12
 from peakgate.base.ranks import ALONE
 from peakgate.callables import gpu_call as measured
 from peakgate.callables.call import Call
-from peakgate.callables.naming import case_of
+from peakgate.callables.settings import case_of
 from peakgate.device.interface import DeviceLost, Unmeasurable
 from peakgate.device.state import footprint_bytes
 from peakgate.device.stream import Trial

@@ -19,9 +19,8 @@ from peakgate.callables import arrays
 from peakgate.callables.call import Call, NotAnArray
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.fixture import GpuBenchmark, sized_input
-from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
-from peakgate.callables.settings import Given
+from peakgate.callables.settings import Given, case_of
 from peakgate.family import TOLERANCES
 from peakgate.run.collection import collected
 from peakgate.session.outcome import WrongResult

@@ -415,9 +415,8 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
 
     from peakgate.callables.call import Call  # noqa: PLC0415
     from peakgate.callables.gpu_call import GpuCall, find_out, one_stream  # noqa: PLC0415
-    from peakgate.callables.naming import case_of  # noqa: PLC0415
     from peakgate.callables.output_check import OutputCheck  # noqa: PLC0415
-    from peakgate.callables.settings import Given  # noqa: PLC0415
+    from peakgate.callables.settings import Given, case_of  # noqa: PLC0415
     from peakgate.device.choose import open_device  # noqa: PLC0415
     from peakgate.device.interface import SampleChecker  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415

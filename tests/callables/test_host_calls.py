@@ -17,9 +17,8 @@ from peakgate.callables import gpu_call, host_call
 from peakgate.callables.call import Call
 from peakgate.callables.gpu_call import Behaviour
 from peakgate.callables.host_call import HostCall
-from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
-from peakgate.callables.settings import Given
+from peakgate.callables.settings import Given, case_of
 from peakgate.device.interface import Unmeasurable
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.session.outcome import Proof, WrongResult

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.callables.parts import named
+from peakgate.callables.settings import named_parts
 
 WHOLE = "ops.bench_model"
 KNOWN = (WHOLE, "ops.bench_attention-1024", "ops.bench_attention-2048", "ops.bench_mlp", "scale.scale-8")
@@ -14,39 +14,39 @@ KNOWN = (WHOLE, "ops.bench_attention-1024", "ops.bench_attention-2048", "ops.ben
 def test_a_part_is_an_id_or_the_end_of_one_and_counts_as_often_as_it_is_given():
     given = ["bench_mlp", "bench_attention-1024", "ops.bench_mlp", "scale-8"]
     expected = ("ops.bench_mlp", "ops.bench_attention-1024", "ops.bench_mlp", "scale.scale-8")
-    assert named(WHOLE, given, KNOWN, complete=True) == expected
+    assert named_parts(WHOLE, given, KNOWN, complete=True) == expected
 
 
 @pytest.mark.parametrize("part", ["bench_mpl", "mlp", WHOLE, "nothing"])
 def test_a_part_that_is_no_other_case_is_refused(part):
     with pytest.raises(PeakgateError) as refused:
-        named(WHOLE, [part], KNOWN, complete=True)
+        named_parts(WHOLE, [part], KNOWN, complete=True)
     assert refused.value.code is Code.BENCHMARK_TEST
 
 
 def test_the_nearest_case_is_named():
     with pytest.raises(PeakgateError, match="did you mean 'bench_mlp'"):
-        named(WHOLE, ["bench_mpl"], KNOWN, complete=True)
+        named_parts(WHOLE, ["bench_mpl"], KNOWN, complete=True)
 
 
 def test_an_end_of_several_ids_is_refused():
     known = (WHOLE, "a.bench_norm", "b.bench_norm")
     with pytest.raises(PeakgateError, match="2 cases"):
-        named(WHOLE, ["bench_norm"], known, complete=False)
+        named_parts(WHOLE, ["bench_norm"], known, complete=False)
 
 
 def test_a_whole_id_is_no_end_of_another():
-    assert named(WHOLE, ["b.c"], ("b.c", "a-b.c"), complete=True) == ("b.c",)
+    assert named_parts(WHOLE, ["b.c"], ("b.c", "a-b.c"), complete=True) == ("b.c",)
 
 
 def test_where_not_all_cases_are_known_a_name_is_kept():
-    assert named(WHOLE, ["bench_elsewhere"], KNOWN, complete=False) == ("bench_elsewhere",)
+    assert named_parts(WHOLE, ["bench_elsewhere"], KNOWN, complete=False) == ("bench_elsewhere",)
 
 
 @pytest.mark.parametrize("part", ["bench_mlp", "bench_mlp-launch"])
 def test_the_parts_of_a_launch_are_launches(part):
     known = ("ops.bench_model-launch", "ops.bench_mlp-launch")
-    assert named(known[0], [part], known, complete=True) == ("ops.bench_mlp-launch",)
+    assert named_parts(known[0], [part], known, complete=True) == ("ops.bench_mlp-launch",)
 
 
 TESTS = """

@@ -14,9 +14,8 @@ from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables import gpu_call
 from peakgate.callables.call import Call
 from peakgate.callables.gpu_call import Behaviour, GpuCall
-from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
-from peakgate.callables.settings import Given
+from peakgate.callables.settings import Given, case_of
 from peakgate.measure.sampling import SamplingPlan, slowest
 from peakgate.session.outcome import WrongResult
 from peakgate.session.sampler import TimedChecks

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from peakgate.callables import tuners
+from peakgate.callables import kernels
 from peakgate.help import page
 from peakgate.spec.case import TunedChoice
 
@@ -26,7 +26,7 @@ TRACE = [
 
 
 def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librarys_by_name():
-    assert list(tuners.of_trace({"traceEvents": TRACE})) == [
+    assert list(kernels.of_trace({"traceEvents": TRACE})) == [
         TunedChoice("triton_poi_fused_add_0", "XBLOCK=1024, num_warps=8, num_stages=1", "0123456789ab"),
         TunedChoice("nvjet_hsh_128x256", "not tuned here"),
     ]
@@ -35,7 +35,7 @@ def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librar
 def test_without_a_tuner_nothing_is_run_again(monkeypatch):
     for name in ("triton", "torch._inductor.compile_fx"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    assert tuners.choices(lambda: pytest.fail("ran")) == ()
+    assert kernels.choices(lambda: pytest.fail("ran")) == ()
 
 
 class Autotuner:
@@ -64,16 +64,16 @@ def _triton(monkeypatch):
 def test_a_kernel_that_the_call_launches_has_the_configuration_of_its_last_launch():
     tuned, other, unused = (Autotuner(each, {4: "BLOCK: 256", 8: "BLOCK: 64"}) for each in (scale, shift, shift))
     other.run(4)
-    found = tuners.choices(lambda: [tuned.run(4), tuned.run(8)])
+    found = kernels.choices(lambda: [tuned.run(4), tuned.run(8)])
     assert found == (TunedChoice("scale", "BLOCK: 64"),)
-    assert tuners.choices(lambda: tuned.run(4)) == (TunedChoice("scale", "BLOCK: 256"),)
+    assert kernels.choices(lambda: tuned.run(4)) == (TunedChoice("scale", "BLOCK: 256"),)
     assert (other.best_config, hasattr(unused, "best_config")) == ("BLOCK: 256", False)
 
 
 @pytest.mark.usefixtures("_triton")
 def test_two_kernels_that_the_call_launches_are_both_found():
     first, second = (Autotuner(each, {4: "BLOCK: 256"}) for each in (scale, shift))
-    found = tuners.choices(lambda: [second.run(4), first.run(4)])
+    found = kernels.choices(lambda: [second.run(4), first.run(4)])
     assert found == (TunedChoice("scale", "BLOCK: 256"), TunedChoice("shift", "BLOCK: 256"))
 
 
@@ -82,7 +82,7 @@ def test_a_tuner_is_left_as_it_was_where_a_call_fails():
     tuned = Autotuner(scale, {4: "BLOCK: 256"})
     tuned.run(4)
     with pytest.raises(KeyError):
-        tuners.choices(lambda: tuned.run(8))
+        kernels.choices(lambda: tuned.run(8))
     assert (tuned.best_config, tuned.cache) == ("BLOCK: 256", {(4,): "BLOCK: 256"})
 
 

@@ -11,8 +11,7 @@ import pytest
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.verdict import Verdict
 from peakgate.callables import arrays
-from peakgate.callables.naming import case_of
-from peakgate.callables.settings import too_few, variants_of
+from peakgate.callables.settings import case_of, too_few, variants_of
 from peakgate.device import choose, driver
 from peakgate.help import page
 from peakgate.judge.floors import judge

@@ -10,7 +10,7 @@ from emulating import CUDA
 
 from peakgate.base.errors import Code
 from peakgate.base.verdict import Verdict
-from peakgate.callables.naming import case_of
+from peakgate.callables.settings import case_of
 from peakgate.help import page
 from peakgate.judge.floors import judge
 from peakgate.judge.metrics import Peaks, metrics

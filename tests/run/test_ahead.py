@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from peakgate.base.verdict import Judgement, Verdict
-from peakgate.callables.naming import case_of
+from peakgate.callables.settings import case_of
 from peakgate.run import ahead
 from peakgate.run.ahead import CaseShares
 from peakgate.session.outcome import Outcome

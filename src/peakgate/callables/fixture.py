@@ -19,11 +19,10 @@ from peakgate.callables.backward import BackwardCall
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.frameworks import lacks_gpu
+from peakgate.callables.kernels import choices
 from peakgate.callables.loaded import as_call, code_of, is_kernel
-from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
-from peakgate.callables.settings import PARTS_KEY, collects_garbage, given_by, too_few
-from peakgate.callables.tuners import choices
+from peakgate.callables.settings import PARTS_KEY, case_of, collects_garbage, given_by, too_few
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
 from peakgate.judge.correctness import Deviation

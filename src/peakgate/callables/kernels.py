@@ -1,4 +1,4 @@
-"""The kernels that a call launches, and digests of their machine code where it is known.
+"""The kernels that a call launches, digests of their machine code where it is known, and the choices of their tuners.
 
 CUPTI's records name the kernels, if the package cupti-python is installed. The machine code comes from objects that
 hold it: those of Triton that one more call launches, found by a hook of Triton's, and kernels that ``load_kernel``
@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from peakgate.base.scratch import scratch_folder
 from peakgate.compile.cubin import DIGEST_DIGITS, kernel_code, stable_name
 from peakgate.judge.activity import Activity
+from peakgate.spec.case import TunedChoice
 
 Codes = Mapping[str, str | None]
 
 LONGEST_KERNEL_NAME = 120
+
+NOT_TUNED = "not tuned here"
+CODE_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +129,63 @@ def _named(codes: Codes) -> Codes:
             text = f"{text[: LONGEST_KERNEL_NAME - DIGEST_DIGITS - 1]}~{digest}"
         shown[text] = code if shown.get(text, code) == code else None
     return shown
+
+
+def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
+    """The choices of the tuners, found by one more call; none if neither Triton nor torch.compile was used."""
+    tuned = _tuned_by_triton(run) if "triton" in sys.modules else []
+    if "torch._inductor.compile_fx" in sys.modules:  # torch.compile was used, not necessarily by this call
+        known = {each.kernel for each in tuned}
+        tuned += [each for each in _tuned_by_torch(run) if each.kernel not in known]
+    return tuple(sorted(set(tuned), key=lambda each: (each.kernel, each.configuration, each.code or "")))
+
+
+def _tuned_by_triton(run: Callable[[], None]) -> list[TunedChoice]:
+    """The autotuned kernels that the call launches, each with its configuration.
+
+    An autotuner sets ``best_config`` at every launch: it is removed before the call, and those that have one afterwards
+    were launched. The compiled code is in no public attribute, so it is not reported.
+    """
+    kind = sys.modules["triton"].runtime.Autotuner
+    tuners: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    before = [(tuner, vars(tuner).pop("best_config", None)) for tuner in tuners]
+    try:
+        run()
+        launched = [tuner for tuner in tuners if hasattr(tuner, "best_config")]
+    finally:
+        for tuner, config in before:
+            if config is not None:
+                vars(tuner).setdefault("best_config", config)
+    return [TunedChoice(tuner.base_fn.__name__, str(tuner.best_config)) for tuner in launched]
+
+
+def _tuned_by_torch(run: Callable[[], None]) -> list[TunedChoice]:
+    """The Triton kernels of torch.compile that the call launches, and the names of all others, such as a library's."""
+    torch: Any = sys.modules["torch"]
+    kinds = torch.profiler.ProfilerActivity
+    wanted = [kinds.CPU, *([kinds.CUDA] if torch.cuda.is_available() else [])]
+    with torch.profiler.profile(activities=wanted, record_shapes=True) as profile:
+        run()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    with scratch_folder("trace") as folder:
+        trace = folder / "trace.json"
+        profile.export_chrome_trace(str(trace))
+        return list(of_trace(json.loads(trace.read_text(encoding="utf-8"))))
+
+
+def of_trace(trace: Mapping[str, Any]) -> Iterable[TunedChoice]:
+    """The choices in a trace of PyTorch's profiler."""
+    generated = set()
+    for event in trace.get("traceEvents", ()):
+        facts = event.get("args", {})
+        if facts.get("kernel_backend") == "triton":
+            generated.add(str(event["name"]))
+            sizes = [str(facts[name]) for name in ("kernel_kwargs",) if facts.get(name)]
+            sizes += [f"{name}={facts[name]}" for name in ("num_warps", "num_stages") if name in facts]
+            yield TunedChoice(
+                str(event["name"]), ", ".join(sizes), str(facts.get("kernel_hash", ""))[:CODE_DIGITS] or None
+            )
+    for event in trace.get("traceEvents", ()):
+        if event.get("cat") == "kernel" and str(event["name"]) not in generated:
+            yield TunedChoice(str(event["name"])[:120], NOT_TUNED, None)

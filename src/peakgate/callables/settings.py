@@ -1,12 +1,12 @@
-"""The settings of a benchmark test, by its marker or the fixture's methods."""
+"""A benchmark test before it is called: its case, and its settings by its marker or the fixture's methods."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,17 +14,26 @@ import pytest
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest, shown
 from peakgate.base.ranks import launched
-from peakgate.callables.call import Call
-from peakgate.callables.naming import FIXTURE
-from peakgate.spec.case import METRICS, STATES, TunedChoice, Work, is_allowance
+from peakgate.spec.case import METRICS, STATES, Case, Launch, Stage, Tier, TunedChoice, Work, is_allowance
 from peakgate.spec.fields import is_whole
-from peakgate.spec.recorded import Metric
+from peakgate.spec.recorded import Metric, case_parts
 from peakgate.spec.work import MATH
+
+if TYPE_CHECKING:  # needed once a test is called
+    from peakgate.callables.call import Call
+
+OPERATION = "callable"
+"""The operation of a callable's case, which has no source file."""
+
+FIXTURE = "gpu_benchmark"
 
 MARKER = "peakgate"
 
 RANKS = "-ranks"
 """The end of the ids of cases that are measured in a process per GPU."""
+
+LAUNCH = "-launch"
+"""The end of the ids of cases whose time is the host's."""
 
 PARTS_KEY = pytest.StashKey[tuple[str, ...]]()
 """The ids of the parts of a collected test."""
@@ -232,3 +241,58 @@ def too_few(needed: int, of_run: int, here: int, ranks: int = 1) -> str | None:
     if needed > here:
         return f"{needs}, {here or 'none'} {'is' if here < 2 else 'are'} here"
     return f"{needs}, this run has {of_run or 'none'}; give --device gpu:{','.join(map(str, range(needed)))}"
+
+
+def case_of(nodeid: str, state: str = "cold", gpus: int = 1, metric: Metric = "gpu") -> Case:
+    """The case of a benchmark test, without its work and arrays, which only the call provides.
+
+    A ``state`` other than cold, or the metric launch, is the last of the test's parameters; a number of GPUs is part of
+    the size.
+    """
+    file, test, parameters = case_parts(nodeid)
+    if state != "cold":
+        parameters = parameters.removesuffix(state).removesuffix("-")
+    if metric != "gpu":
+        parameters = parameters.removesuffix(metric).removesuffix("-")
+    return Case(
+        family=file,
+        stage=Stage(test, "a benchmark test", operation=OPERATION),
+        launch=Launch((1, 1, 1), (1, 1, 1)),
+        arguments=(),
+        work=Work(0),
+        reference=None,  # a callable's reference takes the callable's arguments
+        size=parameters,
+        tier=Tier.GATE,
+        state=state,
+        gpus=gpus,
+        metric=metric,
+    )
+
+
+def named_parts(whole: str, parts: Sequence[str], known: Collection[str], *, complete: bool) -> tuple[str, ...]:
+    """The ids of a case's ``parts``, which are ids or ends of ids, in order and as often as they are given.
+
+    ``known`` are the ids of the cases with the metric of ``whole``; an end need not repeat ``-launch``. Raises
+    PeakgateError for a name that fits several, or none if ``known`` is ``complete``, else that name is kept.
+    """
+    others = {case_id.removesuffix(LAUNCH): case_id for case_id in known if case_id != whole}
+    found = []
+    for part in parts:
+        end = part.removesuffix(LAUNCH)
+        fitting = [each for each in others if each == end or each.endswith((f".{end}", f"-{end}"))]
+        fitting = [end] if end in fitting else fitting
+        if len(fitting) > 1:
+            raise PeakgateError(
+                f"{whole}: parts has {part!r}, the end of the ids of {counted(len(fitting), 'case')}, {fitting[0]} and "
+                f"{fitting[1]} among them; give more of the id",
+                Code.BENCHMARK_TEST,
+            )
+        if not fitting and complete:
+            names = [*others, *(each.partition(".")[2] for each in others)]
+            raise PeakgateError(
+                f"{whole}: parts has {part!r}{nearest(end, names)}; expected the id, or the end of the id, of another "
+                "case with the same metric",
+                Code.BENCHMARK_TEST,
+            )
+        found.append(others[fitting[0]] if fitting else part)
+    return tuple(found)

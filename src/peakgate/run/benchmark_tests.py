@@ -20,8 +20,7 @@ from peakgate.base.ranks import EndedElsewhere
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import lacks_gpu
-from peakgate.callables.naming import FIXTURE, case_of
-from peakgate.callables.settings import RANKS
+from peakgate.callables.settings import FIXTURE, PARTS_KEY, RANKS, case_of, given_by, named_parts
 from peakgate.device import modules
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
@@ -67,7 +66,7 @@ class BenchmarkTests:
 
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
         """The fixture of one test; from here on a crash is attributed to its case."""
-        from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (as above)
+        from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (not needed for kernels)
 
         self._run.ranks.begin_test(self.ids[node.nodeid])
         made = GpuBenchmark(node, self._run.session, benchmark, timer)
@@ -271,9 +270,6 @@ class BenchmarkTests:
         With ``some_unknown``, or where only some files are collected, a part may be a case that is not here. Under
         plain pytest an ambiguous part raises PeakgateError.
         """
-        from peakgate.callables.parts import named  # noqa: PLC0415  (as above)
-        from peakgate.callables.settings import PARTS_KEY, given_by  # noqa: PLC0415  (as above)
-
         given = {item: given_by(item) for item in items if item.nodeid in self.ids}
         metrics = dict.fromkeys(kernels, "gpu") | {self.ids[item.nodeid]: each.metric for item, each in given.items()}
         invalid = tuple(refused)
@@ -285,7 +281,7 @@ class BenchmarkTests:
             known = [*(other for other, metric in metrics.items() if metric == each.metric), *invalid]
             complete = not some_unknown and folders <= {*item.config.args}
             try:
-                item.stash[PARTS_KEY] = named(case_id, each.parts, known, complete=complete)
+                item.stash[PARTS_KEY] = named_parts(case_id, each.parts, known, complete=complete)
             except PeakgateError as error:
                 if self._collecting is None:
                     raise

@@ -11,7 +11,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
 from peakgate.base.verdict import Judgement, Verdict
-from peakgate.callables.naming import FIXTURE
+from peakgate.callables.settings import FIXTURE
 from peakgate.run.kernel_run import family_case
 from peakgate.run.loop import BenchRun
 from peakgate.run.selection import RunCase

@@ -16,7 +16,7 @@ from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.packages import install_command
 from peakgate.base.safe_text import one_line
-from peakgate.callables.naming import FIXTURE, case_of
+from peakgate.callables.settings import FIXTURE, case_of, given_by
 from peakgate.spec.recorded import case_parts
 
 CASES_MARKER = "peakgate_cases"
@@ -59,8 +59,6 @@ def case_ids(
     for item in items:
         if FIXTURE not in getattr(item, "fixturenames", ()) or item.get_closest_marker(CASES_MARKER) is not None:
             continue
-        from peakgate.callables.settings import given_by  # noqa: PLC0415  (not needed for families)
-
         case_id = case_of(item.nodeid).id
         try:
             given_by(item)

@@ -239,7 +239,7 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     found = identities(list(listed.values()), capability, changed)
     found |= {each.id: Contract(problem=each.reason) for each in refused_cases}
     if config.current().benchmarks:
-        from peakgate.callables.naming import OPERATION  # noqa: PLC0415
+        from peakgate.callables.settings import OPERATION  # noqa: PLC0415
         from peakgate.run.collection import collected  # noqa: PLC0415  (pytest takes long to import)
 
         # Their machine code is unknown, so they are always measured.

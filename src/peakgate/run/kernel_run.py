@@ -24,7 +24,7 @@ from peakgate.base.report import write_json
 from peakgate.base.safe_text import harmless, one_line
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
 from peakgate.callables.frameworks import versions
-from peakgate.callables.naming import case_of
+from peakgate.callables.settings import case_of
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import report_foreign_modules

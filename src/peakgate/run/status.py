@@ -10,7 +10,7 @@ import pytest
 
 from peakgate.base.formatting import counted
 from peakgate.base.progress import Progress, Stream, shown
-from peakgate.callables.naming import case_of
+from peakgate.callables.settings import case_of
 from peakgate.run.collection import CASES_MARKER
 
 OUR_VERBOSITY = -1

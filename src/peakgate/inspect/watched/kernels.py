@@ -113,7 +113,7 @@ def begun(text: str, orders: Sequence[int]) -> Iterator[KernelsOfTests]:
 
 def filled(found: KernelsOfTests, tests: Mapping[str, WatchedTest]) -> None:
     """Add each kernel of the tests, and what was not checked, to ``found``."""
-    from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest is slow to import)
+    from peakgate.callables.settings import case_of  # noqa: PLC0415  (pytest is slow to import)
 
     project, skipped = config.current(), list[str]()
     for nodeid, test in tests.items():

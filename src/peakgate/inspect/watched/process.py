@@ -24,7 +24,7 @@ from peakgate.base.errors import PeakgateError, raised_at
 from peakgate.base.verdict import ExitCode
 from peakgate.callables.fixture import GpuBenchmark
 from peakgate.callables.loaded import EmulatedRawKernel
-from peakgate.callables.naming import case_of
+from peakgate.callables.settings import case_of
 from peakgate.inspect.emulate import WRONG_RESULT
 from peakgate.inspect.watched import cupy_stand_in
 from peakgate.inspect.watched.kernels import STRINGS, TRITON, WatchedTest, files_with

@@ -6,7 +6,7 @@ import linecache
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.callables.naming import case_of
+from peakgate.callables.settings import case_of
 from peakgate.inspect.emulate import LaunchFinding
 from peakgate.inspect.watched.kernels import KernelFinding, WatchedTest
 from peakgate_emulator.defects import RaceStep
