@@ -15,8 +15,7 @@ from peakgate.callables.settings import case_of
 from peakgate.run import ahead
 from peakgate.run.ahead import CaseShares
 from peakgate.session.outcome import Outcome
-from peakgate.session.session import Session
-from peakgate.session.steps import unwatched
+from peakgate.session.session import Session, unwatched
 from peakgate.spec.case import Case
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")

@@ -23,8 +23,7 @@ from peakgate.measure.sampling import Samples
 from peakgate.run import run_file
 from peakgate.runfile.saved import IQR_IN_SDS, MEDIAN_ERROR_IN_SDS, ForeignFileError, load_run
 from peakgate.runfile.schema import CaseRecord, Gpu
-from peakgate.session.entry import extra_info
-from peakgate.session.outcome import Outcome, Proof
+from peakgate.session.outcome import Outcome, Proof, extra_info
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier, TunedChoice
 from peakgate.spec.recorded import Energy

@@ -20,8 +20,7 @@ from peakgate.run.listing import Listed
 from peakgate.session import pairs
 from peakgate.session.outcome import WrongResult, verdict_of
 from peakgate.session.prover import LostEarly, Prover, compared_when_timed
-from peakgate.session.session import Session
-from peakgate.session.steps import Steps
+from peakgate.session.session import Session, Steps
 from peakgate.spec.case import Buffer, Role, Stage, Tier, Work
 from peakgate.spec.recorded import TENSOR_MATH
 

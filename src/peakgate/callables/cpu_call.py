@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from peakgate.callables.arrays import wait_for
 from peakgate.callables.call import Call
 from peakgate.device.interface import CallableLaunchable, SampleChecker
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Case
-
-if TYPE_CHECKING:  # few runs measure it
-    from peakgate.spec.recorded import Energy
+from peakgate.spec.recorded import Energy
 
 ON_CPU = "wall time of one call on the CPU"
 

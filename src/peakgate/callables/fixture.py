@@ -29,8 +29,7 @@ from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import NO_REFERENCE, UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples
-from peakgate.session.entry import extra_info
-from peakgate.session.outcome import Outcome, Proof, WrongResult
+from peakgate.session.outcome import Outcome, Proof, WrongResult, extra_info
 from peakgate.session.replay import ReplayTimer, raise_for, replay
 from peakgate.session.session import Session
 from peakgate.spec import dtypes

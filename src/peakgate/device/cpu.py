@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -39,10 +39,8 @@ from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import BufferAddress, Struct, Surface, TensorMapArgument, TexelBuffer, value_of
 from peakgate.spec.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
+from peakgate.spec.recorded import Energy
 from peakgate_emulator.defects import DefectKind, Trace
-
-if TYPE_CHECKING:
-    from peakgate.spec.recorded import Energy
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3

@@ -6,7 +6,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.metrics import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
-
-if TYPE_CHECKING:  # few runs measure it
-    from peakgate.spec.recorded import Energy
+from peakgate.spec.recorded import Energy
 
 DeviceKind = Literal["gpu", "cpu"]
 

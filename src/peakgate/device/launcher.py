@@ -16,11 +16,11 @@ from peakgate.device.state import measured_energy
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.arguments import TensorMapArgument, value_of
 from peakgate.spec.case import Array, Buffer
+from peakgate.spec.recorded import Energy
 
 if TYPE_CHECKING:
     from peakgate.device.gpu import GpuDevice  # it imports this module
     from peakgate.device.nvml import PowerMeter
-    from peakgate.spec.recorded import Energy  # few runs measure it
 
 
 def _not_loaded() -> None:

@@ -20,8 +20,7 @@ from multiprocessing.connection import Connection
 from peakgate.base.processes import end_with_parent, single_threaded
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.session.outcome import Outcome
-from peakgate.session.session import Session
-from peakgate.session.steps import unwatched
+from peakgate.session.session import Session, unwatched
 from peakgate.spec.case import Case
 
 LEAST_SHARE = 16

@@ -15,7 +15,7 @@ from peakgate.callables.settings import FIXTURE
 from peakgate.run.kernel_run import family_case
 from peakgate.run.loop import BenchRun
 from peakgate.run.selection import RunCase
-from peakgate.session.entry import Entry
+from peakgate.session.outcome import Entry
 from peakgate.session.replay import ReplayTimer, fails, raise_for, replay
 from peakgate.spec.case import Case
 

@@ -35,7 +35,7 @@ from peakgate.run.places import OTHER_BUILDS_FILE, VERDICT_FILE, verdict_report
 from peakgate.run.process import KERNELS
 from peakgate.run.request import Mode
 from peakgate.run.selection import RunCase
-from peakgate.session.entry import Entry
+from peakgate.session.outcome import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 from peakgate.spec.importer import FAMILY_FILE
 from peakgate.spec.selection import selector

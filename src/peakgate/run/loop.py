@@ -31,11 +31,9 @@ from peakgate.run.request import Mode, Request
 from peakgate.run.run_file import BriefMachine, DescribedMachine, Store
 from peakgate.run.selection import Cases, RunCase, wanted_cases
 from peakgate.run.status import StatusLine
-from peakgate.session.entry import Entry
-from peakgate.session.outcome import Outcome
+from peakgate.session.outcome import Entry, Outcome
 from peakgate.session.prover import LostEarly
-from peakgate.session.session import Session, no_room
-from peakgate.session.steps import Expect
+from peakgate.session.session import Expect, Session, no_room
 from peakgate.spec.case import Case, RefusedCase, Tier
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}

@@ -22,7 +22,7 @@ from peakgate.base.verdict import RAN, RIGHT, Judgement, Verdict, counts
 from peakgate.run.journal import FRESH, Finished, Link
 from peakgate.run.selection import RunCase
 from peakgate.runfile.schema import About, Unmeasured
-from peakgate.session.entry import Entry, extra_info
+from peakgate.session.outcome import Entry, extra_info
 from peakgate.spec.case import CASE_SCHEMA
 from peakgate.spec.recorded import ARITHMETIC_ROOFS
 

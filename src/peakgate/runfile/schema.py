@@ -3,7 +3,7 @@
 A run file is pytest-benchmark's JSON. Peakgate fills in ``extra_info`` of each benchmark (``CaseRecord``),
 ``machine_info.gpu`` (``Gpu``), ``peakgate`` (``About``) and the schema's number. Each field has a type, which is
 checked when a file is read, and a meaning; units are part of the names. Fields that older files lack have a default,
-which means that the value is unknown. A new field of a case is added here, and its value in ``session.entry``.
+which means that the value is unknown. A new field of a case is added here, and its value in ``session.outcome``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The outcome of one case: proof, figures, verdict; and the verdict of a case that failed."""
+"""The outcome of one case: proof, figures, verdict; that of a case that failed, and the entry in the run file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
+
+from msgspec import to_builtins
 
 from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
@@ -14,10 +16,12 @@ from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, Kern
 from peakgate.judge.metrics import Metrics
 from peakgate.judge.occupancy import Occupancy
 from peakgate.measure.sampling import Samples
+from peakgate.runfile.schema import CaseRecord
 from peakgate.spec.case import Case, RefusedCase, TunedChoice
+from peakgate.spec.recorded import Energy
 
-if TYPE_CHECKING:  # few runs measure it
-    from peakgate.spec.recorded import Energy
+Entry = dict[str, Any]
+"""A case in the run file: its ``CaseRecord`` as JSON."""
 
 
 class WrongResult(Exception):
@@ -74,3 +78,97 @@ def verdict_of(error: Exception) -> Verdict:
         case WrongResult() | KernelFault():
             return Verdict.WRONG
     return Verdict.INCONCLUSIVE
+
+
+def extra_info(outcome: Outcome) -> Entry:
+    """The ``extra_info`` of a case's benchmark."""
+    figures, resources, samples, proof = outcome.metrics, outcome.resources, outcome.samples, outcome.proof
+    occupancy = outcome.occupancy
+    described = _undescribed(outcome.case) if isinstance(outcome.case, RefusedCase) else _described(outcome.case)
+    claimed, dynamic_bytes = described["bytes"] is not None, described["dynamic_shared_bytes"]
+    timed = samples if figures else None
+    interval = timed.median_interval_us if timed else None
+    record = CaseRecord(
+        **described,
+        time_us=_rounded(figures.time_us if figures else None, 4),
+        median_interval_us=(round(interval[0], 4), round(interval[1], 4)) if interval else None,
+        trimmed_mean_us=_rounded(timed.trimmed_mean_us if timed else None, 5),
+        control_us=_rounded(samples.control_us if samples else None, 5),
+        first_us=_rounded(samples.first_us if samples else None, 4),
+        footprint_bytes=samples.footprint_bytes if samples else None,
+        activity_us=_rounded(samples.activity_us if samples else None, 4),
+        gbs=_rounded(figures.gbs if figures and claimed else None, 2),
+        tflops=_rounded(figures.tflops if figures and claimed else None, 4),
+        peak_fraction=_rounded(figures.peak_fraction if figures else None, 5),
+        bound=figures.bound if figures else None,
+        roof_fraction=_rounded(figures.roof_fraction if figures else None, 5),
+        roof=figures.roof if figures else None,
+        floor=outcome.floor,
+        verdict=outcome.judgement.verdict,
+        reason=outcome.judgement.reason,
+        energy=outcome.energy,
+        registers=resources.registers if resources else None,
+        spill_bytes=resources.spill_bytes if resources else None,
+        static_shared_bytes=resources.static_shared_bytes if resources else None,
+        shared_bytes=resources.static_shared_bytes + dynamic_bytes if resources else None,
+        occupancy=_rounded(occupancy.fraction if occupancy else None, 4),
+        occupancy_limiter="+".join(occupancy.limiters) if occupancy else None,
+        fingerprint=outcome.fingerprint,
+        kernels=dict(outcome.kernels) if outcome.kernels else None,
+        tuned=outcome.tuned or None,
+        sm_clock_mhz=_rounded(samples.median_sm_clock_mhz if samples else None, 0),
+        power_w=_rounded(samples.power_w if samples else None, 0),
+        power_bound=samples.power_bound if samples else False,
+        samples=len(samples.times_us) if samples else 0,
+        discarded=samples.discarded if samples else 0,
+        sampling=samples.method if samples else None,
+        pair_ratios=tuple(round(each, 6) for each in samples.pair_ratios) or None if samples else None,
+        relative_error=proof.error if proof else None,
+        error_over_bound=_rounded(proof.ratio if proof else None, 6),
+        varying_elements=proof.varying if proof else None,
+        probes=proof.probes if proof else 0,
+        timed_launches_checked=proof.timed if proof else 0,
+    )
+    # msgspec does not accept NumPy's float64.
+    entry: Entry = to_builtins(record, enc_hook=float)
+    return entry
+
+
+def _described(case: Case) -> dict[str, Any]:
+    """The fields of the record that follow from the case alone."""
+    claimed = case.work.claimed
+    return {
+        "case": case.id,
+        "family": case.family,
+        "stage": case.stage.name,
+        "size": case.size,
+        "block": case.block,
+        "variant": case.variant,
+        "state": case.state,
+        "gpus": case.gpus,
+        "metric": case.metric,
+        "parts": case.parts or None,
+        "dtype": case.dtype,
+        "tier": case.tier.value,
+        "host_bound": case.stage.host_bound,
+        "bytes": case.work.bytes if claimed else None,
+        "flops": case.work.flops if claimed else None,
+        "peak_tflops": case.work.peak_tflops,
+        "math": case.math,
+        "math_given": case.work.math is not None,
+        "dynamic_shared_bytes": case.launch.shared_bytes,
+        "tolerance": case.largest_tolerance,
+        "predicted": dict(case.predicted),
+    }
+
+
+def _undescribed(case: RefusedCase) -> dict[str, Any]:
+    """The same for a case that its family does not describe: only its name is known."""
+    named = {"case": case.id, "family": case.family, "stage": case.name, "size": "", "block": "", "variant": ""}
+    judged = {"state": "cold", "gpus": 1, "metric": "gpu", "dtype": "float32", "tier": "gate", "host_bound": False}
+    work = {"bytes": None, "flops": None, "peak_tflops": None, "math": "fp32", "math_given": False}
+    return named | judged | work | {"dynamic_shared_bytes": 0, "tolerance": 0.0, "predicted": {}}
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

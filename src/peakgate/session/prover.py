@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
@@ -16,8 +16,10 @@ from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompar
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.session.outcome import Proof, WrongResult
-from peakgate.session.steps import Steps
 from peakgate.spec.case import Case
+
+if TYPE_CHECKING:  # it imports this module
+    from peakgate.session.session import Steps
 
 OTHER_ORDER = 1
 """The emulator's descending order of threads, for a second launch; a GPU schedules by itself."""

@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from peakgate.judge.correctness import Deviation
 from peakgate.measure.limits import HOST_LIMIT_S, sampling_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.session.outcome import Proof, WrongResult
-from peakgate.session.steps import Steps
 from peakgate.spec.case import Case
+
+if TYPE_CHECKING:  # it imports this module
+    from peakgate.session.session import Steps
 
 LEAST_COMPARED, LEAST_LONG_COMPARED, LONG_LAUNCH_US = 8, 2, 10_000.0
 """The number of timed launches that are compared, and that for launches longer than LONG_LAUNCH_US. A kernel that is

@@ -1,34 +1,86 @@
-"""One run over many cases on one device: each is prepared, proven, sampled and judged."""
+"""One run over many cases on one device: each is prepared, proven, sampled and judged.
+
+Each step is announced with its time limit before it begins; wall time is summed by step name.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from peakgate.base import config
 from peakgate.base.errors import BuildError, PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.interface import Device, DeviceLost, KernelLaunchable, Launchable, Preflight, concerns
 from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
 from peakgate.judge.floors import NO_REFERENCE, Floors, judge, unchecked
 from peakgate.judge.metrics import metrics
-from peakgate.measure.limits import HOST_LIMIT_S, build_limit_s
+from peakgate.measure.limits import (
+    HOST_LIMIT_S,
+    build_limit_s,
+    expected_launch_s,
+    launch_limit_s,
+    processor_limit_s,
+)
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.session.outcome import FAILURES, Outcome, Proof, verdict_of
 from peakgate.session.prover import Prover, compared_when_timed
 from peakgate.session.sampler import Sampler
-from peakgate.session.steps import Expect, Steps, unwatched
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, RefusedCase, Tier
-from peakgate.spec.recorded import TENSOR_MATH
-
-if TYPE_CHECKING:  # few runs measure it
-    from peakgate.spec.recorded import Energy
+from peakgate.spec.recorded import TENSOR_MATH, Energy
+from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 WARM_UP_LIMIT_S = 60.0
 NOT_TIMED = "not timed: --benchmark-disable"
+
+Expect = Callable[[str, float, str | None], None]
+"""Called with a step, its limit in seconds and the id of its case, None between cases."""
+
+
+def unwatched(_step: str, _limit_s: float, _case_id: str | None) -> None:
+    """An ``Expect`` that ignores the steps, for a run without a supervisor."""
+
+
+class Steps:
+    """Announces the steps of one run on a device by ``expect``, and sums their wall time.
+
+    ``wall_s`` maps the name of a step to seconds. ``given_limit_s`` replaces the limit of a launch, which otherwise
+    follows from the work of its case.
+    """
+
+    def __init__(
+        self, device: Device, floors: Floors, expect: Expect = unwatched, given_limit_s: float | None = None
+    ) -> None:
+        self.expect = expect
+        self.wall_s: dict[str, float] = {}
+        self._device, self._floors, self._given_limit_s = device, floors, given_limit_s
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the block's wall time to a step."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add seconds to a step."""
+        self.wall_s[name] = self.wall_s.get(name, 0.0) + seconds
+
+    def launch_limit_s(self, case: Case) -> float:
+        """The time limit of one launch."""
+        if self._given_limit_s is not None:
+            return self._given_limit_s
+        if self._device.kind == "cpu":
+            timeout_s = config.current().emulation_timeout_s
+            return WALL_PER_PROCESSOR_S * sum(processor_limit_s(each.launch, timeout_s) for each in case.launches)
+        least = self._device.peaks.least_time_us(case) if self._device.peaks else None
+        return launch_limit_s(expected_launch_s(case.work, least[0] if least else None, self._floors.get(case.id)))
 
 
 @dataclass
