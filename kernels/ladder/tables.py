@@ -16,9 +16,8 @@ from msgspec import structs
 from kernels.ladder.markers import inside, link, read_document
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import counted, percent
+from peakgate.base.formatting import counted, one_line, percent
 from peakgate.base.report import Row, Table
-from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Verdict, counts
 from peakgate.render import families
 from peakgate.render.cases import measured_cells, measured_columns

@@ -16,12 +16,11 @@ from typing import Any
 
 from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError, defect, described, refused
-from peakgate.base.formatting import nearest
+from peakgate.base.formatting import as_json, nearest, one_line
 from peakgate.base.options import COMPLETING, VerbParser
 from peakgate.base.packages import install_command
 from peakgate.base.processes import collect_rarely, one_blas_thread, sigterm_interrupts, variables
 from peakgate.base.report import JSON_OPTION, head
-from peakgate.base.safe_text import as_json, one_line
 from peakgate.base.streams import open_standard_streams, print_to_nobody
 from peakgate.base.verdict import ExitCode
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peakgate.base.errors import PeakgateError, refused
-from peakgate.base.safe_text import cell, one_line
+from peakgate.base.formatting import cell, one_line
 
 
 @pytest.mark.parametrize(

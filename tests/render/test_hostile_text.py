@@ -19,8 +19,8 @@ from rich.console import Console
 from synthetic_runs import LADDER, document, save
 
 from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.formatting import one_line
 from peakgate.base.report import Annotation
-from peakgate.base.safe_text import one_line
 from peakgate.compare.report import report
 from peakgate.render import files, findings, terminal
 from peakgate.review.changes import NONE, ChangeKind, ProtectedChange

@@ -18,9 +18,8 @@ from report_record import HOSTILE, Document, record, row
 from rich.console import Console
 
 from peakgate.base.errors import PeakgateError
-from peakgate.base.formatting import figure, percent, sparkline
+from peakgate.base.formatting import cell, figure, one_line, percent, sparkline
 from peakgate.base.report import CellLink, Report, Row, Table, Tone, document, tone
-from peakgate.base.safe_text import cell, one_line
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.render import files, terminal
 from peakgate.render.page import page, prose

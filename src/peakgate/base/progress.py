@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from peakgate.base.formatting import counted, duration, figure
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import counted, duration, figure, one_line
 from peakgate.base.streams import warn
 
 Thing = TypeVar("Thing")

@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import one_line
 from peakgate.base.verdict import FAILING, FAULTY, UNDECIDED, ExitCode, Judgement, Verdict
 
 WAIT_LIMIT_S = 300.0

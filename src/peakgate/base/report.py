@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.base.files import remove_output, write_whole
-from peakgate.base.safe_text import as_json
+from peakgate.base.formatting import as_json
 from peakgate.base.verdict import FAILING, RAN, RIGHT, UNDECIDED, ExitCode, Verdict
 
 SCHEMA = 1

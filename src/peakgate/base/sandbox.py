@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.base import seccomp
+from peakgate.base.formatting import one_line
 from peakgate.base.packages import PACKAGES, import_path, overlap
 from peakgate.base.processes import BYTECODE, end_with_parent, limit_to
-from peakgate.base.safe_text import one_line
 
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store")

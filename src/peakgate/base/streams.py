@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from peakgate.base.safe_text import harmless
+from peakgate.base.formatting import harmless
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer

@@ -21,9 +21,8 @@ from pyarrow import parquet
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import open_output, unwritable
-from peakgate.base.formatting import short
+from peakgate.base.formatting import encodable, short
 from peakgate.base.records import Finite
-from peakgate.base.safe_text import encodable
 from peakgate.fleet.place import GpuPlace
 from peakgate.fleet.store import Store
 from peakgate.runfile.saved import UNUSABLE, CaseResult, load_run

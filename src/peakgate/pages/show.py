@@ -9,8 +9,8 @@ from pathlib import Path
 
 from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.formatting import encodable
 from peakgate.base.report import CellValue, Picture, Report, Row, Section
-from peakgate.base.safe_text import encodable
 from peakgate.base.verdict import EMULATED_PASS, RAN, REGRESSIONS, RIGHT, UNDECIDED, ExitCode, Verdict
 from peakgate.compare.result import WORST_FIRST
 from peakgate.render import cases, files, terminal

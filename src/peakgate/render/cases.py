@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from peakgate.base.formatting import counted, figure, percent, share, sparkline, time_text
+from peakgate.base.formatting import counted, encodable, figure, one_line, percent, share, sparkline, time_text
 from peakgate.base.report import CellValue, Column, Row, Table
-from peakgate.base.safe_text import encodable, one_line
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import PREDICTED, run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run, commit_label

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import write_whole
+from peakgate.base.formatting import as_json, cell, one_line
 from peakgate.base.report import CellValue, Column, Report, Row, Table, Tone, document
-from peakgate.base.safe_text import as_json, cell, one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.render import terminal
 from peakgate.spec.recorded import ID_PATTERN

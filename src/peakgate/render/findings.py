@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from peakgate.base import config, git
 from peakgate.base.files import write_whole
+from peakgate.base.formatting import as_json, one_line
 from peakgate.base.report import ENTRIES, SARIF, Annotation, Report, Tone, write_verdict
-from peakgate.base.safe_text import as_json, one_line
 from peakgate.base.streams import say, say_as_is
 from peakgate.base.verdict import ExitCode
 from peakgate.help import text_of

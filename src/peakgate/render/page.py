@@ -15,9 +15,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from peakgate.base.formatting import BARS, counted
+from peakgate.base.formatting import BARS, counted, one_line
 from peakgate.base.report import CellLink, Report, Tone, tone
-from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Verdict
 
 TEMPLATES = Path(__file__).with_name("templates")

@@ -20,8 +20,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from peakgate.base.formatting import one_line
 from peakgate.base.report import Picture, Tone
-from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import OVER_PEAK
 from peakgate.render.cases import family
 from peakgate.runfile.saved import CaseResult

@@ -12,9 +12,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from peakgate.base.formatting import counted
+from peakgate.base.formatting import counted, one_line
 from peakgate.base.report import Column, Report, Row, Table, Tone
-from peakgate.base.safe_text import one_line
 from peakgate.base.streams import print_to_nobody
 from peakgate.base.verdict import UNDECIDED, Verdict
 

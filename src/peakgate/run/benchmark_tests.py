@@ -15,9 +15,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import counted, nearest
+from peakgate.base.formatting import counted, nearest, one_line
 from peakgate.base.ranks import EndedElsewhere
-from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import lacks_gpu
 from peakgate.callables.settings import FIXTURE, PARTS_KEY, RANKS, case_of, given_by, named_parts

@@ -14,8 +14,8 @@ import pytest
 from peakgate.base import config
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
+from peakgate.base.formatting import one_line
 from peakgate.base.packages import install_command
-from peakgate.base.safe_text import one_line
 from peakgate.callables.settings import FIXTURE, case_of, given_by
 from peakgate.spec.recorded import case_parts
 

@@ -19,9 +19,9 @@ import pytest
 from peakgate.base import config, git
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import remove_output, unwritable, write_whole
+from peakgate.base.formatting import harmless, one_line
 from peakgate.base.ranks import launched
 from peakgate.base.report import write_json
-from peakgate.base.safe_text import harmless, one_line
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
 from peakgate.callables.frameworks import versions
 from peakgate.callables.settings import case_of

@@ -11,8 +11,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base import config as project
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import nearest
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import nearest, one_line
 from peakgate.run import benchmark_tests, kernel_run
 from peakgate.run.benchmark_tests import CASES_PLUGIN_NAME, TESTS_PLUGIN_NAME, BenchmarkTests
 from peakgate.run.case_benchmark import CaseBenchmark, CaseTests

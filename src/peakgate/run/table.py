@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from peakgate.base.formatting import share, time_text
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import one_line, share, time_text
 from peakgate.base.verdict import FAILING, RAN, Verdict
 from peakgate.spec.recorded import TIME_OF
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.safe_text import encodable
+from peakgate.base.formatting import encodable
 from peakgate.runfile.saved import CASE_COLUMNS, UNUSABLE, CaseResult, Run, commit_label
 from peakgate.runfile.schema import (
     COUNTER_COLUMNS,

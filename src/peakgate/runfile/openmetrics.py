@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from peakgate.base.safe_text import encodable, one_line
+from peakgate.base.formatting import encodable, one_line
 from peakgate.spec.recorded import EMULATOR_SLUG
 
 PROM = ".prom"

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import shown
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import one_line, shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.spec import dtypes, fields
 from peakgate.spec.arguments import (

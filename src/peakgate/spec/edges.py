@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from peakgate.base.errors import PeakgateError, RefusedSize
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import one_line
 from peakgate.spec.case import Array, Case, Sized
 
 SizeNumbers = tuple[int, ...]

@@ -14,8 +14,8 @@ from peakgate.base import config
 from peakgate.base.config import Project
 from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, raised_at
 from peakgate.base.errors import described as described_error
+from peakgate.base.formatting import encodable
 from peakgate.base.processes import exit_raises
-from peakgate.base.safe_text import encodable
 from peakgate.spec.case import Family
 
 FAMILY_FILE = "family.py"

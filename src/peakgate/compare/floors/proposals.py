@@ -21,8 +21,7 @@ import pandas as pd
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, write_whole
-from peakgate.base.formatting import counted
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import counted, one_line
 from peakgate.base.streams import say
 from peakgate.base.verdict import FAULTY, ExitCode
 from peakgate.compare.floors import margins

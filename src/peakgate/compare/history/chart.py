@@ -13,8 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from peakgate.base.formatting import counted, figure, time_text
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import counted, figure, one_line, time_text
 from peakgate.compare.history.series import History, Mark, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.noise import Floats

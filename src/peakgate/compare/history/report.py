@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from peakgate.base.formatting import counted, figure, percent, sparkline
+from peakgate.base.formatting import cell, counted, figure, one_line, percent, sparkline
 from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
-from peakgate.base.safe_text import cell, one_line
 from peakgate.base.verdict import Verdict
 from peakgate.compare.history.chart import chart, mark_line, size, step_line, sum_lines
 from peakgate.compare.history.series import History, SessionFacts, commit_name

@@ -18,8 +18,7 @@ import pandas as pd
 
 from peakgate.base import git
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import counted
-from peakgate.base.safe_text import one_line
+from peakgate.base.formatting import counted, one_line
 from peakgate.compare.noise import Floats, Positions
 from peakgate.runfile.frame import HISTORY_COLUMNS, is_of_host, require
 from peakgate.runfile.saved import UNUSABLE, commit_label
