@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from peakgate.spec.case import Scale
-from peakgate.spec.importer import family_at
+from peakgate.spec.catalogue import family_at
 
 pytestmark = pytest.mark.gpu
 

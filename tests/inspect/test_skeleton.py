@@ -7,7 +7,7 @@ from peakgate.base.errors import Code
 from peakgate.inspect.skeleton.signature import Draft, LeftOut, drafts
 from peakgate.inspect.skeleton.write import skeleton
 from peakgate.spec.arguments import BufferAddress, Role, Struct
-from peakgate.spec.importer import family_at
+from peakgate.spec.catalogue import family_at
 
 SCALE = "__global__ void scale(float* out, const float* x, int n, float by) { %s }\n"
 GUARDED = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = by * x[i];"

@@ -34,7 +34,7 @@ from peakgate.session.replay import ReplayTimer, raise_for, replay
 from peakgate.session.session import Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Role
-from peakgate.spec.work import MATH_OF_INPUTS, Work, default_roof
+from peakgate.spec.stage import MATH_OF_INPUTS, Work, default_roof
 
 if TYPE_CHECKING:  # a machine without a GPU has no CuPy
     from peakgate.callables.gpu_call import Behaviour, GpuCall

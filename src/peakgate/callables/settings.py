@@ -17,7 +17,7 @@ from peakgate.base.ranks import launched
 from peakgate.spec.case import METRICS, STATES, Case, Launch, Stage, Tier, TunedChoice, Work, is_allowance
 from peakgate.spec.fields import is_whole
 from peakgate.spec.recorded import Metric, case_parts
-from peakgate.spec.work import MATH
+from peakgate.spec.stage import MATH
 
 if TYPE_CHECKING:  # needed once a test is called
     from peakgate.callables.call import Call

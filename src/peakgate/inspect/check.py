@@ -34,7 +34,7 @@ from peakgate.judge.waivers import Defect, DefectKey
 from peakgate.measure.limits import processor_limit_s
 from peakgate.render import terminal
 from peakgate.render.findings import leave_verdict
-from peakgate.spec.importer import FAMILY_FILE
+from peakgate.spec.catalogue import FAMILY_FILE
 from peakgate.spec.stage import SourceLine
 
 CHECK_FILE = "check.json"

@@ -31,9 +31,8 @@ from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongEl
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Family, RefusedCase, Scale, Sized
-from peakgate.spec.catalogue import kernel_name
+from peakgate.spec.catalogue import FAMILY_FILE, kernel_name
 from peakgate.spec.edges import Chosen, chosen, searched
-from peakgate.spec.importer import FAMILY_FILE
 from peakgate.spec.selection import selector
 from peakgate.spec.stage import SourceLine
 from peakgate_emulator import KernelDefect

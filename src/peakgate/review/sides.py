@@ -17,7 +17,7 @@ from peakgate.base.files import LARGEST_FILE_BYTES, UnreadableFile, each_below, 
 from peakgate.review import changes
 from peakgate.review.changes import FileChange, ProtectedChange
 from peakgate.review.links import Links, reached
-from peakgate.spec.importer import FAMILY_FILE
+from peakgate.spec.catalogue import FAMILY_FILE
 from peakgate_emulator.sources import kernels
 
 NAMED_SOURCE = re.compile(r"""["']([^"'\n]+\.cu)["']""")

@@ -37,7 +37,7 @@ from peakgate.run.request import Mode
 from peakgate.run.selection import RunCase
 from peakgate.session.outcome import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
-from peakgate.spec.importer import FAMILY_FILE
+from peakgate.spec.catalogue import FAMILY_FILE
 from peakgate.spec.selection import selector
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"

@@ -34,6 +34,7 @@ from peakgate.spec.case import (
 from peakgate.spec.fields import FLAG, FUNCTION, NOTHING, TEXT, WORD, Kind, check, mapping, several
 from peakgate.spec.groups import FEW, Check, Compile, Plain, output_types
 from peakgate.spec.operands import LISTS, ArgumentList, AtSize, Extent, LaunchOf, Operands
+from peakgate.spec.stage import default_roof
 from peakgate.spec.sweep import (
     EDGES,
     AxisValues,
@@ -48,7 +49,6 @@ from peakgate.spec.sweep import (
     numbers_taken,
     points,
 )
-from peakgate.spec.work import default_roof
 from peakgate_emulator.sources import kernels
 
 _SIZES = Kind(

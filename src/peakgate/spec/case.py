@@ -32,8 +32,7 @@ from peakgate.spec.arguments import (
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
 from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG, ID_PATTERN, Metric, Tier, TunedChoice
-from peakgate.spec.stage import KernelLaunch, Launch, Stage
-from peakgate.spec.work import MATH_OF_INPUTS, Work
+from peakgate.spec.stage import MATH_OF_INPUTS, KernelLaunch, Launch, Stage, Work
 
 __all__ = [
     "EMULATOR_SLUG",

@@ -29,8 +29,8 @@ from typing import Unpack
 from peakgate.base.formatting import counted
 from peakgate.spec.builds import Description
 from peakgate.spec.case import Array, Case, Family, RefusedCase, Scale, Sized, Stage
+from peakgate.spec.catalogue import current_folder
 from peakgate.spec.groups import Check, Compile, Plain, gathered, refuse_unknown
-from peakgate.spec.importer import current_folder
 from peakgate.spec.operands import ArgumentList, Extent, LaunchOf
 from peakgate.spec.sweep import AxisValues, Sizes
 

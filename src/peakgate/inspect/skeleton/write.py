@@ -25,7 +25,7 @@ from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
-from peakgate.spec.importer import FAMILY_FILE
+from peakgate.spec.catalogue import FAMILY_FILE
 from peakgate_emulator.headers import emulator_headers
 from peakgate_emulator.masking import closing
 
