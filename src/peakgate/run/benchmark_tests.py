@@ -206,7 +206,9 @@ class BenchmarkTests:
                 self._end_all_ranks(case.id, _error_of(error), error)
             if isinstance(error.value, PeakgateError):
                 return self._run.session.failed(case, error.value)
-            if _is_async(item) and error.errisinstance(pytest.fail.Exception):
+            function = getattr(item, "obj", None)
+            is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+            if is_async and error.errisinstance(pytest.fail.Exception):  # pytest does not run it without a plug-in
                 unable = PeakgateError("the test is an async def; expected a plain function", Code.BENCHMARK_TEST)
                 return self._run.session.failed(case, unable)
             if compared:
@@ -334,12 +336,6 @@ def _unmeasured(item: pytest.Item, outcome: Outcome, judgement: Judgement) -> Ou
     """The outcome without figures, which pytest-benchmark's table must not show either."""
     item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
     return replace(outcome, judgement=judgement, metrics=None, samples=None)
-
-
-def _is_async(item: pytest.Item) -> bool:
-    """Whether it is an ``async def``, which pytest does not run without a plug-in."""
-    function = getattr(item, "obj", None)
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def begin(pytest_config: pytest.Config, run: BenchRun) -> None:

@@ -7,10 +7,9 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -48,23 +47,18 @@ def as_data(value: object) -> Any:
         return value.item()
     kind: Any = type(value)
     if kind.__name__ in RECORDS:
-        return {kind.__name__: {member: as_data(getattr(value, member)) for member in _members(kind)}}
+        return {kind.__name__: {member: as_data(getattr(value, member)) for member in _kinds(kind.__name__)}}
     return {FUNCTION_KEY: _number(value)} if callable(value) else value
 
 
-_numbers = count()
+_numbers: dict[object, int] = {}
 
 
-def _number(function: Any) -> int:
+def _number(function: object) -> int:
     try:
-        return _known_number(function)
+        return _numbers.setdefault(function, len(_numbers))
     except TypeError:  # it cannot be hashed
-        return next(_numbers)
-
-
-@cache
-def _known_number(_: Any) -> int:
-    return next(_numbers)
+        return _numbers.setdefault(object(), len(_numbers))
 
 
 def as_record(data: Any, inside: Path) -> Any:
@@ -97,11 +91,6 @@ def _path_inside(path: Path, folder: Path) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{path} is outside {folder}")
     return path
-
-
-@cache
-def _members(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 Fits = Callable[[object], bool]

@@ -44,6 +44,7 @@ from peakgate.spec.case import Buffer, Case, Role, Scale, Tier
 from peakgate.spec.contract import DIGITS, Contract, digest, kernel_text, saved_files, stated, tolerance_of
 
 MOST_DATA_BYTES = 1 << 30
+"""Larger input data that a function generates at a case's own size has no digest."""
 MOST_BYTES, MOST_FLOPS = 4 << 20, 1 << 28
 """A case up to this size has its reference evaluated at its own size too, which takes NumPy some 30 ms."""
 
@@ -103,10 +104,12 @@ def _contract(listed: Listed, digests: _Digests | None) -> Contract:
     )
     if digests is None:
         return found
+    made = [buffer for buffer in case.inputs if callable(buffer.data) and buffer.nbytes <= MOST_DATA_BYTES]
+    data = _digest_or_failure(lambda: _digest_of(input_array(np, buffer, 0) for buffer in made)) if made else None
     return structs.replace(
         found,
         reference=digests.of_edges(listed),
-        benchmark_data=_digest_of_data(case),
+        benchmark_data=data,
         benchmark_reference=digests.at_size(case),
     )
 
@@ -160,12 +163,6 @@ def _digest_of(arrays: Iterable[Any]) -> bytes:
             array = np.ascontiguousarray(each)
             found.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
     return found.digest()
-
-
-def _digest_of_data(case: Case) -> str | None:
-    """A digest of input data that functions generate at the case's own size; None if there is none or it is large."""
-    made = [buffer for buffer in case.inputs if callable(buffer.data) and buffer.nbytes <= MOST_DATA_BYTES]
-    return _digest_or_failure(lambda: _digest_of(input_array(np, buffer, 0) for buffer in made)) if made else None
 
 
 def _digest_or_failure(digest: Callable[[], bytes]) -> str:

@@ -158,7 +158,11 @@ class RunHooks:
         kernels = [case for item in session.items if (case := family_case(item)) is not None]
         self._tests = [item for item in session.items if item.nodeid in run.tests]
         tests = [case_of(item.nodeid) for item in self._tests]
-        meant = [] if run.plain or not (kernels or tests) else self._meant(session.config.option.keyword, kernels)
+        # Families without a known case that -k names and did not select, since no case id of theirs is known.
+        named = re.sub(r"\bnot\s+\S+", "", session.config.option.keyword)
+        chosen = {case.id for case in kernels}
+        unknown = [] if run.plain or not (kernels or tests) else run.known.refused
+        meant = [each for each in unknown if each.whole and each.id not in chosen and each.family in named]
         refused = [*run.refused_tests, *meant]
         self._selected = [*kernels, *tests, *refused]
         if session.config.option.collectonly:
@@ -175,12 +179,6 @@ class RunHooks:
         for case in refused:
             if run.store.take_over(case) is None:
                 run.store.keep(run.session.unmeasured(case, case.judgement))
-
-    def _meant(self, keyword: str, selected: Sequence[RunCase]) -> list[RefusedCase]:
-        """Families without a known case that ``-k`` names and did not select, since no case id of theirs is known."""
-        named, chosen = re.sub(r"\bnot\s+\S+", "", keyword), {case.id for case in selected}
-        whole = [each for each in self.run.known.refused if each.whole and each.id not in chosen]
-        return [each for each in whole if each.family in named]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrize the test of an A/B's other builds."""

@@ -109,7 +109,7 @@ def listed(project: Path, scale: Scale, tier: Tier = Tier.FULL) -> tuple[dict[st
         with _records_alone():
             found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
             # Cases of a build share their edge-size problems, which are converted once.
-            builds = [cache(partial(_as_records, each, supplier.tree)) for each in found["builds"]]
+            builds = [cache(partial(as_record, each, supplier.tree)) for each in found["builds"]]
             every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
             folders = {family: Path(folder) for family, folder in found["folders"].items()}
         refused = [
@@ -136,11 +136,7 @@ def _records_alone() -> Iterator[None]:
         gc.enable()
 
 
-def _as_records(data: Sequence[Any], tree: Path) -> list[Any]:
-    return [as_record(each, tree) for each in data]
-
-
-def _listed(of: Sequence[str], data: Any, probes: Callable[[], list[Any]], supplier: _Supplier) -> Listed | RefusedCase:
+def _listed(of: Sequence[str], data: Any, probes: Callable[[], Any], supplier: _Supplier) -> Listed | RefusedCase:
     family, name = of
     try:
         case = as_record(data, supplier.tree)

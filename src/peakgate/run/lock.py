@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -202,20 +202,14 @@ def take(descriptor: int, name: str, wait_s: float, why: Callable[[], str], reme
 
 def _sign(descriptor: int) -> None:
     """Say in the file who we are, for those who wait."""
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    about = Holder(os.getpid(), _user(), shlex.join(sys.argv)[:200], since)
     try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, encode(about), 0)
-    except OSError:
-        return  # a full disk does not keep the lock from excluding others
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
-        return str(os.getuid())
+        user = str(os.getuid())
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    with suppress(OSError):  # a full disk does not keep the lock from excluding others
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, encode(Holder(os.getpid(), user, shlex.join(sys.argv)[:200], since)), 0)
 
 
 def _holder(descriptor: int) -> str:

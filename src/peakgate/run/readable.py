@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable
-from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -76,18 +75,14 @@ def keep_apart(change: Path, base: Path) -> None:
     as an import inside a function by the change's ``pythonpath``. Peakgate's own files and cache may be in the
     change's tree.
     """
+    if not _apart:
+        sys.addaudithook(_refuse_files_of_the_change)  # once: it cannot be removed
     ours = (base, cache_folder(), *PACKAGES, Path(sys.prefix), Path(sys.base_prefix))
     _apart[_inside(change), _inside(base)] = tuple(map(_inside, ours))
-    _add_hook()
 
 
 def _inside(folder: Path) -> str:
     return f"{folder.resolve()}/"
-
-
-@cache
-def _add_hook() -> None:
-    sys.addaudithook(_refuse_files_of_the_change)  # once: it cannot be removed
 
 
 def _refuse_files_of_the_change(event: str, arguments: tuple[Any, ...]) -> None:

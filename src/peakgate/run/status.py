@@ -79,7 +79,10 @@ class StatusLine:
         """Leave pytest the failures that it has more to say of than the run's table, which gives a reason a line."""
         failed = terminalreporter.stats.get("failed", [])
         if self._ours and failed:
-            terminalreporter.stats["failed"] = [each for each in failed if not _is_line(each)]
+            # A verdict and its reason in one line, with nothing that the test printed, is in the table.
+            terminalreporter.stats["failed"] = [
+                each for each in failed if each.sections or len(each.longreprtext.splitlines()) != 1
+            ]
         try:
             return (yield)
         finally:
@@ -101,8 +104,3 @@ class StatusLine:
         if self._progress is not None:
             self._progress.clear()
             self._progress = None
-
-
-def _is_line(report: pytest.TestReport) -> bool:
-    """Whether a failure is a verdict and its reason in one line, with nothing that the test printed."""
-    return len(report.longreprtext.splitlines()) == 1 and not report.sections
