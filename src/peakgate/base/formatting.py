@@ -76,10 +76,10 @@ def figure(value: float, digits: int = 4) -> str:
     return f"{value:.0f}" if "e+" in short else short.rstrip(".")
 
 
-def time_text(time_us: float, digits: int = 4) -> str:
+def time_text(time_us: float) -> str:
     """A time with the unit that suits it: ``12.50 µs``, ``15.14 ms``."""
     scale, unit = next((each for each in ((1e6, "s"), (1e3, "ms")) if time_us >= each[0]), (1.0, "µs"))
-    return f"{figure(time_us / scale, digits)} {unit}"
+    return f"{figure(time_us / scale)} {unit}"
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -182,7 +182,9 @@ class Call:
         start = time.perf_counter()
         result = self.noted(self.function, *args, **kwargs)
         self.host_us = (time.perf_counter() - start) * 1e6
-        self.result = None if _is_no_result(result) else result
+        empty = isinstance(result, list | tuple) and not result
+        # No result: launches of Triton return the kernel, those of TileLang an empty list.
+        self.result = None if empty or type(result).__module__.partition(".")[0] == "triton" else result
         self.noted(settled, self.result)
 
     def noted(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
@@ -358,11 +360,6 @@ def evaluated(name: str, code: Code, function: Callable[..., Any], arguments: tu
             "callable",
             code,
         ) from error
-
-
-def _is_no_result(result: object) -> bool:
-    """Whether a call returned what launches return: the kernel, as Triton's do, or an empty list, as TileLang's."""
-    return type(result).__module__.partition(".")[0] == "triton" or (isinstance(result, list | tuple) and not result)
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -30,7 +30,7 @@ from peakgate.judge.floors import NO_REFERENCE, UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples
 from peakgate.session.outcome import Outcome, Proof, WrongResult, extra_info
-from peakgate.session.replay import ReplayTimer, raise_for, replay
+from peakgate.session.replay import ReplayFixture, ReplayTimer, raise_for
 from peakgate.session.session import Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Role
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # a machine without a GPU has no CuPy
     from peakgate.device.stream import SampleStream
 
 
-class GpuBenchmark:
+class GpuBenchmark(ReplayFixture):
     """The fixture: call it as pytest-benchmark's ``benchmark``.
 
     ``group``, ``extra_info``, ``name`` and ``stats`` are those of pytest-benchmark. ``gpus`` are the CUDA indices of
@@ -50,7 +50,8 @@ class GpuBenchmark:
     """
 
     def __init__(self, node: pytest.Item, session: Session, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
-        self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
+        super().__init__(session, benchmark, timer)
+        self._node = node
         self._given = given_by(node)
         listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus), self._given.metric)
         self._listed = replace(listed, parts=node.stash.get(PARTS_KEY, ()))
@@ -80,26 +81,12 @@ class GpuBenchmark:
         return self._given.reference is not None
 
     @property
-    def group(self) -> str | None:
-        group: str | None = self._benchmark.group
-        return group
-
-    @group.setter
-    def group(self, group: str | None) -> None:
-        self._benchmark.group = group
-
-    @property
-    def extra_info(self) -> dict[str, Any]:
-        info: dict[str, Any] = self._benchmark.extra_info
-        return info
-
-    @property
     def name(self) -> str:
-        return str(self._benchmark.name)
+        return str(self.benchmark.name)
 
     @property
     def stats(self) -> Any:
-        return self._benchmark.stats
+        return self.benchmark.stats
 
     def work(
         self,
@@ -174,7 +161,7 @@ class GpuBenchmark:
 
     def _called(self, function: object, make: Callable[[], Call]) -> Any:
         if self.called:
-            self._benchmark.has_error = True  # discards the first measurement
+            self.benchmark.has_error = True  # discards the first measurement
             self._refuse("gpu_benchmark measures one callable per test, and is called twice; parametrize the test")
         self.called = True
         if not callable(function):
@@ -372,18 +359,14 @@ class GpuBenchmark:
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
         """Keep the outcome and show it in pytest-benchmark's table; fail the test if the verdict does."""
         self.outcome = outcome
-        if self._benchmark.group is None:
-            self._benchmark.group = outcome.case.family
-        users = dict(self._benchmark.extra_info)
-        entry = extra_info(outcome)
-        replay(self._benchmark, self._timer, samples.times_us, entry | users)
-        raise_for(entry, self._session)
+        if self.group is None:
+            self.group = outcome.case.family
+        self.show(extra_info(outcome), samples.times_us)
 
     def take_over(self, entry: Mapping[str, Any], times_us: Sequence[float]) -> None:
         """Show the result of an earlier process of the run; fail the test if its verdict does."""
-        self._benchmark.group = entry["family"]
-        replay(self._benchmark, self._timer, times_us, entry)
-        raise_for(entry, self._session)
+        self.group = entry["family"]
+        self.show(entry, times_us)
 
     def _refuse_names(self, method: str, unknown: Iterable[str], names: Sequence[str]) -> None:
         for name in unknown:

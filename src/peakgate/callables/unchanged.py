@@ -18,7 +18,6 @@ from typing import Any
 
 from peakgate.base.formatting import counted
 from peakgate.callables.arrays import arrays_in, at_home, comparable, dtype_name, framework, overlap
-from peakgate.spec.case import Array
 
 AUTOGRAD, IN_ORDER, BESIDE = "of a graph of autograd", "of integers in order", "of few integers beside such"
 
@@ -56,12 +55,8 @@ def _in_order(value: Any) -> bool:
     """Whether there are several elements and all, or those of each row, are sorted up or down."""
     array = comparable(value)
     rows = [array.reshape(-1)] + ([array] if array.ndim > 1 and array.shape[-1] > 1 else [])
-    return array.size > 1 and any(map(_monotone, rows))
-
-
-def _monotone(rows: Array) -> bool:
-    before, behind = rows[..., :-1], rows[..., 1:]
-    return bool((before <= behind).all()) or bool((before >= behind).all())
+    neighbours = [(each[..., :-1], each[..., 1:]) for each in rows] if array.size > 1 else []
+    return any(bool((before <= behind).all()) or bool((before >= behind).all()) for before, behind in neighbours)
 
 
 def _in_graphs(torch: Any) -> Iterator[Any]:

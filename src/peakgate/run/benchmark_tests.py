@@ -20,7 +20,6 @@ from peakgate.base.ranks import EndedElsewhere
 from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import lacks_gpu
 from peakgate.callables.settings import FIXTURE, PARTS_KEY, RANKS, case_of, given_by, named_parts
-from peakgate.device import modules
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
@@ -106,7 +105,9 @@ class BenchmarkTests:
             (kept if wanted else dropped).append(item)
         if bench:
             self._refuse(bench.refused, config)
-        if not self.ids:
+        if not self.ids and gpu_count():
+            from peakgate.device import modules  # noqa: PLC0415  (followed with a GPU only)
+
             modules.stop()  # a kernel case's machine code is known from its build
         if foreign:
             self._run.session.notes.append(f"{counted(foreign, 'test')} without {FIXTURE} not run")

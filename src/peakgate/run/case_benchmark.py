@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -16,35 +15,18 @@ from peakgate.run.kernel_run import family_case
 from peakgate.run.loop import BenchRun
 from peakgate.run.selection import RunCase
 from peakgate.session.outcome import Entry
-from peakgate.session.replay import ReplayTimer, fails, raise_for, replay
+from peakgate.session.replay import ReplayFixture, ReplayTimer, fails
 from peakgate.spec.case import Case
 
 
-class CaseBenchmark:
-    """The fixture of one test; ``entry`` is the result of its case, None before the measurement.
-
-    ``group`` and ``extra_info`` are those of pytest-benchmark's fixture, ``benchmark``.
-    """
+class CaseBenchmark(ReplayFixture):
+    """The fixture of one test; ``entry`` is the result of its case, None before the measurement."""
 
     entry: Entry | None = None
 
     def __init__(self, run: BenchRun, case: RunCase, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
-        self.benchmark = benchmark
-        self._run, self._case, self._timer = run, case, timer
-
-    @property
-    def group(self) -> str | None:
-        group: str | None = self.benchmark.group
-        return group
-
-    @group.setter
-    def group(self, group: str | None) -> None:
-        self.benchmark.group = group
-
-    @property
-    def extra_info(self) -> dict[str, Any]:
-        info: dict[str, Any] = self.benchmark.extra_info
-        return info
+        super().__init__(run.session, benchmark, timer)
+        self._run, self._case = run, case
 
     def __call__(self, *given: object) -> None:
         """Measure the case and show it in pytest-benchmark's table. The test fails if the verdict does.
@@ -69,10 +51,8 @@ class CaseBenchmark:
             benchmark.params = axes
         benchmark.group = benchmark.group or case.family
         benchmark.fullname = f"peakgate::test_kernel[{case.id}]"  # runs are compared by it, whichever test measured
-        users = dict(benchmark.extra_info)
         self.entry, times_us = run.measure(case)
-        replay(benchmark, self._timer, times_us, self.entry | users)
-        raise_for(self.entry, run.session)
+        self.show(self.entry, times_us)
 
 
 class CaseTests:

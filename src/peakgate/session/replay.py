@@ -27,6 +27,36 @@ def raise_for(entry: Mapping[str, Any], session: Session) -> None:
         raise pytest.fail.Exception(reported, pytrace=False) from None
 
 
+class ReplayFixture:
+    """A fixture that shows the result of a case by pytest-benchmark's, of which it has ``group`` and ``extra_info``."""
+
+    def __init__(self, session: Session, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
+        self.benchmark = benchmark
+        self._session, self._timer = session, timer
+
+    @property
+    def group(self) -> str | None:
+        group: str | None = self.benchmark.group
+        return group
+
+    @group.setter
+    def group(self, group: str | None) -> None:
+        self.benchmark.group = group
+
+    @property
+    def extra_info(self) -> dict[str, Any]:
+        info: dict[str, Any] = self.benchmark.extra_info
+        return info
+
+    def show(self, entry: Mapping[str, Any], times_us: Sequence[float]) -> None:
+        """Show a case's result in pytest-benchmark's table; fail the test if its verdict does.
+
+        What the user put into ``extra_info`` stays beside the entry, and counts where both have it.
+        """
+        replay(self.benchmark, self._timer, times_us, {**entry, **self.benchmark.extra_info})
+        raise_for(entry, self._session)
+
+
 class ReplayTimer:
     """A timer that plays back durations in seconds to pytest-benchmark, which reads it before and after a round.
 

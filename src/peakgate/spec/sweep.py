@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, product
@@ -173,11 +173,12 @@ def _taken(function: Callable[..., Any]) -> _Takes | None:
     )
 
 
-def numbers_taken(arguments: Callable[..., Any], axes: Collection[str] = ()) -> tuple[str, ...]:
-    """The names of a size's numbers: the positional parameters of ``arguments`` that are not axes."""
+def numbers_taken(arguments: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a size's numbers, some of which may be axes: the positional parameters of ``arguments``."""
     takes = _takes(arguments)
-    every = inspect.signature(arguments).parameters if takes and takes.every else takes.positional if takes else ()
-    return tuple(name for name in every if name not in axes)
+    return (
+        tuple(inspect.signature(arguments).parameters) if takes and takes.every else takes.positional if takes else ()
+    )
 
 
 def along_axes(axes: Mapping[str, AxisValues], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
