@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from peakgate.run.case_benchmark import CaseBenchmark
-from peakgate.run.plain_pytest import run_of
+from peakgate.run.case_tests import CaseBenchmark, run_of
 from peakgate.session.replay import ReplayTimer, replay
 from peakgate.spec.case import Case
 from peakgate.suite import cases

@@ -24,7 +24,6 @@ from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.case_benchmark import CaseTests
 from peakgate.run.collection import CASES_MARKER, Collecting, case_ids
 from peakgate.run.kernel_run import family_case, is_other_build
 from peakgate.run.loop import BenchRun
@@ -35,7 +34,7 @@ from peakgate.spec.case import RefusedCase, Tier
 if TYPE_CHECKING:
     from peakgate.callables.fixture import GpuBenchmark
 
-TESTS_PLUGIN_NAME, CASES_PLUGIN_NAME = "peakgate-benchmark-tests", "peakgate-case-tests"
+TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 
 LONGEST_ERROR = 300
 """Characters of a test's error in the reason of its case: PyTorch's compiler writes a thousand."""
@@ -340,12 +339,11 @@ def _unmeasured(item: pytest.Item, outcome: Outcome, judgement: Judgement) -> Ou
 
 
 def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
-    """Register the plug-ins for benchmark tests and for tests of cases."""
+    """Register the plug-ins for benchmark tests."""
     collecting = None if run.plain else Collecting(ends=False)
     if collecting is not None:
         pytest_config.pluginmanager.register(collecting)
     pytest_config.pluginmanager.register(BenchmarkTests(run, collecting), TESTS_PLUGIN_NAME)
-    pytest_config.pluginmanager.register(CaseTests(run), CASES_PLUGIN_NAME)
     if not gpu_count():
         pytest_config.pluginmanager.register(SkippedWithoutGpu())
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from peakgate.callables.fixture import GpuBenchmark
-    from peakgate.run.case_benchmark import CaseBenchmark
+    from peakgate.run.case_tests import CaseBenchmark
     from peakgate.session.replay import ReplayTimer
 
 MARKER_LINE = (
@@ -42,9 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_LINE)
     config.addinivalue_line("markers", CASES_LINE)
     if config.option.peakgate:
-        from peakgate.run import benchmark_tests, kernel_run  # noqa: PLC0415  (slow to import for other test suites)
+        from peakgate.run import case_tests, kernel_run  # noqa: PLC0415  (slow to import for other test suites)
 
-        benchmark_tests.begin(config, kernel_run.begin_bench(config))
+        case_tests.begin_tests(config, kernel_run.begin_bench(config))
 
 
 CASES_LINE = "peakgate_cases(*families): the cases of kernel families, given by peakgate.suite.cases"
@@ -90,7 +90,7 @@ def _of_benchmarks(path: Path) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize a test with the cases of its families, or with its several states or numbers of GPUs."""
     if (families := metafunc.definition.get_closest_marker("peakgate_cases")) is not None:
-        from peakgate.run.plain_pytest import parametrize  # noqa: PLC0415  (as above)
+        from peakgate.run.case_tests import parametrize  # noqa: PLC0415  (as above)
 
         parametrize(metafunc, families.args)
     if metafunc.definition.get_closest_marker("peakgate") is not None:
@@ -107,7 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         or item.get_closest_marker("peakgate_cases")
         for item in items
     ):
-        from peakgate.run.plain_pytest import begin  # noqa: PLC0415  (as above)
+        from peakgate.run.case_tests import begin  # noqa: PLC0415  (as above)
 
         begin(config, items)
 
@@ -158,7 +158,7 @@ def gpu_benchmark(
     ``pytest.mark.peakgate`` or the methods ``work`` and ``expect`` declare its work and its expected result. In a test
     of ``peakgate.suite.cases`` it measures that test's case: ``gpu_benchmark(case)``.
     """
-    from peakgate.run.plain_pytest import fixture  # noqa: PLC0415  (as above)
+    from peakgate.run.case_tests import fixture  # noqa: PLC0415  (as above)
 
     return fixture(request, peakgate_timer, benchmark)
 
@@ -172,7 +172,7 @@ def load_kernel(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """
     from peakgate.base import config, errors  # noqa: PLC0415  (as above)
     from peakgate.callables.loaded import load_kernel  # noqa: PLC0415  (as above)
-    from peakgate.run.plain_pytest import run_of  # noqa: PLC0415  (as above)
+    from peakgate.run.case_tests import run_of  # noqa: PLC0415  (as above)
 
     own, root = config.find(request.path.parent), config.current().root
     if own is not None and own.root != root:  # a file of the same name in this project would be measured
