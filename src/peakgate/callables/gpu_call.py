@@ -17,11 +17,11 @@ from peakgate.callables.call import Call
 from peakgate.callables.kernels import Launched, launched
 from peakgate.callables.unchanged import described
 from peakgate.device import elements
+from peakgate.device.arrays import room_for
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, SampleChecker, TimedLaunch, Unmeasurable
 from peakgate.device.modules import loaded_code
-from peakgate.device.sampler import room_for
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle, recorded
 from peakgate.judge.activity import Activity

@@ -15,9 +15,9 @@ from peakgate.callables.arrays import copy_of, framework
 from peakgate.callables.call import Call
 from peakgate.callables.gpu_call import Behaviour, GpuCall, copy_all
 from peakgate.callables.unchanged import described
+from peakgate.device.arrays import room_for
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import SampleChecker, TimedLaunch, Unmeasurable
-from peakgate.device.sampler import room_for
 from peakgate.device.stream import SampleStream
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan
 from peakgate.spec.case import Case

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
@@ -30,6 +30,9 @@ GUARD_BYTES = 4096
 # change contents there evict instructions of the timed kernel, which cost an unrolled SGEMM of side 256 4 of 50 µs.
 # This size is 128 pages, whose address translations stay cached.
 APART_BYTES = 256 << 20
+
+# Share of the free memory for copies of large outputs that are compared.
+COPIED_SHARE = 0.25
 
 
 class GpuRefiller:
@@ -71,6 +74,14 @@ def refuse_damage(guards: Sequence[Guard]) -> None:
     for guard in guards:
         if damage := guard.damage():
             raise KernelFault(damage)
+
+
+def room_for(outputs: Iterable[Any]) -> int | None:
+    """How many copies of a launch's outputs fit in memory, at least one; None if they are small."""
+    copied_bytes = sum(output.nbytes for output in outputs if hasattr(output, "nbytes"))
+    if copied_bytes <= APART_BYTES:
+        return None
+    return max(1, int(COPIED_SHARE * cupy.cuda.runtime.memGetInfo()[0] / copied_bytes))
 
 
 @dataclass(frozen=True, slots=True)
