@@ -215,11 +215,12 @@ class BackwardCall(Call):
 
     def _along(self, found: Sequence[Any], moved: Sequence[int]) -> _Derivative:
         """The derivative along a new random direction of the arguments ``moved``."""
+        tensors = [each for each in _tensors([self.args, self.kwargs]) if each.requires_grad]
         directions, claimed, squares = [], 0.0, 0.0
         for at, gradient in enumerate(found):
             self._directions += 1
             direction = _normal(gradient, gradient.dtype, _SEED + 1000 + self._directions).sgn()
-            leaf = self._leaf_values(at)
+            leaf = tensors[at].detach().to(_doubled(tensors[at]))
             direction *= (leaf.abs().square().mean().sqrt().item() or 1.0) if at in moved and leaf.numel() else 0.0
             directions.append(direction)
             claimed += _inner(gradient, direction)
@@ -236,10 +237,6 @@ class BackwardCall(Call):
             return sum(rises) / (2 * step)
 
         return _Derivative(claimed, difference(_STEP), difference(2 * _STEP), squares**0.5)
-
-    def _leaf_values(self, at: int) -> Any:
-        tensors = [each for each in _tensors([self.args, self.kwargs]) if each.requires_grad]
-        return tensors[at].detach().to(_doubled(tensors[at]))
 
 
 def _torch() -> Any:

@@ -113,26 +113,20 @@ def _product(
     )
     sizes = product.shape[1], left.shape[0], left.shape[1]
     scaled = (ctypes.byref(one), *of_right, *of_left, ctypes.byref(zero), *of_product)
-    return _cublas_call(function, math_mode, right_op, _OP_N, *sizes, *scaled, *how)
+    library, handle = _library("cublas"), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
 
-
-def _cublas_call(function: str, math_mode: int, *arguments: Any) -> Operation:
-    """A call of cuBLAS in a math mode, which every operation sets, since they share a handle."""
-    library, handle = _cublas(), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
-
-    def launch() -> None:
+    def launch() -> None:  # every operation sets the math mode, since they share a handle
         _require_success(library.cublasSetMathMode(handle, math_mode), "cublasSetMathMode")
-        _require_success(library[function](handle, *arguments), function)
+        _require_success(library[function](handle, right_op, _OP_N, *sizes, *scaled, *how), function)
 
     return Operation(launch, movable=True)
 
 
 @cache
-def _cublas() -> ctypes.CDLL:
-    """The C interface of the cuBLAS that CuPy has loaded."""
+def _library(name: str) -> ctypes.CDLL:
+    """The C interface of the cuBLAS that CuPy has loaded, or of its cuBLASLt."""
     cupy.cuda.get_cublas_handle()
-    major = cupy.cuda.runtime.runtimeGetVersion() // 1000
-    return ctypes.CDLL(f"libcublas.so.{major}")
+    return ctypes.CDLL(f"lib{name}.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}")
 
 
 def _require_success(status: int, call: str) -> None:
@@ -213,7 +207,7 @@ def _plan(rows: int, columns: int, depth: int) -> _Plan:
     preference = _created("MatmulPreferenceCreate")
     _set("MatmulPreference", preference, _MOST_WORKSPACE, ctypes.c_uint64(_WORKSPACE_BYTES))
     ranked, count = _Ranked(), ctypes.c_int()
-    status = _cublaslt().cublasLtMatmulAlgoGetHeuristic(
+    status = _library("cublasLt").cublasLtMatmulAlgoGetHeuristic(
         _lt_handle(),
         call,
         of_right,
@@ -245,20 +239,12 @@ def _created(what: str, *arguments: Any) -> ctypes.c_void_p:
 
 
 @cache
-def _cublaslt() -> ctypes.CDLL:
-    """The cuBLASLt that the cuBLAS of CuPy has loaded."""
-    cupy.cuda.get_cublas_handle()
-    return ctypes.CDLL(f"libcublasLt.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}")
-
-
-@cache
 def _lt_handle() -> ctypes.c_void_p:
     return _created("Create")
 
 
 def _lt_call(function: str, *arguments: Any) -> None:
-    if status := _cublaslt()[f"cublasLt{function}"](*arguments):
-        raise RuntimeError(f"cublasLt{function} returned status {status}")
+    _require_success(_library("cublasLt")[f"cublasLt{function}"](*arguments), f"cublasLt{function}")
 
 
 _OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {

@@ -50,8 +50,12 @@ class CaseShares:
         self._own, *others = shares
         self._done: dict[str, Outcome | HandedOver] = {}
         self._from: dict[str, Connection] = {}
+        context = get_context("fork")
         for share in others:
-            self._from |= dict.fromkeys((case.id for case in share), _started(session, share))
+            ours, theirs = context.Pipe()
+            context.Process(target=_measure, args=(os.getpid(), session, share, theirs), daemon=True).start()
+            theirs.close()  # so that our end closes when theirs is gone
+            self._from |= dict.fromkeys((case.id for case in share), ours)
 
     def begin(self) -> None:
         """Let the other processes begin."""
@@ -88,14 +92,6 @@ class CaseShares:
             results.close()
         else:
             self._done[answer[0]] = answer
-
-
-def _started(session: Session, share: Sequence[Case]) -> Connection:
-    context = get_context("fork")
-    ours, theirs = context.Pipe()
-    context.Process(target=_measure, args=(os.getpid(), session, share, theirs), daemon=True).start()
-    theirs.close()  # so that our end closes when theirs is gone
-    return ours
 
 
 def _measure(parent: int, session: Session, share: Sequence[Case], results: Connection) -> None:

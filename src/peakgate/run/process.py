@@ -132,17 +132,8 @@ def _option_refused(reported: str) -> PeakgateError:
     return PeakgateError(f"{what}; `peakgate bench --help` lists the options", Code.OPTION)
 
 
-def _link(arguments: Sequence[str]) -> Link:
-    """The pipe to the supervisor, if there is one."""
-    from peakgate.run.journal import Link  # noqa: PLC0415  (after the GPU's initialization has started)
-
-    descriptor = next((each.removeprefix(LINK) for each in arguments if each.startswith(LINK)), None)
-    return Link(None if descriptor is None else int(descriptor))
-
-
-def _refused(error: PeakgateError, arguments: Sequence[str]) -> ExitCode:
+def _refused(error: PeakgateError, link: Link) -> ExitCode:
     """Report a mistake, through the supervisor if there is one."""
-    link = _link(arguments)
     if not link.supervised:
         return refused(error)
     link.send(refused=str(error))
@@ -174,19 +165,22 @@ def measure(arguments: Sequence[str]) -> int:
 
     If standard output cannot be written the run is saved, and the error is reported at its end.
     """
+    from peakgate.run.journal import Link  # noqa: PLC0415  (after the GPU's initialization has started)
+
+    descriptor = next((each.removeprefix(LINK) for each in arguments if each.startswith(LINK)), None)
+    link = Link(None if descriptor is None else int(descriptor))
     with variables(PYTEST_ADDOPTS=""), printed_if_possible() as output:
-        code = _measured(arguments)
+        code = _measured(arguments, link)
     problem = None if output is None else output.problem
     if problem is None or isinstance(problem, BrokenPipeError):  # such as `peakgate bench | head`
         return code
-    link = _link(arguments)
     if not link.supervised:
         raise problem
     link.send(not_printed=problem.strerror)
     return code
 
 
-def _measured(arguments: Sequence[str]) -> int:
+def _measured(arguments: Sequence[str], link: Link) -> int:
     import pytest  # noqa: PLC0415  (takes half a second, during which the GPU initializes)
 
     in_our_terms = {
@@ -194,17 +188,17 @@ def _measured(arguments: Sequence[str]) -> int:
         pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
         pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
     }
-    watch, link = _Watch(), _link(arguments)
+    watch = _Watch()
     try:
         status = pytest.main(list(arguments), plugins=[watch])
     except PeakgateError as error:
-        return _refused(error, arguments)
+        return _refused(error, link)
     sys.stdout.flush()  # first: when the supervisor gets an error it kills this process
     link.send(returned=int(status))  # missing if a file calls os._exit
     if watch.crashed:
         return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        return _refused(PeakgateError(ALL_SKIPPED if watch.skipped else watch.nothing, Code.SELECTION), arguments)
+        return _refused(PeakgateError(ALL_SKIPPED if watch.skipped else watch.nothing, Code.SELECTION), link)
     return int(in_our_terms.get(status, status))  # type: ignore[call-overload]
 
 
