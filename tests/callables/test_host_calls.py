@@ -22,7 +22,7 @@ from peakgate.callables.settings import Given, case_of
 from peakgate.device.interface import Unmeasurable
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.session.outcome import Proof, WrongResult
-from peakgate.session.sampler import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
+from peakgate.session.prover import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
 
 PLAN = SamplingPlan(min_samples=10, max_samples=40)
 QUEUED = Behaviour(waits_for_host=False, batch=6, event_us=5.0)

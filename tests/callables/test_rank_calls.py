@@ -18,7 +18,7 @@ from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import Given, case_of
 from peakgate.measure.sampling import SamplingPlan, slowest
 from peakgate.session.outcome import WrongResult
-from peakgate.session.sampler import TimedChecks
+from peakgate.session.prover import TimedChecks
 
 
 class Stream:

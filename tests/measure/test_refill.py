@@ -14,7 +14,7 @@ from peakgate.device.cpu import CpuDevice
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.session.sampler import LEAST_COMPARED
+from peakgate.session.prover import LEAST_COMPARED
 from peakgate.session.session import Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work

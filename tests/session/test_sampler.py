@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from peakgate.judge.correctness import Deviation
 from peakgate.session.outcome import WrongResult
-from peakgate.session.sampler import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
+from peakgate.session.prover import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
 from peakgate.spec.case import Case, Launch, Stage
 from peakgate.spec.work import Work
 

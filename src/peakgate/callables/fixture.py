@@ -229,7 +229,7 @@ class GpuBenchmark(ReplayFixture):
             untimed = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, where nothing is launched: not timed")
             self._keep(replace(session.untimed(case, proof, right), judgement=untimed), Samples((), (), 0, ""))
         elif session.timed:
-            samples, _ = session.sampler.sample(launchable, None, 0.0, None)
+            samples, _ = session.sample(launchable, None, 0.0, None)
             if output_check:
                 launchable.case = replace(case, tolerance=output_check.tolerance)
             outcome = session.judged(launchable, proof, samples)
@@ -337,7 +337,7 @@ class GpuBenchmark(ReplayFixture):
     ) -> tuple[Samples, Proof | None]:
         """Time a callable that was right; raises Unmeasurable if its captured graph is wrong."""
         try:
-            return session.sampler.sample(launchable, proof, launch_s, compare)
+            return session.sample(launchable, proof, launch_s, compare)
         except WrongResult as error:
             if launchable.case.state != "graph":
                 raise

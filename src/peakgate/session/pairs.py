@@ -13,8 +13,7 @@ from peakgate.device.interface import KernelLaunchable
 from peakgate.measure.refill import SEEDS
 from peakgate.measure.sampling import FIRST_LAUNCH, Samples, SamplingPlan, base_first, joined, pair_plan, trimmed_mean
 from peakgate.session.outcome import FAILURES, Outcome
-from peakgate.session.prover import compared_when_timed
-from peakgate.session.sampler import TimedChecks
+from peakgate.session.prover import TimedChecks, compared_when_timed
 from peakgate.session.session import Session
 from peakgate.spec.case import Case
 
@@ -54,7 +53,7 @@ def interleaved(
         loaded = at
         compare = session.prover.compare_timed if compared and compared_when_timed(case) else None
         checks = TimedChecks(session.steps, case, None, compare, rng, once=True, second_clock=False)
-        return session.sampler.sample_by(plan, sides[at], checks, 0.0)
+        return session.sample_by(plan, sides[at], checks, 0.0)
 
     try:
         sides.append(session.prepare(case))

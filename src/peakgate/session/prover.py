@@ -6,12 +6,15 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.device.expected import computed, expected
-from peakgate.device.interface import Device, KernelFault, KernelLaunchable, TimedLaunch
+from peakgate.device.interface import Device, KernelFault, KernelLaunchable, SampleChecker, TimedLaunch
 from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, check
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.patterns import PATTERNS, varied
@@ -23,6 +26,18 @@ if TYPE_CHECKING:  # it imports this module
 
 OTHER_ORDER = 1
 """The emulator's descending order of threads, for a second launch; a GPU schedules by itself."""
+
+
+LEAST_COMPARED, LEAST_LONG_COMPARED, LONG_LAUNCH_US = 8, 2, 10_000.0
+"""The number of timed launches that are compared, and that for launches longer than LONG_LAUNCH_US. A kernel that is
+wrong in half of its launches passes eight comparisons in one of 256 runs, one that is wrong in a third in one of 26."""
+
+LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
+"""The least number of batches of a short kernel, and the total time of the batches of a longer one: so many have the
+launches that are compared if there are no more."""
+
+Compare = Callable[[TimedLaunch], Deviation]
+"""Compares a timed launch with its reference."""
 
 
 class LostEarly(Exception):
@@ -171,6 +186,56 @@ class Prover:
             if count:
                 return Deviation(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
         return check(xp, launched.case, outputs, wanted, self._device.compared)
+
+
+class TimedChecks(SampleChecker):
+    """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` comparing, ``launch_s`` of a launch.
+
+    With ``once`` one launch is compared, since another run proves the kernel. Without ``compare`` none is.
+    """
+
+    def __init__(
+        self,
+        steps: Steps,
+        case: Case,
+        proof: Proof | None,
+        compare: Compare | None,
+        rng: np.random.Generator,
+        *,
+        once: bool,
+        second_clock: bool = True,
+    ) -> None:
+        super().__init__(lambda end: int(rng.integers(end)), second_clock=second_clock)
+        self._steps, self._case, self._compare, self._once = steps, case, compare, once
+        self.proof, self.spent_s, self.limit_s, self.launch_s = proof, 0.0, 0.0, 0.0
+
+    def least(self, launch_us: float) -> int:
+        return max(0, self._in_all(launch_us) - (self.proof.timed if self.proof else 0))
+
+    def candidates(self, count: int, launch_us: float | None) -> int:
+        if launch_us is None:
+            launch_us = 1e6 * self.launch_s
+        batches = min(max(1.0, BATCHES_US / (count * max(launch_us, 1.0))), LIKELY_BATCHES)
+        return min(count, math.ceil(self._in_all(launch_us) / batches))
+
+    def _in_all(self, launch_us: float) -> int:
+        if self._compare is None:
+            return 0
+        return 1 if self._once else LEAST_COMPARED if launch_us <= LONG_LAUNCH_US else LEAST_LONG_COMPARED
+
+    def check(self, launch: TimedLaunch) -> None:
+        assert self._compare is not None
+        start = time.perf_counter()
+        self._steps.expect("its reference and the comparison", HOST_LIMIT_S, self._case.id)
+        found = self._compare(launch)
+        if found.mismatch is not None:
+            before = "; it is right on its edge-size problems" if self.proof and self.proof.probes else ""
+            raise WrongResult(f"{launch.where}: {found.mismatch}{before}")
+        known = self.proof or Proof(0.0, 0, 0.0)
+        error, ratio = max(known.error, found.error), max(known.ratio or 0.0, found.ratio)
+        self.proof = replace(known, error=error, ratio=ratio, timed=known.timed + 1)
+        self.spent_s += time.perf_counter() - start
+        self._steps.expect("sampling", self.limit_s, self._case.id)
 
 
 def _bytes(array: Any) -> Any:

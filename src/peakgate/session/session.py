@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import secrets
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from peakgate.base import config
 from peakgate.base.errors import BuildError, PeakgateError
@@ -24,11 +27,11 @@ from peakgate.measure.limits import (
     expected_launch_s,
     launch_limit_s,
     processor_limit_s,
+    sampling_limit_s,
 )
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.session.outcome import FAILURES, Outcome, Proof, verdict_of
-from peakgate.session.prover import Prover, compared_when_timed
-from peakgate.session.sampler import Sampler
+from peakgate.session.prover import Compare, Prover, TimedChecks, compared_when_timed
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, RefusedCase, Tier
 from peakgate.spec.recorded import TENSOR_MATH, Energy
@@ -90,9 +93,10 @@ class Session:
     ``whole`` is False if only some cases of the tier were requested. ``new`` are cases that the base does not have;
     they need no floor. ``alone`` is False if another process of an A/B uses the device: its times do not count and are
     not checked for disturbances. Without ``checks`` another run has proven the kernels: only timed launches are
-    compared. Without ``timed`` cases are only proven. Without ``wants_roofs`` none are measured. ``energy_loops`` is
-    the number of loops that measure the energy of each case; 0 for none. The other settings are those of ``Steps``,
-    ``Prover`` and ``Sampler``.
+    compared, one of each case. Without ``timed`` cases are only proven. Without ``wants_roofs`` none are measured.
+    ``energy_loops`` is the number of loops that measure the energy of each case; 0 for none. Buffer contents and
+    offsets are seeded by ``seed`` and by ``attempts``: how often earlier processes of the run measured each case. The
+    other settings are those of ``Steps`` and ``Prover``.
     """
 
     device: Device
@@ -129,7 +133,6 @@ class Session:
         """Draw buffer contents, offsets and the launches to compare from this seed, before anything is measured."""
         self.seed = seed
         self.device.draw_from(seed)
-        self.sampler = Sampler(self.steps, self.plan, seed, self.attempts, once=not self.checks)
 
     def look(self) -> list[str]:
         """Run the preflight; record and return its warnings."""
@@ -185,7 +188,7 @@ class Session:
             if not self.timed:
                 return self.untimed(case, proof, NO_REFERENCE if case.unchecked else "right")
             compare = self.prover.compare_timed if compared_when_timed(case) else None
-            samples, proof = self.sampler.sample(launchable, proof, self.prover.launch_s, compare)
+            samples, proof = self.sample(launchable, proof, self.prover.launch_s, compare)
             energy = self.energy_of(launchable, samples)
         except FAILURES as error:
             return self.failed(case, error)
@@ -196,6 +199,30 @@ class Session:
         with self.steps.timed("prepare"):
             self.steps.expect("its build and input data", HOST_LIMIT_S, case.id)
             return self.device.prepare(case)
+
+    def sample(
+        self, launchable: Launchable, proof: Proof | None, launch_s: float, compare: Compare | None
+    ) -> tuple[Samples, Proof | None]:
+        """Time a case and compare some of the timed launches; its samples, and its proof with these included.
+
+        ``launch_s`` is the duration of an earlier launch. Raises WrongResult or KernelFault if a timed launch is wrong.
+        """
+        case = launchable.case
+        rng = np.random.default_rng([self.seed, zlib.crc32(case.id.encode()), self.attempts.get(case.id, 0)])
+        checks = TimedChecks(self.steps, case, proof, compare, rng, once=not self.checks)
+        return self.sample_by(self.plan, launchable, checks, launch_s), checks.proof
+
+    def sample_by(self, plan: SamplingPlan, launchable: Launchable, checks: TimedChecks, launch_s: float) -> Samples:
+        """Time a case by another plan and with given checks."""
+        with self.steps.timed("sample"):
+            limit_s = self.steps.launch_limit_s(launchable.case)
+            checks.limit_s = sampling_limit_s(limit_s, launch_s, plan, launchable.case.state)
+            checks.launch_s = launch_s
+            self.steps.expect("sampling", checks.limit_s, launchable.case.id)
+            samples = launchable.sample(plan, checks)
+        self.steps.add("sample", -checks.spent_s)
+        self.steps.add("check", checks.spent_s)
+        return samples
 
     def energy_of(self, launchable: Launchable, samples: Samples) -> Energy | None:
         """The energy of a case's launch; None if this run does not measure it or the device cannot."""
