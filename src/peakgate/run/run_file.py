@@ -31,14 +31,20 @@ if TYPE_CHECKING:
     from peakgate.session.session import Session
 
 
-class DescribedMachine:
-    """The complete ``machine_info``, made in a thread: pytest-benchmark's CPU probe takes a second."""
+class Machine:
+    """pytest-benchmark's ``machine_info``: ``complete``, or minimal for an A/B and the emulator.
 
-    def __init__(self) -> None:
+    The complete one is made in a thread: pytest-benchmark's CPU probe takes a second.
+    """
+
+    def __init__(self, *, complete: bool) -> None:
+        self._complete = complete
         self._described: Future[dict[str, Any]] | None = None
 
     def begin(self, pytest_config: pytest.Config) -> None:
         """Begin to describe the machine."""
+        if not self._complete:
+            return
         named = pytest_config.pluginmanager.subset_hook_caller("pytest_benchmark_generate_machine_info", [self])
 
         def described() -> dict[str, Any]:
@@ -58,19 +64,10 @@ class DescribedMachine:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_benchmark_generate_machine_info(self) -> dict[str, Any] | None:
-        """The description; None if it was not begun, so that another plug-in answers."""
+        """The description; None if a complete one was not begun, so that another plug-in answers."""
+        if not self._complete:
+            return {"node": platform.node(), "machine": platform.machine(), "system": platform.system()}
         return self._described.result() if self._described else None
-
-
-class BriefMachine(DescribedMachine):
-    """Minimal ``machine_info``, without the CPU probe."""
-
-    def begin(self, pytest_config: pytest.Config) -> None:
-        """There is nothing to prepare."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
-        return {"node": platform.node(), "machine": platform.machine(), "system": platform.system()}
 
 
 class Store:
