@@ -1,4 +1,4 @@
-"""The GPU device: loads and launches cubins through CuPy, timed by CUDA events."""
+"""The GPU device: loads and launches cubins through CuPy, timed by CUDA events; its properties, from CUDA and NVML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,9 @@ import cupy
 
 from peakgate.base import progress
 from peakgate.base.ranks import ALONE, Ranks
+from peakgate.compile import nvrtc
 from peakgate.compile.cubin import built_before
-from peakgate.device import driver, elements, facts, nvml, references, warmup
+from peakgate.device import driver, elements, nvml, references, warmup
 from peakgate.device.arrays import CaseArrays
 from peakgate.device.caches import CodeCache, DataCache
 from peakgate.device.interface import (
@@ -33,6 +34,7 @@ from peakgate.device.launcher import GpuLaunchable
 from peakgate.device.state import GpuMeter
 from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
+from peakgate.judge.metrics import Peaks, pcie_gbs, theoretical_peaks
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
 from peakgate.spec.recorded import TENSOR_MATH
@@ -55,6 +57,79 @@ _CLOSED: list[GpuDevice] = []
 _GLANCE_S = 0.02
 
 
+@dataclass(frozen=True, slots=True)
+class NvmlFacts:
+    """One GPU: identity, driver and libraries, clocks and limits; None if the driver does not report a value."""
+
+    name: str
+    slug: str
+    uuid: str
+    index: int
+    compute_capability: str
+    driver: str | None
+    cuda_driver: str
+    nvrtc: str
+    cupy: str
+    cublas: str | None
+    vbios: str | None
+    sm_count: int
+    sm_clock_max_mhz: float
+    sm_clock_mhz: float | None
+    memory_clock_max_mhz: float
+    memory_bus_bits: int
+    memory_bytes: int
+    l2_bytes: int
+    power_limit_w: float | None
+    ecc: bool | None
+    mig: bool | None
+
+
+def read_facts(index: int) -> tuple[NvmlFacts, Peaks | None]:
+    """The facts of the GPU with this CUDA device index, and its theoretical peaks."""
+    runtime = cupy.cuda.runtime
+    cuda_driver = runtime.driverGetVersion()
+    properties = runtime.getDeviceProperties(index)
+    attributes = cupy.cuda.Device(index).attributes
+    name = properties["name"].decode()
+    handle = nvml.handle(index)
+    seen = nvml.properties(handle)
+    capability = (properties["major"], properties["minor"])
+    facts = NvmlFacts(
+        name=name,
+        slug=driver.slug(name),
+        uuid=nvml.uuid_of(handle),
+        index=index,
+        compute_capability=f"{capability[0]}.{capability[1]}",
+        driver=seen.driver,
+        cuda_driver=f"{cuda_driver // 1000}.{cuda_driver % 1000 // 10}",
+        nvrtc=nvrtc.version(),
+        cupy=cupy.__version__,
+        cublas=driver.cublas_version(),
+        vbios=seen.vbios,
+        sm_count=properties["multiProcessorCount"],
+        sm_clock_max_mhz=seen.sm_clock_max_mhz or attributes["ClockRate"] / 1e3,
+        sm_clock_mhz=nvml.sm_clock_mhz(handle),
+        memory_clock_max_mhz=attributes["MemoryClockRate"] / 1e3,
+        memory_bus_bits=attributes["GlobalMemoryBusWidth"],
+        memory_bytes=properties["totalGlobalMem"],
+        l2_bytes=properties["l2CacheSize"],
+        power_limit_w=seen.power_limit_w,
+        ecc=seen.ecc,
+        mig=seen.mig,
+    )
+    generation, lanes = seen.pcie_generation_max, seen.pcie_lanes_max
+    peaks = theoretical_peaks(
+        memory_clock_mhz=facts.memory_clock_max_mhz,
+        bus_width_bits=facts.memory_bus_bits,
+        sm_count=facts.sm_count,
+        sm_clock_mhz=facts.sm_clock_max_mhz,
+        capability=capability,
+        link_gbs=pcie_gbs(generation, lanes) if generation and lanes else None,
+        nvlinks_mbs=nvml.nvlinks_mbs(handle),
+    )
+    return facts, peaks
+
+
 class GpuDevice(Device):
     """One CUDA device by index, with further ones for cases on several; ``gpus`` are all indices.
 
@@ -73,7 +148,7 @@ class GpuDevice(Device):
         self.guarded, self.ranks = guarded, ranks
         self.gpus = (index, *further)
         self._before: dict[int, warmup.Before] = {}
-        self.facts, self.peaks = facts.read(index)
+        self.facts, self.peaks = read_facts(index)
         self.slug = self.facts.slug
         major, minor = self.facts.compute_capability.split(".")
         self.capability = (int(major), int(minor))
