@@ -33,7 +33,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from peakgate.base import git, records
 from peakgate.base.errors import Code, PeakgateError
@@ -102,22 +102,22 @@ class Project:
     root: Path
     file: Path | None
     kernels: Path
+    benchmarks: tuple[Path, ...]
     baselines: Path
     out: Path
-    benchmarks: tuple[Path, ...] = ()
-    include: tuple[Path, ...] = ()
-    options: tuple[str, ...] = ()
-    pythonpath: tuple[Path, ...] = ()
-    plugins: tuple[str, ...] = ()
-    build: str | None = None
-    build_timeout_s: float = 600.0
-    compile_timeout_s: float = 120.0
-    emulation_timeout_s: float = 60.0
-    fail_nonfinite: bool = False
-    launch_timeout_s: float | None = None
-    sanitizer_timeout_s: float = 900.0
-    commit_url: str | None = None
-    named: tuple[tuple[str, Path], ...] = ()
+    include: tuple[Path, ...]
+    options: tuple[str, ...]
+    pythonpath: tuple[Path, ...]
+    plugins: tuple[str, ...]
+    build: str | None
+    build_timeout_s: float
+    compile_timeout_s: float
+    emulation_timeout_s: float
+    fail_nonfinite: bool
+    launch_timeout_s: float | None
+    sanitizer_timeout_s: float
+    commit_url: str | None
+    named: tuple[tuple[str, Path], ...]
     """The folders of kernels and benchmark tests that the settings name, each with its key."""
 
     @property
@@ -222,30 +222,14 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
         _refuse_committed_links(root, folder)
     _refuse_committed_cache(cache_folder())
     kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
-    return Project(
-        root=root,
-        file=path,
-        kernels=kernels,
-        baselines=root / settings.baselines,
-        out=root / settings.out,
-        benchmarks=benchmarks,
-        include=folders(settings.include),
-        options=settings.options,
-        pythonpath=folders(settings.pythonpath),
-        plugins=settings.plugins,
-        build=settings.build,
-        build_timeout_s=settings.build_timeout_s,
-        compile_timeout_s=settings.compile_timeout_s,
-        emulation_timeout_s=settings.emulation_timeout_s,
-        fail_nonfinite=settings.fail_nonfinite,
-        launch_timeout_s=settings.launch_timeout_s,
-        sanitizer_timeout_s=settings.sanitizer_timeout_s,
-        commit_url=settings.commit_url,
-        named=(
-            *([("kernels", kernels)] if settings.kernels else []),
-            *(("benchmarks", folder) for folder in benchmarks),
-        ),
-    )
+    given = structs.asdict(settings)
+    del given["requires"]
+    given |= {"kernels": kernels, "benchmarks": benchmarks}
+    given |= {"baselines": root / settings.baselines, "out": root / settings.out}
+    given |= {"include": folders(settings.include), "pythonpath": folders(settings.pythonpath)}
+    named = [("kernels", kernels)] if settings.kernels else []
+    named += [("benchmarks", folder) for folder in benchmarks]
+    return Project(root=root, file=path, named=tuple(named), **given)
 
 
 def _refuse_committed_links(root: Path, folder: Path) -> None:
