@@ -121,11 +121,6 @@ def command(
     return [*line, *(("--metrics", ",".join(metrics)) if metrics else ()), *target]
 
 
-def launches(journal: Path, cases: Path, device: str) -> list[str]:
-    """The command to profile: this module, launching the cases of a file."""
-    return [sys.executable, "-P", "-m", "peakgate.run.ncu", str(journal), str(cases), "--device", device]
-
-
 def profile(
     program: str,
     cases: Sequence[str],
@@ -144,7 +139,7 @@ def profile(
     ``ncu.csv`` and ``ncu.log``.
     """
     journal, listed = out / "profiled.jsonl", out / "cases.txt"
-    target = launches(journal, listed, device)
+    target = [sys.executable, "-P", "-m", "peakgate.run.ncu", str(journal), str(listed), "--device", device]
     found, to_ask, left, barren = Profiled(), list(asked), list(cases), 0
     while left:
         write_whole(listed, "\n".join(left) + "\n")
