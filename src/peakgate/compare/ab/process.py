@@ -33,7 +33,7 @@ HARNESS = "peakgate"
 # Modules that a run imports; none of them calls the driver.
 PRELOAD = (
     *("pytest", "pytest_benchmark.plugin", "numpy.random", "cupy", "cuda.bindings.nvrtc"),
-    *("peakgate.cli", "peakgate.run.bench", "peakgate.run.benchmark_tests", "peakgate.run.kernel_run"),
+    *("peakgate.cli", "peakgate.run.bench", "peakgate.run.case_tests", "peakgate.run.kernel_run"),
     *("peakgate.run.plugin", "peakgate.session.pairs", "peakgate.device.gpu", "peakgate.spec.catalogue"),
 )
 
