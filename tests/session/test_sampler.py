@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from peakgate.judge.correctness import Deviation
 from peakgate.session.outcome import WrongResult
 from peakgate.session.prover import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
-from peakgate.spec.case import Case, Launch, Stage
-from peakgate.spec.work import Work
+from peakgate.spec.case import Case, Launch, Stage, Work
 
 CASE = Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
 
