@@ -363,6 +363,8 @@ class _Runs:
                 return Buffer(role, (lengths[each.name],), each.dtype, data), "pointer"
             if each.members:
                 return Struct(tuple(number(text, size) for text in each.value.split(", ")), each.members), "struct"
+            if each.dtype == "pointer":  # a null one
+                return None, each.dtype
             value = number(each.value, size)
             return value if each.member else Scalar(value, each.dtype), each.dtype
 

@@ -23,7 +23,7 @@ from peakgate.inspect.skeleton.host_code import (
     python_name,
     without_casts,
 )
-from peakgate.inspect.skeleton.types import ELEMENT_TYPES, HasPointers, Undescribed, element, vector
+from peakgate.inspect.skeleton.types import ELEMENT_TYPES, PADDING, HasPointers, Undescribed, element, vector
 from peakgate_emulator.arguments import MAX_ARGUMENTS
 from peakgate_emulator.signatures import Signature, WrittenLaunch, launches, parameter_name, signatures
 
@@ -271,10 +271,8 @@ def _operands(
     if is_array and of_vector:
         return [replace(made, dtype=of_vector[0], each=of_vector[1])]
     if dtype:
-        return [made]
+        return [replace(made, value="0") if PADDING.fullmatch(name) else made]
     if of_vector:
-        if member and of_vector[1] in (2, 4):
-            host.note(name, f"the place of {name}: C++ aligns {bare} to its size, Struct to that of one number")
         return [replace(made, members=tuple((axis, of_vector[0]) for axis in "xyzw"[: of_vector[1]]))]
     if not is_array and host.types.is_enumeration(bare):
         host.note(name, f"the value of {name}: 0 is a guess")
@@ -356,6 +354,9 @@ def _written(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Ho
 def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: HostCode) -> list[Operand]:
     """The operands with the values of those that are no arrays; integers that are extents become sizes."""
     given, places = _written(operands, launch, host)
+    operands = [
+        _null(each) if each.is_array and text in _NULL else each for each, text in zip(operands, given, strict=True)
+    ]
     found = []
     for each, written in zip(operands, given, strict=True):
         if each.is_array or each.value or each.undecided:
@@ -387,6 +388,15 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
             elif each.member and written != places[at] and host.number(written) is None:
                 host.note(each.name, f"the value of {each.name}: a size of its own is a guess")
     return found
+
+
+_NULL = ("nullptr", "NULL", "0")
+
+
+def _null(operand: Operand) -> Operand:
+    """A pointer that is null: None as a member of a Struct, else an integer of its size."""
+    dtype, value = ("pointer", "None") if operand.member else ("uint64", "0")
+    return replace(operand, is_array=False, dtype=dtype, value=value)
 
 
 def _given_stride(operand: Operand, written: str, host: HostCode) -> Operand:
@@ -431,7 +441,9 @@ def _struct(operand: Operand, host: HostCode) -> Operand:
     values = []
     for member, dtype in operand.members:
         is_extent = dtype not in _FLOATS and dtype != "bool"
-        if is_extent and len(operand.members) <= _MOST_EXTENTS:
+        if PADDING.fullmatch(member):
+            values.append("0")
+        elif is_extent and len(operand.members) <= _MOST_EXTENTS:
             values.append(f"{operand.name}_{member}")
             host.sizes.append(values[-1])
         else:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 
 import numpy as np
 
@@ -43,7 +43,10 @@ _VECTOR = re.compile(
 _OF_GLM = {"": "float", "i": "int", "u": "uint", "d": "double", "b": "bool"}
 _ATOMIC = re.compile(r"(?:cuda::|std::|cuda::std::)*atomic(?:_ref)?<\s*([\w ]+?)\s*(?:,.*)?>")
 _MOST_MEMBERS, _DEEPEST = 4096, 8
-_ALIGNED = r"\b(?:alignas|__align__|__attribute__)"
+_POINTER_BYTES, _WIDEST_VECTOR = 8, 16
+_ALIGNMENT = re.compile(r"\b(?:alignas|__align__|aligned)\s*\(\s*((?:[^()]|\([^()]*\))*)\)")
+PADDING = re.compile(r"(?:\w+_)?padding_at_\d+")
+"""Names of numbers that no member has: a Struct aligns members to their numbers alone, C++ may align them to more."""
 _DECLARATOR = re.compile(
     r"(?P<kind>.*?)\s*(?P<marks>[*&]?[*&\s]*(?:(?:const|volatile|__restrict__|__restrict|restrict)\b\s*)*)"
     r"(?P<name>[A-Za-z_]\w*)\s*(?P<extents>(?:\[[^\]]*\]\s*)*)",
@@ -99,6 +102,44 @@ class Layout:
         return ", ".join(f"{name} {dtype}" for name, dtype in self.members)
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member of a struct where C++ places it: type such as ``const float*``, elements, None if it is no array.
+
+    ``size`` is that of an element in bytes, ``alignment`` what a Struct aligns it to.
+    """
+
+    kind: str
+    name: str
+    count: int | None
+    begin: int
+    size: int
+    alignment: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.size * (1 if self.count is None else self.count)
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _gaps(places: Sequence[tuple[int, int, int]], size: int, alignment: int) -> list[list[tuple[str, str, int]]]:
+    """Padding before each place of begin, end and a Struct's alignment, and behind the last: name, type and count.
+
+    ``size`` and ``alignment`` are those of the struct in C++.
+    """
+    gaps: list[list[tuple[str, str, int]]] = []
+    at, widest = 0, max((each for _, _, each in places), default=1)
+    for begin, end, own in [*places, (size, size, widest)]:
+        gap = begin - at if _up(at, own) != begin else 0
+        word, bytes_of = ("int32", 4) if alignment % 4 == at % 4 == gap % 4 == 0 else ("uint8", 1)
+        gaps.append([(f"padding_at_{at}", word, gap // bytes_of)] if gap else [])
+        at = end
+    return gaps
+
+
 class Types:
     """The types that a text defines. ``number`` gives the number that a constant of it has, or None."""
 
@@ -129,47 +170,111 @@ class Types:
         """The type of elements of a type or of what it is an alias of; None for another type."""
         return element(self.alias(name)) or element(name)
 
-    def layout(self, written: str, depth: int = 0) -> Layout:
+    def layout(self, written: str) -> Layout:
         """The members of a struct, such as ``Line`` or ``Vec4<float>``, those of its own structs one by one.
 
-        Raises Undescribed where the text does not say them, HasPointers where one is a pointer.
+        What C++ leaves free beyond a Struct's own alignment is numbers by the names of ``PADDING``. Raises Undescribed
+        where the text does not say the members, HasPointers where one is a pointer.
         """
-        if depth > _DEEPEST:
-            raise Undescribed
-        given, statements = self._declarations(written)
+        numbers, size, alignment = self._numbers(written)
+        stored = [dtypes.storage(dtype) for _, _, dtype in numbers]
+        places = [
+            (begin, begin + each.itemsize, each.alignment) for (begin, _, _), each in zip(numbers, stored, strict=True)
+        ]
         members: list[tuple[str, str]] = []
-        for statement in statements:
-            members += self._members(statement, given, depth)
-            if len(members) > _MOST_MEMBERS:
-                raise Undescribed
-        if not members:
-            raise Undescribed
+        for gap, number in zip_longest(_gaps(places, size, alignment), numbers):
+            for name, dtype, count in gap:
+                begin = int(name.rpartition("_")[2])
+                width = dtypes.storage(dtype).itemsize
+                members += [(f"padding_at_{begin + width * at}", dtype) for at in range(count)]
+            if number:
+                members.append(number[1:])
         return Layout(tuple(members))
 
     def declared(self, written: str) -> list[tuple[str, str, int | None]]:
         """The members of a struct: type such as ``const float*``, name, number of elements, None if it is no array.
 
-        Raises Undescribed as ``layout``, and HasPointers for a pointer to a function, a reference or another alignment.
+        With padding as in ``layout``. Raises Undescribed as it does, and HasPointers for a pointer to a function or a
+        reference.
         """
-        given, statements = self._declarations(written)
-        if re.search(_ALIGNED, "".join(self._body(_name(written))[1:])):
-            raise HasPointers
+        members, size, alignment = self._places(written, pointers=True)
+        gaps = _gaps([(each.begin, each.end, each.alignment) for each in members], size, alignment)
         found: list[tuple[str, str, int | None]] = []
+        for gap, member in zip_longest(gaps, members):
+            found += [(f"{dtype}_t", name, None if count == 1 else count) for name, dtype, count in gap]
+            if member:
+                found.append((member.kind, member.name, member.count))
+        return found
+
+    def _places(self, written: str, depth: int = 0, *, pointers: bool) -> tuple[list[_Member], int, int]:
+        """The members of a struct where C++ places them, its size and its alignment in bytes.
+
+        Raises HasPointers for a member that is a pointer, unless there may be ``pointers``.
+        """
+        if depth > _DEEPEST:
+            raise Undescribed
+        given, statements, alignment = self._declarations(written)
+        members: list[_Member] = []
+        end = 0
         for statement in statements:
-            if {*"(&"} & {*statement}:
+            plain = _ALIGNMENT.sub(" ", statement)
+            if {*"(&"} & {*plain}:
                 raise HasPointers
             kind = ""
-            for declared in listed(statement):
+            for declared in listed(plain):
                 parts = re.fullmatch(_DECLARATOR, re.sub(r"[={].*", "", declared, flags=re.DOTALL).strip())
                 if parts is None or not (kind := kind or parts["kind"]):
                     raise Undescribed
+                if "*" in parts["marks"] and not pointers:
+                    raise HasPointers
                 name, count = self._declared(parts["name"] + parts["extents"], given)
                 of_template = re.sub(r"\w+", lambda word: given.get(word[0], word[0]), kind)
-                found.append((f"{of_template} {parts['marks']}".strip(), name, count))
-        return found
+                own = f"{of_template} {parts['marks']}".strip()
+                size, of_type, of_numbers = self._extent(own, depth, pointers=pointers)
+                of_type = max(of_type, self._alignment(statement))
+                members.append(_Member(own, name, count, _up(end, of_type), size, of_numbers))
+                end, alignment = members[-1].end, max(alignment, of_type)
+            if len(members) > _MOST_MEMBERS:
+                raise Undescribed
+        if not members:
+            raise Undescribed
+        return members, _up(end, alignment), alignment
 
-    def _declarations(self, written: str, depth: int = 0) -> tuple[Mapping[str, str], list[str]]:
-        """The arguments of a struct's template by name, and the statements that declare members, those of bases first.
+    def _extent(self, kind: str, depth: int, *, pointers: bool) -> tuple[int, int, int]:
+        """The size of a type in bytes, what C++ aligns it to, and what a Struct does."""
+        if "*" in kind:
+            return (_POINTER_BYTES,) * 3
+        known = self._known(kind)
+        if re.match(r"std::(?:vector|string|unique_ptr|function)\b", known):
+            raise HasPointers
+        if dtype := self.element(known):
+            stored = dtypes.storage(dtype)
+            return stored.itemsize, stored.itemsize, stored.alignment
+        if self.is_enumeration(known):
+            return 4, 4, 4
+        if of_vector := vector(known):
+            one = dtypes.storage(of_vector[0]).itemsize
+            is_wide = of_vector[1] in (2, 4) and not re.match(r"glm::|[iudb]?vec\d|dim3", known)
+            return of_vector[1] * one, min(of_vector[1] * one, _WIDEST_VECTOR) if is_wide else one, one
+        members, size, alignment = self._places(known, depth + 1, pointers=pointers)
+        return size, alignment, max(each.alignment for each in members)
+
+    def _known(self, kind: str) -> str:
+        """A type without qualifiers, that which it is an alias of."""
+        bare = " ".join(re.sub(r"\b(?:const|volatile|typename)\b", " ", kind).split())
+        return self.alias(bare) or bare
+
+    def _alignment(self, text: str) -> int:
+        """The most bytes that a declaration asks to be aligned to, 1 if none; Undescribed if that is no number."""
+        asked = [self._number(each) for each in _ALIGNMENT.findall(text)]
+        if None in asked:
+            raise Undescribed
+        return max((int(each) for each in asked if each), default=1)
+
+    def _declarations(self, written: str, depth: int = 0) -> tuple[Mapping[str, str], list[str], int]:
+        """The arguments of a struct's template by name, the statements that declare members, and the least alignment.
+
+        Those of bases come first.
 
         Raises Undescribed also for members that C++ may place into the padding of a base.
         """
@@ -179,18 +284,19 @@ class Types:
             raise Undescribed
         parts = []
         for base in listed(head.partition(":")[2]):
-            given, inherited = self._declarations(
+            given, inherited, of_base = self._declarations(
                 re.sub(r"\b(?:public|protected|private)\b", "", base).strip(), depth + 1
             )
-            if given:
+            if given or of_base > 1:
                 raise Undescribed
             parts.append(inherited)
         plain = map(_plain, _statements(body))
-        parts.append([text for text in plain if text and ("(" not in text or re.search(r"\(\s*\*", text))])
+        bare = ((text, _ALIGNMENT.sub(" ", text)) for text in plain if text)
+        parts.append([text for text, said in bare if "(" not in said or re.search(r"\(\s*\*", said)])
         for before, behind in pairwise(filter(None, parts)):
             if not (self._is_wide(before[-1]) or self._is_wide(behind[0])):
                 raise Undescribed
-        return dict(zip(parameters, arguments, strict=False)), [*chain(*parts)]
+        return dict(zip(parameters, arguments, strict=False)), [*chain(*parts)], self._alignment(head)
 
     def _is_wide(self, statement: str) -> bool:
         """Whether a statement declares a pointer or a number of 8 bytes, with no padding before and behind it."""
@@ -213,32 +319,20 @@ class Types:
                     return [], "", self._text[opened + 1 : ended.start()]
         raise Undescribed
 
-    def _members(self, statement: str, given: Mapping[str, str], depth: int) -> list[tuple[str, str]]:
-        text = re.sub(r"\b(?:const|volatile)\b", " ", statement).strip()
-        if re.search(r"[*&(]", text.partition("=")[0]) or re.match(
-            r"std::(?:vector|string|unique_ptr|function)\b", text
-        ):
-            raise HasPointers
-        found = re.fullmatch(r"((?:(?:unsigned|signed|long|short)\s+)*[\w:]+(?:\s*<.*>)?)\s+(.+)", text, re.DOTALL)
-        if found is None:
-            raise Undescribed
-        kind = given.get(found[1], " ".join(found[1].split()))
-        names = [self._declared(each, given) for each in listed(found[2])]
-        known = self.alias(kind) or kind
-        if dtype := self.element(kind):
-            parts = [("", dtype)]
-        elif self.is_enumeration(kind):
-            parts = [("", "int32")]
-        elif of_vector := vector(known):
-            parts = [(f"_{axis}", of_vector[0]) for axis in "xyzw"[: of_vector[1]]]
-        else:
-            parts = [(f"_{name}", dtype) for name, dtype in self.layout(known, depth + 1).members]
-        return [
-            (f"{name}{suffix}{part}", dtype)
-            for name, count in names
-            for suffix in ([""] if count is None else [str(at) for at in range(count)])
-            for part, dtype in parts
-        ]
+    def _numbers(self, written: str, depth: int = 0) -> tuple[list[tuple[int, str, str]], int, int]:
+        """The offset, name and type of each number of a struct without pointers, its size and its alignment."""
+        members, size, alignment = self._places(written, depth, pointers=False)
+        numbers: list[tuple[int, str, str]] = []
+        for each in members:
+            parts = self._parts(self._known(each.kind), depth)
+            if len(numbers) + len(parts) * (each.count or 1) > _MOST_MEMBERS:
+                raise Undescribed
+            numbers += [
+                (each.begin + at * each.size + offset, f"{each.name}{'' if each.count is None else at}{part}", dtype)
+                for at in range(1 if each.count is None else each.count)
+                for offset, part, dtype in parts
+            ]
+        return numbers, size, alignment
 
     def _declared(self, declared: str, given: Mapping[str, str]) -> tuple[str, int | None]:
         """The name of a member, and the number of its elements; None if it is no array."""
@@ -253,6 +347,17 @@ class Types:
             count = (count or 1) * int(number)
         return found[1], count
 
+    def _parts(self, known: str, depth: int) -> list[tuple[int, str, str]]:
+        """The offset, the end of the name and the type of each number of a member."""
+        if dtype := self.element(known):
+            return [(0, "", dtype)]
+        if self.is_enumeration(known):
+            return [(0, "", "int32")]
+        if of_vector := vector(known):
+            one = dtypes.storage(of_vector[0]).itemsize
+            return [(at * one, f"_{axis}", of_vector[0]) for at, axis in enumerate("xyzw"[: of_vector[1]])]
+        return [(offset, f"_{name}", dtype) for offset, name, dtype in self._numbers(known, depth + 1)[0]]
+
 
 def _name(written: str) -> str:
     """The name of a struct without namespaces and arguments."""
@@ -260,8 +365,9 @@ def _name(written: str) -> str:
 
 
 def _plain(statement: str) -> str:
-    """A statement of a struct's body without attributes and the like; empty if it declares no member."""
-    text = re.sub(_ALIGNED + r"\s*\((?:[^()]|\([^()]*\))*\)|\[\[.*?\]\]", " ", statement)
+    """A statement of a struct's body without attributes other than alignments; empty if it declares no member."""
+    text = re.sub(r"__attribute__\s*\(\((?!\s*aligned)(?:[^()]|\([^()]*\))*\)\)|\[\[.*?\]\]", " ", statement)
+    text = re.sub(r"__attribute__\s*\(\((\s*aligned\s*\([^()]*\))\s*\)\)", r"\1", text)
     text = re.sub(r"\b(?:public|private|protected)\s*:(?!:)|\b(?:mutable|struct)\b", " ", text).strip()
     other = r"(?:static|using|typedef|friend|template|enum|constexpr|explicit|virtual|inline)\b"
     return "" if re.match(other, text) else text
