@@ -14,9 +14,9 @@ from expecting import refuses
 from peakgate.base.errors import BuildError, Code
 from peakgate.compile import compilers
 from peakgate.compile import cubin as cubin_module
-from peakgate.compile.compilers import advice, objection_to
-from peakgate.compile.cubin import Cubin, built_before, cubin, parse_resources
-from peakgate.spec.case import Buffer, Role, Stage
+from peakgate.compile.compilers import objection_to
+from peakgate.compile.cubin import Cubin, advice, built_before, cubin, parse_resources, refuse_other_sizes
+from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Struct, Work
 from peakgate_emulator import headers
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
@@ -190,6 +190,33 @@ def test_constants_are_known_by_their_lowered_names(tmp_path, cache):
     larger = replace(stage, constants=(("scaling::factors", Buffer(Role.IN, (5,))),))
     with pytest.raises(BuildError, match=r"constant scaling::factors has 16 bytes, its data 20"):
         cubin(larger, (), (9, 0))
+
+
+PADDING = (("padding_at_8", "int32"), ("padding_at_12", "int32"))
+SIZES = """
+struct alignas(16) Line { float slope; int n; };
+__global__ void kernel(float* out, Line line, bool flag, const float* __restrict__ in, double by) {
+    if (flag) out[threadIdx.x] = line.n + by * in[0];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("padding", "flag", "refused"), [(2, "bool", None), (0, "bool", "argument 2"), (2, "int32", "argument 3")]
+)
+def test_a_value_of_another_size_than_the_kernels_is_refused(tmp_path, cache, padding, flag, refused):
+    source = tmp_path / "sizes.cu"
+    line = Struct((0.5, 3, *[0] * padding), (("slope", "float32"), ("n", "int32"), *PADDING[:padding]))
+    given = (Buffer(Role.OUT, (32,)), line, Scalar(1, flag), Buffer(Role.IN, (1,)), Scalar(2.0, "float64"))
+    made = built(source, SIZES)
+    case = Case(
+        "sizes", Stage("stage", "", source, entry="kernel"), Launch((1, 1, 1), (32, 1, 1)), given, Work(1), None
+    )
+    if refused is None:
+        refuse_other_sizes(made, case)
+    else:
+        with refuses(Code.ARGUMENTS, refused):
+            refuse_other_sizes(made, case)
 
 
 def test_an_entry_is_found_in_its_namespace_by_its_types(tmp_path, cache):

@@ -29,17 +29,18 @@ from peakgate.base.packages import install_command
 from peakgate.compile import compilers
 from peakgate.compile.compilers import first_error, objection_to
 from peakgate.judge.occupancy import Occupancy, occupancy
-from peakgate.spec.case import Launch, Stage
-from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only
-from peakgate_emulator.headers import PRELUDE, cuda_folders, cuda_version, host_headers
-from peakgate_emulator.sources import SourceFile
+from peakgate.spec import arguments
+from peakgate.spec.case import Case, Launch, Stage
+from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only, remedy
+from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, PRELUDE, cuda_folders, cuda_version, host_headers
+from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel
 
 Defines = tuple[tuple[str, str], ...]
 
 # NVRTC's own cache is off: it returns no log, and the log has the resources.
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
 
-_NOTES = 3  # format version of the notes next to a cached cubin
+_NOTES = 4  # format version of the notes next to a cached cubin
 
 _USAGE = re.compile(
     r"Compiling entry function '(?P<kernel>[^']+)'.*?"
@@ -94,6 +95,8 @@ class Cubin:
     """The resources of the kernels after the first."""
     bounds: tuple[int | None, ...] = ()
     """The most threads per block that each kernel's ``__launch_bounds__`` allows, None without launch bounds."""
+    parameters: tuple[tuple[int, ...], ...] = ()
+    """The bytes of each parameter of each kernel."""
 
     @property
     def entry(self) -> str:
@@ -108,6 +111,7 @@ class _Notes(Struct):
     entries: tuple[str, ...]
     constants: tuple[str, ...]
     bounds: tuple[int | None, ...]
+    parameters: tuple[tuple[int, ...], ...]
     options: tuple[str, ...]
 
 
@@ -129,14 +133,35 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
         return saved
     # Both sides of an `ab` compile the same kernels at the same time.
     with alone(stem.with_name(f".lock-{key[:2]}")):
-        if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
-            return saved
-        machine_code, (first, *further), lowered, bounds = unit.compiled()
-        entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
-        fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
-        write_whole(code, machine_code)
-        write_whole(notes, encode(_Notes(fingerprint, [first, *further], entries, constants, bounds, unit.options)))
-        return Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds)
+        return _saved(code, notes, stage.name, unit.file_name) or _built(unit, code, notes)
+
+
+def _built(unit: _Unit, code: Path, notes: Path) -> Cubin:
+    """Compile a unit into the cache."""
+    stage = unit.stage
+    machine_code, (first, *further), lowered, bounds, parameters = unit.compiled()
+    entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
+    fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
+    write_whole(code, machine_code)
+    built = Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds, parameters)
+    kept = _Notes(fingerprint, [first, *further], entries, constants, bounds, parameters, unit.options)
+    write_whole(notes, encode(kept))
+    return built
+
+
+def refuse_other_sizes(built: Cubin, case: Case) -> None:
+    """Raise PeakgateError if a launch gives a kernel a value of another size than its parameter, such as a struct."""
+    for each in case.launches:
+        sizes = built.parameters[case.stage.kernels.index(each.kernel)]
+        for number, (at, size) in enumerate(zip(each.takes, sizes, strict=False), 1):
+            given = case.arguments[at]
+            if (
+                isinstance(given, arguments.Scalar | arguments.Struct)
+                and (nbytes := arguments.value_of(given).nbytes) != size
+            ):
+                raise PeakgateError(
+                    f"{each.kernel}: argument {number}: {nbytes} bytes given, expected {size}", Code.ARGUMENTS
+                )
 
 
 def built_before(stage: Stage, fingerprint: str) -> Cubin:
@@ -160,7 +185,8 @@ def _saved(code: Path, notes: Path, stage: str, file_name: str) -> Cubin | None:
     except (OSError, PeakgateError):
         return None
     first, *further = saved.resources
-    built = Cubin(code, saved.fingerprint, first, saved.entries, saved.constants, tuple(further), saved.bounds)
+    of_kernels = (tuple(further), saved.bounds, saved.parameters)
+    built = Cubin(code, saved.fingerprint, first, saved.entries, saved.constants, *of_kernels)
     return built if whole else None
 
 
@@ -305,8 +331,10 @@ class _Unit:
         digest.update(repr((_NOTES, built, nvrtc.version(), prelude, foreign)).encode())
         return digest.hexdigest()[:20]
 
-    def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...], tuple[int | None, ...]]:
-        """The machine code, each kernel's resources, the lowered names, and each kernel's launch bound in threads."""
+    def compiled(
+        self,
+    ) -> tuple[bytes, list[Resources], tuple[str, ...], tuple[int | None, ...], tuple[tuple[int, ...], ...]]:
+        """The machine code, each kernel's resources, the lowered names; each kernel's launch bound and parameters."""
         nvrtc = installed_nvrtc()
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
@@ -331,7 +359,8 @@ class _Unit:
         kernels = lowered[: len(self.stage.kernels)]
         self._check_constants(compiled.machine_code, lowered[len(kernels) :])
         resources = [parse_resources(compiled.log, kernel) for kernel in kernels]
-        return compiled.machine_code, resources, lowered, tuple(map(compiled.bounds.get, kernels))
+        bounds, parameters = map(compiled.bounds.get, kernels), map(compiled.parameters.__getitem__, kernels)
+        return compiled.machine_code, resources, lowered, tuple(bounds), tuple(parameters)
 
     def _check_constants(self, machine_code: bytes, lowered: Sequence[str]) -> None:
         """Raise BuildError if a constant is smaller than its data, so that copying would overwrite its neighbour."""

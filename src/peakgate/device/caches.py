@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 
 from peakgate.compile import nvrtc
-from peakgate.compile.cubin import Cubin, Defines, cubin
+from peakgate.compile.cubin import Cubin, Defines, cubin, refuse_other_sizes
 from peakgate.device import elements
 from peakgate.measure import refill
 from peakgate.measure.data import input_array, random_offsets
@@ -125,7 +125,10 @@ class CodeCache:
         return dict(self._building)
 
     def build(self, case: Case) -> Cubin:
-        """The case's machine code; waits for a build that was started."""
+        """The case's machine code; waits for a build that was started.
+
+        Raises PeakgateError for an argument of another size than the kernel takes.
+        """
         key = case.stage, case.defines
         if key not in self._built:
             begun = self._building.pop(key, None)
@@ -134,6 +137,7 @@ class CodeCache:
             finally:
                 if not self._building:
                     nvrtc.end_all()
+        refuse_other_sizes(self._built[key], case)
         return self._built[key]
 
     def functions(self, built: Cubin, case: Case, *, kept: bool = True) -> list[Any]:
