@@ -272,6 +272,7 @@ def test_what_nvcc_offers_without_an_include_is_there(tmp_path, cache):
     text = """__global__ void kernel(float* x) {
         uint a = 3; uint64_t b = a; ushort c = 1;
         x[0] = INFINITY + NAN + M_PI + sqrt(3) + ceil(7u) + b + c;
+        __asm__ __volatile__("" ::: "memory"); __asm("");
     }
     #ifndef PEAKGATE
     #error host

@@ -444,6 +444,27 @@ def test_a_header_of_the_project_is_found(written, tmp_path):
     assert 'In(n, dtype="float64")' in found.text
 
 
+def test_a_missing_header_has_an_empty_stand_in(tmp_path):
+    source = tmp_path / "own.cu"
+    source.write_text(
+        '#include "lost/logging.h"\n#include <other.hpp>\n__global__ void k(float* x, int n) { if (threadIdx.x < n) '
+        "x[threadIdx.x] = 1; }\n"
+    )
+    found = skeleton(source, tmp_path / "kernels", tmp_path)
+    assert (found.stand_ins, found.problem) == (("lost/logging.h", "other.hpp"), "")
+    assert 'include=["stand_ins"]' in found.text
+    assert any("lost/logging.h, other.hpp" in line for line in found.to_do)
+
+
+@pytest.mark.parametrize("name", ["thrust/lost.h", "../lost.h", "/lost.h"])
+def test_a_header_of_cuda_or_of_no_folder_has_no_stand_in(tmp_path, name):
+    source = tmp_path / "own.cu"
+    source.write_text(f'#include "{name}"\n__global__ void k(float* x) {{ x[threadIdx.x] = 1; }}\n')
+    found = skeleton(source, tmp_path / "kernels", tmp_path)
+    assert found.stand_ins == ()
+    assert "lost.h" in found.problem
+
+
 def test_a_kernel_whose_shapes_are_not_found_is_left_out(written):
     far = "__global__ void far(float* out, int n) { out[1 << 28] = n; }\n"
     found, family = written(SCALE % GUARDED + far + ROUNDED_UP)

@@ -293,6 +293,14 @@ def test_what_no_family_can_describe_writes_nothing(tmp_path, file, text, code):
     assert not (tmp_path / "kernels").exists()
 
 
+def test_a_missing_header_gets_an_empty_stand_in(tmp_path, capsys):
+    (tmp_path / "add.cu").write_text('#include "lost/log.h"\n' + ADD % "i")
+    assert main(["init", "--from", "add.cu"]) == 0
+    written = tmp_path / "kernels" / "add" / "stand_ins" / "lost" / "log.h"
+    assert written.read_text().startswith("//")
+    assert "kernels/add/stand_ins: lost/log.h: missing" in capsys.readouterr().out
+
+
 def test_a_family_goes_beside_a_file_of_the_kernels_folder(tmp_path):
     (tmp_path / "kernels" / "mine").mkdir(parents=True)
     (tmp_path / "kernels" / "mine" / "add.cu").write_text(ADD % "i")

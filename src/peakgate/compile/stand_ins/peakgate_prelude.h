@@ -7,6 +7,8 @@ typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef 
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
 typedef unsigned long long uint64_t;
 #define __extension__
+#define __asm__ asm
+#define __asm asm
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #define HUGE_VALF INFINITY

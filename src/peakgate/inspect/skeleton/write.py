@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from peakgate.base.emulated import read_sources
 from peakgate.base.errors import Code, PeakgateError
@@ -28,11 +29,16 @@ from peakgate.spec.arguments import Role
 from peakgate.spec.catalogue import FAMILY_FILE
 from peakgate_emulator.headers import emulator_headers
 from peakgate_emulator.masking import closing
+from peakgate_emulator.sources import missing_header
 
 MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
 REFERENCE, SIZES = "reference: the expected outputs", "sizes: those that are measured on a GPU"
 WIDTH = 118
+STAND_INS = "stand_ins"
+"""The folder beside a family with the stand-ins for missing headers."""
+_OF_CUDA = re.compile(r"/|(?:cub|cuda|curand|nv|thrust)[/_.]")
+"""Headers that a GPU's build finds, or names that are none: no stand-in takes their place."""
 HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inl")
 _SIZES = {1: ("1 << 24", "1 << 12", "1 << 8"), 2: ("(4096, 4096)", "(256, 256)"), 3: ("(1024, 1024, 1024)",)}
 _ROLES = {Role.IN: "In", Role.OUT: "Out", Role.INOUT: "InOut"}
@@ -52,13 +58,15 @@ _MOST_NAMED = 3
 class Skeleton:
     """The text of a family, what is left to decide, and the guesses of each kernel, by its name in the family.
 
-    ``problem``: why no kernel ran.
+    ``problem``: why no kernel ran. ``stand_ins`` are the names of missing headers, which are to be empty files in the
+    folder ``STAND_INS`` beside the family.
     """
 
     text: str
     to_do: tuple[str, ...]
     guesses: Mapping[str, str]
     problem: str = ""
+    stand_ins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
     described = possible[:MOST_KERNELS]
     left_out = [f"left out: {each.name}: {each.why}" for each in given if isinstance(each, LeftOut)]
     left_out += [f"left out: {each.name}: more than {MOST_KERNELS} kernels" for each in possible[MOST_KERNELS:]]
-    found = _found(described, source, include)
+    found, stand_ins = _found_with_stand_ins(described, source, include)
     left_out += [
         f"left out: {draft.name}: its shapes are not found, {of.shapeless}"
         for draft, of in zip(described, found, strict=True)
@@ -97,7 +105,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         why = "; ".join(left_out) or "it defines no __global__ function"
         raise PeakgateError(f"{source}: no kernel that a family can describe: {why}", Code.SOURCE)
     file = os.path.relpath(source, folder)
-    folders = [os.path.relpath(each, folder) for each in include]
+    folders = [*(os.path.relpath(each, folder) for each in include), *([STAND_INS] if stand_ins else [])]
     parts = [_kernel(draft, of, file, folders, several=len(given) > 1) for draft, of in kept]
     lines = [_Line("")]
     for part in parts:
@@ -118,6 +126,8 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
             known.setdefault(note, []).append(number)
     place = os.path.relpath(folder / FAMILY_FILE, root)
     to_do = [f"{place}:{', '.join(map(str, at))}: {note}" for note, at in known.items() if at]
+    if stand_ins:
+        to_do.append(f"{os.path.relpath(folder / STAND_INS, root)}: {', '.join(stand_ins)}: missing, and empty here")
     guesses = {}
     for draft, of in kept:
         guessed = [
@@ -127,7 +137,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         if guessed:
             guesses[draft.stage if len(given) > 1 else source.stem] = "; ".join(guessed[:_MOST_NAMED])
     problem = kept[0][1].problem if all(of.problem for _, of in kept) else ""
-    return Skeleton(text, (*to_do, *left_out), guesses, problem)
+    return Skeleton(text, (*to_do, *left_out), guesses, problem, stand_ins)
 
 
 def _commented(lines: Sequence[_Line]) -> list[_Line]:
@@ -183,6 +193,23 @@ def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...]) 
         Found(problem=answer.how) if isinstance(answer, workers.Died) else answer
         for answer in (answers[number] for number in range(len(tasks)))
     ]
+
+
+def _found_with_stand_ins(
+    described: Sequence[Draft], source: Path, include: tuple[Path, ...]
+) -> tuple[list[Found], tuple[str, ...]]:
+    """What the emulator says of each kernel, and the missing headers that are empty for it."""
+    names: list[str] = []
+    with TemporaryDirectory() as empty:
+        while True:
+            found = _found(described, source, (*include, Path(empty)) if names else include)
+            missing = missing_header(next((each.problem for each in found if each.problem), ""))
+            if missing is None or missing in names or ".." in missing or _OF_CUDA.match(missing):
+                return found, tuple(names)
+            path = Path(empty, missing)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            names.append(missing)
 
 
 def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, several: bool) -> list[_Line]:
