@@ -376,6 +376,22 @@ def test_shapes_are_those_that_the_kernel_reaches(written):
     assert len(found.text.splitlines()) <= 15
 
 
+def test_arrays_may_be_squares_of_one_size(written):
+    _, family = written(
+        "__global__ void square(const float* a, float* c, size_t n) {\n"
+        "  size_t row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (row >= n || column >= n) return;\n"
+        "  float sum = 0; for (size_t i = 0; i < n; ++i) sum += a[row * n + i] * a[i * n + column];\n"
+        "  c[row * n + column] = sum;\n"
+        "}\n"
+        "void run(float* a, size_t n) {\n"
+        "  dim3 grid((n + 15) / 16, (n + 15) / 16); square<<<grid, dim3(16, 16)>>>(a, a, n);\n"
+        "}\n"
+    )
+    case = family.sized(None).make((48,))
+    assert [(each.role, each.shape) for each in case.buffers] == [(Role.IN, (48, 48)), (Role.OUT, (48, 48))]
+
+
 def test_a_missing_guard_is_left_to_the_check_where_the_launch_rounds_up(written):
     unguarded = SCALE % GUARDED.replace("if (i < n) ", "")
     found, _ = written(unguarded + ROUNDED_UP)

@@ -44,6 +44,7 @@ _FIRST = {1: (1024,), 2: (64, 96), 3: (32, 64, 96)}
 _SECOND = {1: (1536,), 2: (160, 64), 3: (64, 96, 32)}
 _MANY = (2, 16, 64, 8, 4), (3, 20, 96, 6, 5)
 _BLOCKS = (8,), (12,)
+_SQUARE = (64,), (96,)
 _FACTORS = (2, 3, 4)
 _PARTS = (2, 4, 8, 32)
 _LARGER = 4
@@ -92,12 +93,25 @@ class _TooLong(Exception):
     """The time for the launches is over."""
 
 
-def problems(names: tuple[str, ...]) -> tuple[Numbers, Numbers]:
-    """Two problems, multiples of 32 where the sizes are few, for which every expression has other values."""
+def problems(names: tuple[str, ...], axes: int = 1) -> tuple[Numbers, Numbers]:
+    """Two problems, multiples of 32 where the sizes are few, for which every expression has other values.
+
+    A size that is the extent of several ``axes`` of a grid is small, since there may be as much work as its cube.
+    """
     first, second = _BLOCKS if names == (BLOCKS,) else (given.get(len(names)) for given in (_FIRST, _SECOND))
+    if len(names) == 1 < axes and names != (BLOCKS,):
+        first, second = _SQUARE
     if first is None or second is None:
         first, second = ((*many, *[4] * len(names))[: len(names)] for many in _MANY)
     return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
+
+
+def _tried(draft: Draft) -> tuple[Numbers, Numbers]:
+    """The two problems, or twice the only one."""
+    if not draft.only:
+        return problems(draft.sizes, len(draft.grid))
+    only = dict(zip(draft.sizes, draft.only, strict=True))
+    return only, only
 
 
 def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> Found:
@@ -204,6 +218,8 @@ def _expressions(draft: Draft, first: Numbers, second: Numbers, each: int = 1) -
     products = [
         " * ".join(names) for count in range(1, len(draft.sizes) + 1) for names in combinations(draft.sizes, count)
     ]
+    if len(draft.sizes) == 1 < len(draft.grid):
+        products.append(" * ".join(2 * draft.sizes))
     rows = (int(operand.value) for operand in draft.operands if operand.value.isdigit() and int(operand.value) > 1)
     texts = [*products, *(f"{factor} * {product}" for factor in (*_FACTORS, each, *rows) for product in products)]
     *outer, last = draft.sizes  # words or tiles of a row
@@ -231,7 +247,7 @@ class _Runs:
 
     def learn_types(self) -> None:
         """Correct the types that the text leaves open, such as those of a condition of the preprocessor."""
-        size, _ = problems(self.draft.sizes)
+        size, _ = problems(self.draft.sizes, len(self.draft.grid))
         for _ in self.draft.operands:
             try:
                 self._defects(self._launchable({each.name: 1 for each in self.draft.operands}, {}, size))
