@@ -268,6 +268,14 @@ __global__ void k(Params p, float* y) { if (p.n) y[threadIdx.x] = p.by.w; }
 MEMBERS = ("tag", "end", "n", "low", "by", "last")
 
 
+def test_a_typedef_may_ask_for_an_alignment():
+    (draft,) = drafts(
+        "typedef struct __align__(16) { float3 low; } Box;\n"
+        "__global__ void k(const Box* p, float* o) { o[0] = p->low.x; }\n"
+    )
+    assert (draft.operands[0].dtype, draft.operands[0].each) == ("int32", 4)
+
+
 @pytest.mark.parametrize(
     ("first", "offsets", "size"), [("", (0, 24, 32, 48, 64, 80), 96), ("float* out;", (8, 32, 48, 64, 80, 96), 112)]
 )

@@ -125,17 +125,17 @@ def _up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _gaps(places: Sequence[tuple[int, int, int]], size: int, alignment: int) -> list[list[tuple[str, str, int]]]:
-    """Padding before each place of begin, end and a Struct's alignment, and behind the last: name, type and count.
+def _gaps(places: Sequence[tuple[int, int, int]], size: int, alignment: int) -> list[tuple[int, str, int]]:
+    """Padding before each place of begin, end and a Struct's alignment, and behind the last: begin, type and count.
 
     ``size`` and ``alignment`` are those of the struct in C++.
     """
-    gaps: list[list[tuple[str, str, int]]] = []
+    gaps: list[tuple[int, str, int]] = []
     at, widest = 0, max((each for _, _, each in places), default=1)
     for begin, end, own in [*places, (size, size, widest)]:
         gap = begin - at if _up(at, own) != begin else 0
         word, bytes_of = ("int32", 4) if alignment % 4 == at % 4 == gap % 4 == 0 else ("uint8", 1)
-        gaps.append([(f"padding_at_{at}", word, gap // bytes_of)] if gap else [])
+        gaps.append((at, word, gap // bytes_of))
         at = end
     return gaps
 
@@ -182,11 +182,9 @@ class Types:
             (begin, begin + each.itemsize, each.alignment) for (begin, _, _), each in zip(numbers, stored, strict=True)
         ]
         members: list[tuple[str, str]] = []
-        for gap, number in zip_longest(_gaps(places, size, alignment), numbers):
-            for name, dtype, count in gap:
-                begin = int(name.rpartition("_")[2])
-                width = dtypes.storage(dtype).itemsize
-                members += [(f"padding_at_{begin + width * at}", dtype) for at in range(count)]
+        for (begin, dtype, count), number in zip_longest(_gaps(places, size, alignment), numbers):
+            width = dtypes.storage(dtype).itemsize
+            members += [(f"padding_at_{begin + width * at}", dtype) for at in range(count)]
             if number:
                 members.append(number[1:])
         return Layout(tuple(members))
@@ -200,8 +198,9 @@ class Types:
         members, size, alignment = self._places(written, pointers=True)
         gaps = _gaps([(each.begin, each.end, each.alignment) for each in members], size, alignment)
         found: list[tuple[str, str, int | None]] = []
-        for gap, member in zip_longest(gaps, members):
-            found += [(f"{dtype}_t", name, None if count == 1 else count) for name, dtype, count in gap]
+        for (begin, dtype, count), member in zip_longest(gaps, members):
+            if count:
+                found.append((f"{dtype}_t", f"padding_at_{begin}", None if count == 1 else count))
             if member:
                 found.append((member.kind, member.name, member.count))
         return found
@@ -315,8 +314,8 @@ class Types:
                 return parameters, found["head"], self._text[found.end() : closing(self._text, found.end() - 1)]
             for ended in re.finditer(rf"\}}\s*{name}\s*;", self._text):
                 opened = _opening(self._text, ended.start())
-                if re.search(r"\btypedef\s+struct\b[^;{}]*$", self._text[:opened]):
-                    return [], "", self._text[opened + 1 : ended.start()]
+                if begun := re.search(r"\btypedef\s+struct\b[^;{}]*$", self._text[:opened]):
+                    return [], begun[0], self._text[opened + 1 : ended.start()]
         raise Undescribed
 
     def _numbers(self, written: str, depth: int = 0) -> tuple[list[tuple[int, str, str]], int, int]:
