@@ -156,8 +156,9 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     for path in stand_ins:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, STAND_IN_TEXT)
-    for path in (*written, *(str(each.relative_to(root)) for each in (family_file, *stand_ins))):
-        say(f"written: {path}")
+    written += [str(each.relative_to(root)) for each in (family_file, *stand_ins)]
+    for name in written:
+        say(f"written: {name}")
     if found.problem:
         say(f"not checked: {found.problem}")
         code = int(ExitCode.UNDECIDED)
