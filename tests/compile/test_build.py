@@ -270,8 +270,8 @@ def test_a_launch_in_the_way_is_named_with_its_line(tmp_path, cache):
 
 def test_what_nvcc_offers_without_an_include_is_there(tmp_path, cache):
     text = """__global__ void kernel(float* x) {
-        uint a = 3; uint64_t b = a; ushort c = 1;
-        x[0] = INFINITY + NAN + M_PI + sqrt(3) + ceil(7u) + b + c;
+        uint a = 3; uint64_t b = a; ushort c = 1; std::size_t d = 2;
+        x[0] = INFINITY + NAN + M_PI + sqrt(3) + ceil(7u) + b + c + d;
         __asm__ __volatile__("" ::: "memory"); __asm("");
     }
     #ifndef PEAKGATE

@@ -1,7 +1,7 @@
 // What nvcc offers without an include; the mathematical functions follow.
 #pragma once
 #include <library_types.h>
-namespace std {}
+namespace std { using ::size_t; }
 typedef unsigned char uchar; typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
