@@ -136,7 +136,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
 def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     """Write a family for a foreign .cu file, and check it unless no kernel ran; the check's exit code."""
     from peakgate.inspect import check  # noqa: PLC0415  (the other ways of `init` need no NumPy)
-    from peakgate.inspect.skeleton.write import STAND_INS, skeleton  # noqa: PLC0415  (as above)
+    from peakgate.inspect.skeleton.write import STAND_IN_FOLDER, skeleton  # noqa: PLC0415  (as above)
 
     kernels = root / "kernels" if above is None else above.kernels
     inside = source.is_relative_to(kernels) and source.parent != kernels
@@ -152,7 +152,7 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
         found = skeleton(source, folder, root)
     written = [*_settings(root, above, examples=False), *_ignored(root)]
     write_whole(family_file, found.text)
-    stand_ins = [path for name in found.stand_ins if not (path := folder / STAND_INS / name).exists()]
+    stand_ins = [path for name in found.stand_ins if not (path := folder / STAND_IN_FOLDER / name).exists()]
     for path in stand_ins:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, STAND_IN_TEXT)

@@ -35,7 +35,7 @@ MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
 REFERENCE, SIZES = "reference: the expected outputs", "sizes: those that are measured on a GPU"
 WIDTH = 118
-STAND_INS = "stand_ins"
+STAND_IN_FOLDER = "stand_ins"
 """The folder beside a family with the stand-ins for missing headers."""
 _OF_CUDA = re.compile(r"/|(?:cub|cuda|curand|nv|thrust)[/_.]")
 """Headers that a GPU's build finds, or names that are none: no stand-in takes their place."""
@@ -59,7 +59,7 @@ class Skeleton:
     """The text of a family, what is left to decide, and the guesses of each kernel, by its name in the family.
 
     ``problem``: why no kernel ran. ``stand_ins`` are the names of missing headers, which are to be empty files in the
-    folder ``STAND_INS`` beside the family.
+    folder ``STAND_IN_FOLDER`` beside the family.
     """
 
     text: str
@@ -105,7 +105,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         why = "; ".join(left_out) or "it defines no __global__ function"
         raise PeakgateError(f"{source}: no kernel that a family can describe: {why}", Code.SOURCE)
     file = os.path.relpath(source, folder)
-    folders = [*(os.path.relpath(each, folder) for each in include), *([STAND_INS] if stand_ins else [])]
+    folders = [*(os.path.relpath(each, folder) for each in include), *([STAND_IN_FOLDER] if stand_ins else [])]
     parts = [_kernel(draft, of, file, folders, several=len(given) > 1) for draft, of in kept]
     lines = [_Line("")]
     for part in parts:
@@ -127,7 +127,9 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
     place = os.path.relpath(folder / FAMILY_FILE, root)
     to_do = [f"{place}:{', '.join(map(str, at))}: {note}" for note, at in known.items() if at]
     if stand_ins:
-        to_do.append(f"{os.path.relpath(folder / STAND_INS, root)}: {', '.join(stand_ins)}: missing, and empty here")
+        to_do.append(
+            f"{os.path.relpath(folder / STAND_IN_FOLDER, root)}: {', '.join(stand_ins)}: missing, and empty here"
+        )
     guesses = {}
     for draft, of in kept:
         guessed = [
