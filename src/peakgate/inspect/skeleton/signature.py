@@ -354,8 +354,14 @@ def _written(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Ho
 def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: HostCode) -> list[Operand]:
     """The operands with the values of those that are no arrays; integers that are extents become sizes."""
     given, places = _written(operands, launch, host)
+    # A null pointer is None as a member of a Struct, else an integer of its size.
     operands = [
-        _null(each) if each.is_array and text in _NULL else each for each, text in zip(operands, given, strict=True)
+        replace(
+            each, is_array=False, dtype="pointer" if each.member else "uint64", value="None" if each.member else "0"
+        )
+        if each.is_array and text in _NULL
+        else each
+        for each, text in zip(operands, given, strict=True)
     ]
     found = []
     for each, written in zip(operands, given, strict=True):
@@ -391,12 +397,6 @@ def _values(operands: Sequence[Operand], launch: WrittenLaunch | None, host: Hos
 
 
 _NULL = ("nullptr", "NULL", "0")
-
-
-def _null(operand: Operand) -> Operand:
-    """A pointer that is null: None as a member of a Struct, else an integer of its size."""
-    dtype, value = ("pointer", "None") if operand.member else ("uint64", "0")
-    return replace(operand, is_array=False, dtype=dtype, value=value)
 
 
 def _given_stride(operand: Operand, written: str, host: HostCode) -> Operand:
