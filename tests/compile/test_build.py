@@ -14,8 +14,8 @@ from expecting import refuses
 from peakgate.base.errors import BuildError, Code
 from peakgate.compile import compilers
 from peakgate.compile import cubin as cubin_module
-from peakgate.compile.compilers import objection_to
-from peakgate.compile.cubin import Cubin, advice, built_before, cubin, parse_resources, refuse_other_sizes
+from peakgate.compile.compilers import advice, objection_to
+from peakgate.compile.cubin import Cubin, built_before, cubin, parse_resources, refuse_other_sizes
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Struct, Work
 from peakgate_emulator import headers
 

@@ -31,9 +31,9 @@ from peakgate.compile.compilers import first_error, objection_to
 from peakgate.judge.occupancy import Occupancy, occupancy
 from peakgate.spec import arguments
 from peakgate.spec.case import Case, Launch, Stage
-from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only, remedy
-from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, PRELUDE, cuda_folders, cuda_version, host_headers
-from peakgate_emulator.sources import SourceFile, missing_header, no_such_kernel
+from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only
+from peakgate_emulator.headers import PRELUDE, cuda_folders, cuda_version, host_headers
+from peakgate_emulator.sources import SourceFile
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -133,20 +133,15 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
         return saved
     # Both sides of an `ab` compile the same kernels at the same time.
     with alone(stem.with_name(f".lock-{key[:2]}")):
-        return _saved(code, notes, stage.name, unit.file_name) or _built(unit, code, notes)
-
-
-def _built(unit: _Unit, code: Path, notes: Path) -> Cubin:
-    """Compile a unit into the cache."""
-    stage = unit.stage
-    machine_code, (first, *further), lowered, bounds, parameters = unit.compiled()
-    entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
-    fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
-    write_whole(code, machine_code)
-    built = Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds, parameters)
-    kept = _Notes(fingerprint, [first, *further], entries, constants, bounds, parameters, unit.options)
-    write_whole(notes, encode(kept))
-    return built
+        if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
+            return saved
+        machine_code, (first, *further), lowered, bounds, parameters = unit.compiled()
+        entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
+        fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
+        write_whole(code, machine_code)
+        kept = _Notes(fingerprint, [first, *further], entries, constants, bounds, parameters, unit.options)
+        write_whole(notes, encode(kept))
+        return Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds, parameters)
 
 
 def refuse_other_sizes(built: Cubin, case: Case) -> None:

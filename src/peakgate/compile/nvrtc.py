@@ -74,53 +74,6 @@ class Compiled:
     parameters: dict[str, tuple[int, ...]]
 
 
-def _compiled(
-    source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
-) -> Compiled:
-    """Compile in this process; ``compile_to_cubin`` has the parameters."""
-    spelled = [header.encode() for header in headers]
-    texts = [text.encode() for text in headers.values()]
-    program = _checked(
-        bindings.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts or None, spelled or None)
-    )
-    try:
-        for expression in names:
-            _checked(bindings.nvrtcAddNameExpression(program, expression.encode()))
-        (status,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-        log = _text(program, bindings.nvrtcGetProgramLogSize, bindings.nvrtcGetProgramLog).decode(errors="replace")
-        if status != bindings.nvrtcResult.NVRTC_SUCCESS:
-            raise CompilationFailed(log or status.name)
-        lowered = {
-            expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
-            for expression in names
-        }
-        ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX).decode(errors="replace")
-        machine_code = _text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN)
-        return Compiled(machine_code, log, lowered, _bounds(ptx), _parameters(ptx))
-    finally:
-        bindings.nvrtcDestroyProgram(program)
-
-
-def _bounds(ptx: str) -> dict[str, int]:
-    """The product of each kernel's ``.maxntid`` or ``.reqntid``."""
-    bounds = {}
-    for entry in _ENTRY.finditer(ptx):
-        if directive := _BOUND.search(entry["directives"]):
-            bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
-    return bounds
-
-
-def _parameters(ptx: str) -> dict[str, tuple[int, ...]]:
-    """The size in bytes of each parameter of a kernel: ``.param .align 8 .b8 name[24]`` or ``.param .u32 name``."""
-    return {
-        entry["kernel"]: tuple(
-            int(declared["bits"]) // 8 * int(declared["count"] or 1)
-            for declared in _PARAMETER.finditer(entry["parameters"] or "")
-        )
-        for entry in _ENTRY.finditer(ptx)
-    }
-
-
 def _text(program: Any, size_of: Any, fetch: Any) -> bytes:
     size = _checked(size_of(program))
     buffer = bytes(size)  # filled in place by the binding
@@ -264,16 +217,29 @@ def _compiled(
         bindings.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts or None, spelled or None)
     )
     try:
-        compiled = _compiled(source, name, options, headers, names)
-    except CompilationFailed as error:
-        return {"failed": str(error)}, b""
-    found = {
-        "log": compiled.log,
-        "lowered": compiled.lowered,
-        "bounds": compiled.bounds,
-        "parameters": compiled.parameters,
-    }
-    return found, compiled.machine_code
+        for expression in names:
+            _checked(bindings.nvrtcAddNameExpression(program, expression.encode()))
+        (status,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        log = _text(program, bindings.nvrtcGetProgramLogSize, bindings.nvrtcGetProgramLog).decode(errors="replace")
+        if status != bindings.nvrtcResult.NVRTC_SUCCESS:
+            raise CompilationFailed(log or status.name)
+        lowered = {
+            expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
+            for expression in names
+        }
+        bounds, parameters = {}, {}
+        ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX).decode(errors="replace")
+        for entry in _ENTRY.finditer(ptx):
+            parameters[entry["kernel"]] = [
+                int(declared["bits"]) // 8 * int(declared["count"] or 1)
+                for declared in _PARAMETER.finditer(entry["parameters"] or "")
+            ]
+            if directive := _BOUND.search(entry["directives"]):
+                bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
+        found = {"log": log, "lowered": lowered, "bounds": bounds, "parameters": parameters}
+        return found, _text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN)
+    finally:
+        bindings.nvrtcDestroyProgram(program)
 
 
 if __name__ == "__main__":

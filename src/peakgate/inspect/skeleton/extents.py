@@ -106,14 +106,6 @@ def problems(names: tuple[str, ...], axes: int = 1) -> tuple[Numbers, Numbers]:
     return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
 
 
-def _tried(draft: Draft) -> tuple[Numbers, Numbers]:
-    """The two problems, or twice the only one."""
-    if not draft.only:
-        return problems(draft.sizes, len(draft.grid))
-    only = dict(zip(draft.sizes, draft.only, strict=True))
-    return only, only
-
-
 def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> Found:
     """What is known of a kernel's arrays after its launches, as a task for a worker."""
     if any(each.undecided for each in draft.operands):
@@ -128,7 +120,7 @@ def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskPro
     try:
         runs.learn_types()
         only = dict(zip(draft.sizes, draft.only, strict=True)) if draft.only else {}
-        tried = (only, only) if only else problems(draft.sizes)
+        tried = (only, only) if only else problems(draft.sizes, len(draft.grid))
         for times in (1,) if only else (1, _LARGER):  # a tile of 128 needs larger problems
             first, second = ({name: times * number for name, number in size.items()} for size in tried)
             found_now, open_now = _lengths(runs, first, second)

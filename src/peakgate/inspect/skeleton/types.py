@@ -323,7 +323,16 @@ class Types:
         members, size, alignment = self._places(written, depth, pointers=False)
         numbers: list[tuple[int, str, str]] = []
         for each in members:
-            parts = self._parts(self._known(each.kind), depth)
+            known = self._known(each.kind)
+            if dtype := self.element(known):
+                parts = [(0, "", dtype)]
+            elif self.is_enumeration(known):
+                parts = [(0, "", "int32")]
+            elif of_vector := vector(known):
+                one = dtypes.storage(of_vector[0]).itemsize
+                parts = [(at * one, f"_{axis}", of_vector[0]) for at, axis in enumerate("xyzw"[: of_vector[1]])]
+            else:
+                parts = [(offset, f"_{name}", kind) for offset, name, kind in self._numbers(known, depth + 1)[0]]
             if len(numbers) + len(parts) * (each.count or 1) > _MOST_MEMBERS:
                 raise Undescribed
             numbers += [
@@ -345,17 +354,6 @@ class Types:
                 raise Undescribed
             count = (count or 1) * int(number)
         return found[1], count
-
-    def _parts(self, known: str, depth: int) -> list[tuple[int, str, str]]:
-        """The offset, the end of the name and the type of each number of a member."""
-        if dtype := self.element(known):
-            return [(0, "", dtype)]
-        if self.is_enumeration(known):
-            return [(0, "", "int32")]
-        if of_vector := vector(known):
-            one = dtypes.storage(of_vector[0]).itemsize
-            return [(at * one, f"_{axis}", of_vector[0]) for at, axis in enumerate("xyzw"[: of_vector[1]])]
-        return [(offset, f"_{name}", dtype) for offset, name, dtype in self._numbers(known, depth + 1)[0]]
 
 
 def _name(written: str) -> str:
