@@ -217,45 +217,83 @@ template <thread_scope = thread_scope_system> struct barrier {
 };
 
 // ---- pipelines ----
+enum class pipeline_role { producer, consumer };
 template <thread_scope, unsigned stages> struct pipeline_shared_state {
     unsigned long long full[stages], empty[stages];
+    unsigned producers, users;
 };
 
-// For one thread, its asynchronous copies; for a group, a ring of stages that all its threads fill and empty.
+// For one thread, its asynchronous copies; for a group, a ring of stages. A stage is full when all producers have
+// committed it and their copies have arrived, empty when all consumers have released it.
 template <thread_scope> struct pipeline {
     unsigned long long *full = nullptr, *empty = nullptr;
-    unsigned stages = 0, threads = 1, filled = 0, emptied = 0;
+    unsigned* users = nullptr;
+    unsigned stages = 0;
+    bool produces = true, consumes = true;
+    unsigned filled = 0, emptied = 0;
 
     PEAKGATE_MEMBER void producer_acquire() {
+        if (!produces) peakgate_assertion("producer_acquire() is called by a producer");
         if (stages && filled >= stages)
-            peakgate_sync_wait(&empty[filled % stages], filled / stages - 1, 1, __builtin_return_address(0));
+            peakgate_sync_wait(&empty[filled % stages], filled / stages - 1, PEAKGATE_BLOCKS, __builtin_return_address(0));
     }
-    void producer_commit() {
-        peakgate_async_commit();
+    PEAKGATE_MEMBER void producer_commit() {
+        if (!produces) peakgate_assertion("producer_commit() is called by a producer");
+        if (stages) {
+            peakgate_async_bind_all(&full[filled % stages]);
+            peakgate_sync_arrive(&full[filled % stages], 1, 0, __builtin_return_address(0));
+        } else {
+            peakgate_async_commit();
+        }
         ++filled;
     }
     PEAKGATE_MEMBER void consumer_wait() {
-        peakgate_async_wait(static_cast<int>(filled - emptied - 1));
-        if (!stages) return;
-        const unsigned long long phase = peakgate_sync_arrive(&full[emptied % stages], 1, 0, __builtin_return_address(0));
-        peakgate_sync_wait(&full[emptied % stages], phase, 1, __builtin_return_address(0));
+        if (!consumes) peakgate_assertion("consumer_wait() is called by a consumer");
+        if (stages)
+            peakgate_sync_wait(&full[emptied % stages], emptied / stages, PEAKGATE_BLOCKS, __builtin_return_address(0));
+        else
+            peakgate_async_wait(static_cast<int>(filled - emptied - 1));
     }
     PEAKGATE_MEMBER void consumer_release() {
+        if (!consumes) peakgate_assertion("consumer_release() is called by a consumer");
         if (stages) peakgate_sync_arrive(&empty[emptied % stages], 1, 0, __builtin_return_address(0));
         ++emptied;
     }
+    PEAKGATE_MEMBER bool quit() { return !stages || --*users == 0; }
 };
+namespace details {
+template <class G, thread_scope S, unsigned N>
+PEAKGATE_MEMBER pipeline<S> shared_pipeline(const G& group, pipeline_shared_state<S, N>* shared, bool produces, bool consumes,
+                                            const void* caller) {
+    const bool first = group.thread_rank() == 0;
+    const auto size = static_cast<unsigned>(group.size());
+    if (first) shared->producers = 0, shared->users = size;
+    cooperative_groups::details::meet(group, ~__builtin_LINE(), caller);
+    shared->producers += produces;
+    cooperative_groups::details::meet(group, ~__builtin_LINE(), caller);
+    const unsigned consumers = produces && consumes ? size : size - shared->producers;
+    for (unsigned stage = 0; first && stage < N; ++stage) {
+        peakgate_sync_init(&shared->full[stage], static_cast<int>(shared->producers), caller);
+        peakgate_sync_init(&shared->empty[stage], static_cast<int>(consumers), caller);
+    }
+    cooperative_groups::details::meet(group, ~__builtin_LINE(), caller);
+    return {shared->full, shared->empty, &shared->users, N, produces, consumes};
+}
+} // namespace details
 inline pipeline<thread_scope_thread> make_pipeline() { return {}; }
 template <class G, thread_scope S, unsigned N>
 PEAKGATE_MEMBER pipeline<S> make_pipeline(const G& group, pipeline_shared_state<S, N>* shared) {
-    if (group.thread_rank() == 0) {
-        for (unsigned stage = 0; stage < N; ++stage) {
-            peakgate_sync_init(&shared->full[stage], static_cast<int>(group.size()), __builtin_return_address(0));
-            peakgate_sync_init(&shared->empty[stage], static_cast<int>(group.size()), __builtin_return_address(0));
-        }
-    }
-    cooperative_groups::details::meet(group, ~__builtin_LINE(), __builtin_return_address(0));
-    return {shared->full, shared->empty, N, static_cast<unsigned>(group.size())};
+    return details::shared_pipeline(group, shared, true, true, __builtin_return_address(0));
+}
+template <class G, thread_scope S, unsigned N>
+PEAKGATE_MEMBER pipeline<S> make_pipeline(const G& group, pipeline_shared_state<S, N>* shared, pipeline_role role) {
+    const bool produces = role == pipeline_role::producer;
+    return details::shared_pipeline(group, shared, produces, !produces, __builtin_return_address(0));
+}
+template <class G, thread_scope S, unsigned N>
+PEAKGATE_MEMBER pipeline<S> make_pipeline(const G& group, pipeline_shared_state<S, N>* shared, size_t producers) {
+    const bool produces = group.thread_rank() < producers;
+    return details::shared_pipeline(group, shared, produces, !produces, __builtin_return_address(0));
 }
 template <unsigned left, thread_scope S> inline void pipeline_consumer_wait_prior(pipeline<S>&) { peakgate_async_wait(left); }
 

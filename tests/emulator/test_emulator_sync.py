@@ -135,3 +135,62 @@ def test_a_latch_and_a_semaphore_order_what_they_guard(
     with finds(*kinds):
         kernel.launch((3, 1, 1), (64, 1, 1), (out,), schedule=schedule)
         assert out[0] == 3 * 63 * 32
+
+
+ROLES = """#include <cooperative_groups.h>
+#include <cuda/pipeline>
+__global__ void kernel(int* out, const int* in) {
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    __shared__ int s[2][32];
+    const auto block = cooperative_groups::this_thread_block();
+    const bool produces = threadIdx.x < 32;
+    auto pipe = cuda::make_pipeline(block, &state, ROLE);
+    const int t = threadIdx.x % 32;
+    for (int k = 0; k < 5; ++k) {
+        if (produces) {
+            ACQUIRE;
+            cuda::memcpy_async(&s[k % 2][t], in + 32 * k + t, sizeof(int), pipe);
+            COMMIT;
+        } else {
+            WAIT;
+            out[32 * k + t] = s[k % 2][31 - t];
+            RELEASE;
+        }
+    }
+    pipe.quit();
+}
+"""
+ROLES_SOUND = {
+    "ROLE": "produces ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer",
+    "ACQUIRE": "pipe.producer_acquire()",
+    "COMMIT": "pipe.producer_commit()",
+    "WAIT": "pipe.consumer_wait()",
+    "RELEASE": "pipe.consumer_release()",
+}
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        ({}, ()),
+        ({"ROLE": "32"}, ()),
+        ({"ACQUIRE": ""}, (DefectKind.SHARED_RACE, DefectKind.DIVERGENT_BARRIER)),
+        ({"COMMIT": ""}, (DefectKind.DIVERGENT_BARRIER,)),
+        ({"COMMIT": "if (t) pipe.producer_commit()"}, (DefectKind.DIVERGENT_BARRIER,)),
+        ({"WAIT": ""}, (DefectKind.SHARED_RACE, DefectKind.UNINITIALISED_SHARED)),
+        ({"RELEASE": ""}, (DefectKind.DIVERGENT_BARRIER,)),
+        ({"ACQUIRE": "pipe.consumer_wait()"}, (DefectKind.ASSERTION,)),
+        ({"ROLE": "31"}, (DefectKind.ASSERTION, DefectKind.DIVERGENT_BARRIER)),
+    ],
+    ids=["roles", "count", "no acquire", "no commit", "a lane commits not", "no wait", "no release", "other role", "one less"],
+)
+def test_a_pipeline_has_producers_and_consumers(
+    changed: dict[str, str], kinds: tuple[DefectKind, ...], schedule: int, tmp_path: Path
+) -> None:
+    (tmp_path / "roles.cu").write_text(ROLES)
+    kernel = emulator.load(tmp_path / "roles.cu", "kernel", tuple((ROLES_SOUND | changed).items()))
+    given, out = np.arange(160, dtype=np.int32), np.zeros(160, np.int32)
+    with finds(*kinds):
+        kernel.launch((1, 1, 1), (64, 1, 1), (out, given), schedule=schedule)
+        assert out.tolist() == given.reshape(5, 32)[:, ::-1].ravel().tolist()
