@@ -119,7 +119,7 @@ void arrive(Cluster& cluster, bool releases) {
         arrivals.epoch = state.epoch;
         arrivals.any = true;
     } else {
-        publish_fenced(cluster.passed[cluster.phase % PHASES], PEAKGATE_CLUSTER);
+        publish_fenced(cluster.passed[cluster.phase % PHASES].others, PEAKGATE_CLUSTER);
     }
     current_thread().has_arrived = true;
     current_thread().arrived_phase = cluster.phase;
@@ -219,7 +219,7 @@ void end_thread_of_cluster() {
     const int own = state.block->rank;
     if (current_thread().has_arrived && current_thread().arrived_phase == cluster.phase)
         --cluster.arrived; // it no longer counts as living
-    publish_across(cluster.at_end[own]);
+    publish_across(cluster.at_end[own].others);
     if (state.block->alive > 1) return;
     uintptr_t issued_at = 0;
     if (awaits_copies_of_others(issued_at))

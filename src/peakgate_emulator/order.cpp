@@ -25,7 +25,7 @@
 //  __syncthreads variants, bar.sync, block.sync     | all clocks of the block are joined; strong loads before it are acquired,
 //                                                   | fences before it hold for every thread after it (the guide's last
 //                                                   | block and CUB's GridBarrier rely on these two)
-//  bar.arrive, cuda::barrier, mbarrier              | arrival releases, wait acquires, in the block
+//  bar.arrive, cuda::barrier, mbarrier              | arrival releases, wait acquires; a written .cta: in the block only
 //  mbarrier.arrive.relaxed, .try_wait.relaxed       | arrival: what was fenced; wait: acquired by the next fence or barrier
 //  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
 //  __shfl_sync, votes, match, reduce, __activemask  | none: the guide says that they imply no memory barrier
@@ -622,6 +622,7 @@ void shorten(Location& at, int which) {
 void forget_awaited(OfThread& of) {
     if (!of.awaited) return;
     drop(of.awaited->others);
+    drop(of.awaited->across);
     free(of.awaited);
     of.awaited = nullptr;
 }
@@ -796,19 +797,12 @@ void publish_to(Published& published) {
     join(published.others, others_of(self));
 }
 
-void acquire_from(const Published& published, int thread) {
-    Order& order = rows_in_use();
-    order.wide = true;
-    order.threads[thread].row_epoch = state.epoch;
-    state.threads[thread].met_stamp = state.threads[thread].stamp + 1;
-    uint32_t* own = order.rows[thread];
-    for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
-    join_agents(own, published.known);
-    if (!published.others || published.others == others_of(thread)) return;
+static void acquire(Clock* published, int thread, bool of_own_block) {
+    if (!published || published == others_of(thread)) return;
     settle_block();
-    if (state.cluster || published.of_fences) { // others may have passed on knowledge of the own block
-        for (uint32_t i = 0; i < published.others->count; ++i) {
-            const Entry& entry = published.others->entries[i];
+    if (of_own_block) {
+        for (uint32_t i = 0; i < published->count; ++i) {
+            const Entry& entry = published->entries[i];
             const int other = static_cast<int>(entry.who & EVERYBODY);
             if (entry.who >> 16 != state.block->number || other == static_cast<int>(EVERYBODY)) continue;
             if (is_agent(entry.who)) know_agent(thread, other, static_cast<uint32_t>(entry.until));
@@ -817,9 +811,9 @@ void acquire_from(const Published& published, int thread) {
     }
     // Threads that wait for the same usually know the same.
     static Clock *last, *with, *result;
-    if (last != others_of(thread) || with != published.others) {
-        Clock* both = joined(others_of(thread), published.others);
-        Clock *first = keep(others_of(thread)), *second = keep(published.others);
+    if (last != others_of(thread) || with != published) {
+        Clock* both = joined(others_of(thread), published);
+        Clock *first = keep(others_of(thread)), *second = keep(published);
         drop(last);
         drop(with);
         drop(result);
@@ -831,25 +825,36 @@ void acquire_from(const Published& published, int thread) {
     drop(before);
 }
 
-void publish_across(Published& published) {
+void acquire_from(const Published& published, int thread, bool narrow) {
+    Order& order = rows_in_use();
+    order.wide = true;
+    order.threads[thread].row_epoch = state.epoch;
+    state.threads[thread].met_stamp = state.threads[thread].stamp + 1;
+    uint32_t* own = order.rows[thread];
+    for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
+    join_agents(own, published.known);
+    acquire(published.others, thread, state.cluster || published.of_fences); // others may have passed on knowledge of the own block
+    if (!narrow) acquire(published.across, thread, true);
+}
+
+void publish_across(Clock*& published) {
     settle_block();
     Clock* own = clock_of(state.current);
     add_all(own); // of several parts
     Clock* flat = added();
-    join(published.others, flat);
+    join(published, flat);
     drop(flat);
     drop(own);
 }
 
-void publish_fenced(Published& published, int scope) {
+void publish_fenced(Clock*& published, int scope) {
     const Order& order = here();
     Clock* const own = order.threads[state.current].fenced[which_of(scope)];
     Clock* fenced = own ? own : order.fenced[which_of(scope)];
     if (!fenced) return;
     add_all(fenced);
     Clock* flat = added();
-    join(published.others, flat);
-    published.of_fences = true;
+    join(published, flat);
     drop(flat);
 }
 
@@ -860,6 +865,7 @@ void await_published(const Published& published) {
     for (int i = 0; i < MAX_THREADS + AGENTS; ++i)
         of.awaited->known[i] = published.known[i] > of.awaited->known[i] ? published.known[i] : of.awaited->known[i];
     join(of.awaited->others, published.others);
+    join(of.awaited->across, published.across);
     of.awaited->of_fences |= published.of_fences;
 }
 
@@ -891,6 +897,7 @@ bool knows_of(uint32_t number) {
 void forget_published(Published& published) {
     memset(published.known, 0, sizeof published.known);
     drop(published.others);
+    drop(published.across);
     published.of_fences = false;
 }
 
@@ -1060,8 +1067,9 @@ void peakgate_fence(int order, int scope) {
         acquire_awaited(of.awaiting, scope, of.others, self);
     }
     if ((order & PEAKGATE_ACQUIRE) && of.awaited) {
-        acquire_from(*of.awaited, self);
-        forget_awaited(of);
+        const bool narrow = scope == PEAKGATE_BLOCK;
+        acquire_from(*of.awaited, self, narrow);
+        if (!narrow) forget_awaited(of);
     }
     if (!(order & PEAKGATE_RELEASE)) return;
     Clock* clock = clock_of(self);

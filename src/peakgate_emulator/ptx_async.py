@@ -143,7 +143,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
     operands = instruction.operands
     space = _space(modifiers)
     all_known(modifiers, *SHARED, "b64", "parity", "release", "acquire", "relaxed", "cta", "cluster", "expect_tx")
-    unordered = ["PEAKGATE_UNORDERED"] * ("relaxed" in modifiers)
+    how = [*["PEAKGATE_UNORDERED"] * ("relaxed" in modifiers), *["PEAKGATE_NARROW"] * ("cta" in modifiers)]
     if what == "init":
         at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
         return f"peakgate_ptx::mbarrier_init({at}, {count});"
@@ -155,7 +155,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
     if what in ("arrive", "arrive_drop"):
         to, place, *further = operands if len(operands) > 1 else ("_", *operands)
         at = names.address(place, space)
-        how = [*unordered, *["PEAKGATE_LEAVES"] * (what == "arrive_drop"), *["PEAKGATE_NARROW"] * ("cta" in modifiers)]
+        how += ["PEAKGATE_LEAVES"] * (what == "arrive_drop")
         bytes_, count = "", names.value(further[0], "int32_t") if further else "1"
         if "expect_tx" in modifiers:
             bytes_, count = f"peakgate_ptx::mbarrier_bytes({at}, {names.value(further[0], 'uint32_t')}, 0); ", "1"
@@ -166,9 +166,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
         call = "mbarrier_parity" if "parity" in modifiers else "mbarrier_phase"
         at, phase = names.address(operands[1], space), names.value(operands[2], "uint64_t")
         phase = f"uint32_t({phase})" if "parity" in modifiers else phase
-        return names.put(
-            operands[0], f"peakgate_ptx::{call}({at}, {phase}, {unordered[0] if unordered else 0})", "bool"
-        )
+        return names.put(operands[0], f"peakgate_ptx::{call}({at}, {phase}, {' | '.join(how) or 0})", "bool")
     raise Unknown
 
 

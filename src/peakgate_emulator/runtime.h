@@ -334,6 +334,7 @@ struct Clock;
 struct Published {
     uint32_t known[MAX_THREADS + AGENTS];
     Clock* others;
+    Clock* across;  // released by threads of other blocks of the cluster
     bool of_fences; // `others` may have entries of the own block
 };
 void forget_published(Published& published);
@@ -349,11 +350,12 @@ uint32_t block_of(uint32_t epoch);
 // Some threads of the block have met: their clocks are joined.
 void threads_met(const int* threads, int count);
 void publish_to(Published& published);
-void acquire_from(const Published& published, int thread);
+// `narrow`: in block scope, without what other blocks have released.
+void acquire_from(const Published& published, int thread, bool narrow = false);
 // Publishes the current thread's clock to threads of another block.
-void publish_across(Published& published);
+void publish_across(Clock*& published);
 // Publishes the current thread's clock at its last fence of a scope; how a relaxed arrival orders.
-void publish_fenced(Published& published, int scope);
+void publish_fenced(Clock*& published, int scope);
 // The current thread has seen, by a relaxed wait, what was published: its next fence acquires it.
 void await_published(const Published& published);
 // Publishes to other blocks what threads of block `number` have published among themselves in an epoch.

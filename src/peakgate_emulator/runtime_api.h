@@ -111,7 +111,7 @@ enum PeakgateSync {
     PEAKGATE_LEAVES = 1,    // the thread does not take part in later phases
     PEAKGATE_BLOCKS = 1,    // of a wait
     PEAKGATE_UNORDERED = 2, // `.relaxed`: orders only what fences do
-    PEAKGATE_NARROW = 4     // an arrival of block scope: orders nothing for another block
+    PEAKGATE_NARROW = 4     // written block scope: orders nothing between blocks
 };
 PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* caller);
 PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int how, const void* caller);

@@ -228,12 +228,14 @@ uint64_t peakgate_sync_arrive(void* address, int count, int how, const void* cal
     }
     const uint64_t phase = object.phase;
     Published& published = object.published[phase % PHASES];
-    if (how & PEAKGATE_UNORDERED)
-        publish_fenced(published, barrier.is_own() ? PEAKGATE_BLOCK : PEAKGATE_CLUSTER);
-    else if (barrier.is_own())
+    if (how & PEAKGATE_UNORDERED) {
+        publish_fenced(barrier.is_own() ? published.others : published.across, barrier.is_own() ? PEAKGATE_BLOCK : PEAKGATE_CLUSTER);
+        published.of_fences |= barrier.is_own();
+    } else if (barrier.is_own()) {
         publish_to(published);
-    else if (!(how & PEAKGATE_NARROW))
-        publish_across(published);
+    } else if (!(how & PEAKGATE_NARROW)) {
+        publish_across(published.across);
+    }
     object.pending -= count;
     object.expected -= how & PEAKGATE_LEAVES ? count : 0;
     check_bytes(object, called_at);
@@ -266,7 +268,7 @@ int peakgate_sync_wait(void* address, uint64_t phase, int how, const void* calle
     if (how & PEAKGATE_UNORDERED)
         await_published(object.published[phase % PHASES]);
     else
-        acquire_from(object.published[phase % PHASES], state.current);
+        acquire_from(object.published[phase % PHASES], state.current, how & PEAKGATE_NARROW);
     return 1;
 }
 

@@ -214,6 +214,25 @@ def test_an_arrival_at_another_block_releases_to_it(semantics: str, found: bool)
         )
 
 
+@pytest.mark.parametrize(
+    ("semantics", "fence", "found"),
+    [
+        ("acquire.cta", "", True),
+        ("acquire.cluster", "", False),
+        ("relaxed.cluster", "", True),
+        ("relaxed.cluster", "fence.acq_rel.cta;", True),
+        ("relaxed.cluster", "fence.acq_rel.cluster;", False),
+    ],
+)
+def test_a_wait_acquires_from_another_block_by_its_scope(semantics: str, fence: str, found: bool) -> None:
+    wait = (
+        'asm volatile("{.reg .pred over; again: mbarrier.try_wait.parity.%s.shared::cta.b64 over, [%%0], %%1; '
+        '@!over bra again; %s}" ::"r"(at(b)), "r"(p) : "memory")'
+    )
+    with finds(*[RACE] * found):
+        run_ring(5, **{"WAIT_FULL(b, p)": wait % (semantics, fence)})
+
+
 REDUCED = """extern "C" __global__ __cluster_dims__(4) void reduced(unsigned* out) {
     __shared__ unsigned sums[32];
     __shared__ unsigned long long full;
