@@ -72,12 +72,11 @@ uint32_t shuffled(uint32_t number, uint32_t total) {
 }
 
 bool begin_block(uint32_t number) {
-    const uint32_t* grid = state.launch.grid;
     if (state.block && state.block->alive && !set_aside(*state.block)) return false;
     const bool alone = cluster_blocks() == 1;
     Block* block = alone ? new_block() : block_of_cluster(number);
     if (!block) return false;
-    if (alone) block->index = {number % grid[0], number / grid[0] % grid[1], number / (grid[0] * grid[1])};
+    if (alone) block->index = index_of_block(number);
     size_t slot = 0; // the first stacks that no other block uses
     for (bool taken = true; taken; slot += taken) {
         taken = false;

@@ -174,6 +174,13 @@ bool report_cluster_barrier() {
 
 uint32_t cluster_blocks() { return peakgate_cluster_size_x * peakgate_cluster_size_y * peakgate_cluster_size_z; }
 
+uint3 index_of_block(uint32_t number) {
+    const uint32_t x = peakgate_cluster_size_x, y = peakgate_cluster_size_y, z = peakgate_cluster_size_z;
+    const uint32_t across = state.launch.grid[0] / x, down = state.launch.grid[1] / y;
+    const uint32_t which = number / cluster_blocks(), in = number % cluster_blocks();
+    return {which % across * x + in % x, which / across % down * y + in / x % y, which / (across * down) * z + in / (x * y)};
+}
+
 Block* block_of_cluster(uint32_t number) {
     const uint32_t size = cluster_blocks(), which = number / size;
     Cluster* cluster = nullptr;
@@ -187,9 +194,7 @@ Block* block_of_cluster(uint32_t number) {
     block->cluster = cluster;
     block->rank = rank;
     cluster->begun[rank] = true;
-    const uint32_t x = peakgate_cluster_size_x, y = peakgate_cluster_size_y, z = peakgate_cluster_size_z;
-    const uint32_t across = state.launch.grid[0] / x, down = state.launch.grid[1] / y, in = number % size;
-    block->index = {which % across * x + in % x, which / across % down * y + in / x % y, which / (across * down) * z + in / (x * y)};
+    block->index = index_of_block(number);
     cluster->indices[rank] = block->index;
     return block;
 }

@@ -53,6 +53,14 @@ class DefectKind(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
+class MissingFence(IntEnum):
+    """Where a fence would order two blocks; the numbers of ``MissingFence`` in runtime.h."""
+
+    NONE = 0
+    OF_WRITER = 1
+    OF_READER = 2
+
+
 _OTHERS = ("another thread", "another block", "an asynchronous operation")
 RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
 _READ_LAST, _WRITE_LAST = "read after write", "write after read"
@@ -72,9 +80,10 @@ class RaceStep:
 class EmulatorDefect:
     """One defect, at its first occurrence.
 
-    ``location`` is such as ``file.cu:12``; None if unknown, as for an output that no thread wrote. ``other_location``
-    and ``other_thread`` are those of the conflicting access or barrier. ``count`` is the number of occurrences.
-    ``both_ways``: the two lines race as read after write and as write after read.
+    ``location`` is such as ``file.cu:12``; None if unknown, as for an output that no thread wrote. ``other_location``,
+    ``other_thread`` and ``other_block`` are those of the conflicting access or barrier. ``count`` is the number of
+    occurrences. ``both_ways``: the two lines race as read after write and as write after read. ``fence``: the thread
+    has read what the other block stored at ``published_at`` (None if unknown), and a fence is missing on one side.
     """
 
     kind: DefectKind
@@ -84,13 +93,18 @@ class EmulatorDefect:
     thread: Triple
     block: Triple
     other_thread: Triple | None
+    other_block: Triple | None
     count: int
     both_ways: bool = False
+    fence: MissingFence = MissingFence.NONE
+    published_at: str | None = None
 
     def __str__(self) -> str:
         """One line: location, kind, message, thread, conflicting thread, count."""
         where = f"{self.location}: " if self.location else ""
         other = f"thread {self.other_thread}" if self.other_thread else self._unknown_other
+        if self.other_block and self.other_block != self.block:
+            other = f"{other} of block {self.other_block}"
         against = " at ".join(filter(None, (other, self.other_location)))
         against = f", against {against}" if against else ""
         often = f", {self.count} times" if self.count > 1 else ""
@@ -121,12 +135,17 @@ class EmulatorDefect:
         own = RaceStep(self.location, self.thread, self.block)
         if not self.other_location:
             return (own,)
-        return RaceStep(self.other_location, self.other_thread, self.block if self.other_thread else None), own
+        return RaceStep(self.other_location, self.other_thread, self.other_block), own
 
     @property
     def missing(self) -> str | None:
-        """Synchronization that would order the two accesses of a race within a block; None for any other defect."""
-        in_block = self.other_thread is not None or self._unknown_other == _OTHERS[0]
+        """Synchronization that would order the two accesses of a race, within a block or by a fence; None otherwise."""
+        if self.fence is MissingFence.OF_WRITER:
+            return f"a __threadfence() or a release is missing between {self.other_location} and {self.published_at}"
+        if self.fence is MissingFence.OF_READER:
+            seen = f" what {self.published_at} stores" if self.published_at else " what that block has stored since"
+            return f"a __threadfence() or an acquire is missing before {self.location}, after the read of{seen}"
+        in_block = self.other_block == self.block or self._unknown_other == _OTHERS[0]
         if self.kind not in RACES or not in_block or not self.location or not self.other_location:
             return None
         if self.location == self.other_location:

@@ -27,7 +27,15 @@ from peakgate_emulator.binary import (
 )
 from peakgate_emulator.build import BuildOptions, build_kernel
 from peakgate_emulator.compiler import NEEDS_TWIN
-from peakgate_emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Trace, Triple, in_reading_order
+from peakgate_emulator.defects import (
+    DefectKind,
+    EmulatorDefect,
+    KernelDefect,
+    MissingFence,
+    Trace,
+    Triple,
+    in_reading_order,
+)
 from peakgate_emulator.errors import ArgumentsError, CannotEmulate, KernelBuildError, LaunchError, LaunchNotEnded
 from peakgate_emulator.signatures import parameter_names
 from peakgate_emulator.sources import entry_of, read_sources
@@ -240,7 +248,8 @@ class EmulatedKernel:
         count = self._image.peakgate_reports(ctypes.byref(first))
         reports = first[:count]
         lines = lines_of(
-            self._library, {address for report in reports for address in (report.address, report.other_address)}
+            self._library,
+            {at for report in reports for at in (report.address, report.other_address, report.published_at)},
         )
         for report in reports:
             if report.kind == NOT_EMULATED:
@@ -261,6 +270,9 @@ class EmulatedKernel:
                 thread=report.thread.triple(),
                 block=report.block.triple(),
                 other_thread=report.other_thread.triple() if report.has_other_thread else None,
+                other_block=report.other_block.triple() if report.has_other_thread else None,
+                fence=MissingFence(report.missing_fence),
+                published_at=lines.get(report.published_at),
                 count=report.count,
             )
             for report in reports
@@ -274,7 +286,7 @@ def _unwritten(place: int, size: int, count: int, first: int) -> EmulatorDefect:
     if count < size:
         message += f": {count} of its {size} bytes, byte {first} first"
     nobody = (0, 0, 0)
-    return EmulatorDefect(DefectKind.UNWRITTEN_OUTPUT, message, None, None, nobody, nobody, None, 1)
+    return EmulatorDefect(DefectKind.UNWRITTEN_OUTPUT, message, None, None, nobody, nobody, None, None, 1)
 
 
 def _address(function: Any) -> int | None:

@@ -110,6 +110,7 @@ struct Observed {
     const void* cell;
     uint32_t epoch, stamp;                   // of the store
     uint32_t observer_epoch, observer_stamp; // of the observer
+    uint32_t address;                        // of the code that stored
     uint16_t thread, observer;
 };
 
@@ -995,13 +996,13 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
     for (Clock*& clock : clocks) drop(clock);
 }
 
-bool awaited_orders(const Access& store) {
+bool awaited_orders(const Access& store, bool by_locks) {
     const uint32_t block = block_of(store.epoch);
     const uint64_t whose = static_cast<uint64_t>(block) << 16 | store.thread, time = time_of(store);
     const Awaiting& awaiting = here().threads[state.current].awaiting;
     for (int i = 0; i < awaiting.count; ++i) {
         const Awaited& seen = awaiting.seen[i];
-        for (int which = 0; which < SCOPES && !seen.compares; ++which) {
+        for (int which = 0; which < SCOPES && (by_locks || !seen.compares); ++which) {
             for (const Link* link = seen.released[which]; link; link = link->previous) {
                 const int needed = shared_scope(link->by == SEVERAL ? whose : link->by);
                 if (needed > which || needed > which_of(seen.scope)) continue;
@@ -1023,6 +1024,7 @@ void observe(const void* cell, const Access& store) {
                                                          store.stamp,
                                                          state.epoch,
                                                          current_thread().stamp,
+                                                         store.address,
                                                          store.thread,
                                                          static_cast<uint16_t>(state.current)};
 }
@@ -1037,6 +1039,22 @@ bool has_observed(const void* cell, const Access& store) {
             return true;
     }
     return false;
+}
+
+MissingFence missing_fence(const Access& earlier, uint32_t& published_at) {
+    const Order& order = here();
+    const uint32_t block = block_of(earlier.epoch);
+    published_at = 0;
+    for (unsigned i = 0; i < OBSERVED && i < order.observed_count; ++i) {
+        const Observed& seen = order.observed[i];
+        const bool later = seen.epoch == earlier.epoch ? seen.thread == earlier.thread && seen.stamp >= earlier.stamp
+                                                       : seen.epoch > earlier.epoch && block_of(seen.epoch) == block;
+        const bool known = seen.observer_epoch != state.epoch || seen.observer == state.current ||
+                           state.known[seen.observer] > seen.observer_stamp;
+        if (later && known) published_at = seen.address;
+    }
+    if (awaited_orders(earlier, true)) return FENCE_OF_READER;
+    return published_at ? FENCE_OF_WRITER : NO_FENCE;
 }
 
 bool meant_to_follow(const void* cell, const Access& store) {

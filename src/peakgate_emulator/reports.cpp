@@ -66,11 +66,15 @@ void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offs
                            : other_block ? "another block"
                                          : "another thread",
                            values);
-    if (noted && !other_block && !by_agent && earlier.thread != state.current) {
-        noted->has_other_thread = 1;
-        (read_first ? noted->thread : noted->other_thread) = state.threads[earlier.thread].index;
-        if (read_first) noted->other_thread = current_thread().index;
-    }
+    if (!noted || by_agent || (!other_block && earlier.thread == state.current)) return;
+    noted->has_other_thread = 1;
+    (read_first ? noted->thread : noted->other_thread) = state.threads[earlier.thread].index;
+    if (read_first) noted->other_thread = current_thread().index;
+    noted->other_block = index_of_block(block_of(earlier.epoch));
+    if (!other_block) return;
+    uint32_t published_at = 0;
+    noted->missing_fence = missing_fence(earlier, published_at);
+    noted->published_at = published_at;
 }
 
 void look_at(const Write& write) {

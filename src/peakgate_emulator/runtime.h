@@ -62,8 +62,10 @@ struct Report {
     int32_t kind;
     int32_t count;
     uint64_t address, other_address;
-    uint3 thread, block, other_thread;
+    uint3 thread, block, other_thread, other_block;
     int32_t has_other_thread;
+    int32_t missing_fence;  // `MissingFence`
+    uint64_t published_at;  // the strong store that should have published the other access; 0 if unknown
     char message[200];
 };
 
@@ -380,10 +382,14 @@ void observe(const void* cell, const Access& store);
 bool has_observed(const void* cell, const Access& store);
 // True if a volatile access is ordered after this store anyway: then flags that its thread has read before need no
 // fence.
-bool awaited_orders(const Access& store);
+bool awaited_orders(const Access& store, bool by_locks = false);
 // True if the program apparently intends the current thread to follow this store, although they are unordered: it has
 // observed a later strong store of the same thread, or of its block after a barrier, to another word.
 bool meant_to_follow(const void* cell, const Access& store);
+enum MissingFence { NO_FENCE, FENCE_OF_WRITER, FENCE_OF_READER };
+// Which fence would order an access of another block before the current thread, which has read a strong store that came
+// after it; `published_at` becomes the code address of that store, 0 if it is unknown.
+MissingFence missing_fence(const Access& earlier, uint32_t& published_at);
 
 // Suspends the current thread until another one makes it ready.
 void wait_as(Status status, uintptr_t caller);
@@ -476,6 +482,7 @@ void end_checks();
 // ---- clusters.cpp ----
 // Number of blocks in a cluster.
 uint32_t cluster_blocks();
+uint3 index_of_block(uint32_t number);
 // The block of this number; creates its cluster if needed. Null if memory cannot be allocated.
 Block* block_of_cluster(uint32_t number);
 void leave_cluster(Block& block);

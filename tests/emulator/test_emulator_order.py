@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulating import loaded
+from emulating import finds, loaded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
+from peakgate_emulator.defects import MissingFence
 
 THREADS, WORDS = 36, 3
 WRITE, BARRIER, NOTHING = WORDS, 2 * WORDS, 2 * WORDS + 1
@@ -190,3 +191,48 @@ def test_warps_know_nothing_of_each_other_from_launches_before():
     assert DefectKind.SHARED_RACE in {kind for kind, _ in fresh}
     assert launched("meet", 2) == launched("apart", 1) == []
     assert launched("race", 2) == fresh
+
+
+HANDED_OVER = """__global__ void kernel(int* out) {
+    if (blockIdx.x == 0) {
+        out[threadIdx.x + 2] = 5;
+        WRITER;
+        if (threadIdx.x == 0) atomicExch(out, 1);
+    } else {
+        while (atomicAdd(out, 0) == 0) {}
+        READER;
+        out[threadIdx.x + 4] = out[threadIdx.x + 2];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sides", "fence", "message"),
+    [
+        (("_block()", "__threadfence()"), MissingFence.OF_WRITER, "a release is missing between k.cu:3 and k.cu:5"),
+        (("()", ""), MissingFence.OF_READER, "missing before k.cu:9, after the read of what k.cu:5 stores"),
+        (("()", "__threadfence_block()"), MissingFence.OF_READER, "an acquire is missing before k.cu:9"),
+    ],
+)
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_a_missing_fence_between_blocks_has_its_place(
+    sides: tuple[str, str], fence: MissingFence, message: str, schedule: int, tmp_path: Path
+) -> None:
+    (tmp_path / "k.cu").write_text(HANDED_OVER)
+    macros = {"WRITER": f"__threadfence{sides[0]}; __syncthreads()", "READER": sides[1]}
+    kernel = emulator.load(tmp_path / "k.cu", "kernel", tuple(macros.items()))
+    with finds(DefectKind.GLOBAL_RACE) as found:
+        kernel.launch((2, 1, 1), (2, 1, 1), (np.zeros(6, np.int32),), schedule=schedule)
+    (defect,) = found.value.defects
+    assert (defect.fence, defect.other_thread, defect.other_block) == (fence, defect.thread, (0, 0, 0))
+    assert message in str(defect)
+
+
+def test_a_race_without_a_flag_names_the_other_thread_alone(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("__global__ void kernel(int* out) { out[threadIdx.x] = blockIdx.x; }")
+    kernel = emulator.load(tmp_path / "k.cu", "kernel")
+    with finds(DefectKind.GLOBAL_RACE) as found:
+        kernel.launch((2, 2, 1), (2, 1, 1), (np.zeros(2, np.int32),))
+    assert "against thread (0, 0, 0) of block (0, 0, 0) at k.cu:1" in str(found.value.defects[0])
+    assert found.value.defects[0].missing is None

@@ -183,7 +183,17 @@ ROLES_SOUND = {
         ({"ACQUIRE": "pipe.consumer_wait()"}, (DefectKind.ASSERTION,)),
         ({"ROLE": "31"}, (DefectKind.ASSERTION, DefectKind.DIVERGENT_BARRIER)),
     ],
-    ids=["roles", "count", "no acquire", "no commit", "a lane commits not", "no wait", "no release", "other role", "one less"],
+    ids=[
+        "roles",
+        "count",
+        "no acquire",
+        "no commit",
+        "a lane commits not",
+        "no wait",
+        "no release",
+        "other role",
+        "one less",
+    ],
 )
 def test_a_pipeline_has_producers_and_consumers(
     changed: dict[str, str], kinds: tuple[DefectKind, ...], schedule: int, tmp_path: Path

@@ -54,10 +54,8 @@ def access(thread, at, line, writes=False, phase=0):
 
 
 def race(thread, other, line, other_line):
-    place = (0, 0, 0)
-    return EmulatorDefect(
-        DefectKind.SHARED_RACE, "...", f"k.cu:{line}", f"k.cu:{other_line}", (thread, 0, 0), place, (other, 0, 0), 1
-    )
+    place, places = (0, 0, 0), (f"k.cu:{line}", f"k.cu:{other_line}")
+    return EmulatorDefect(DefectKind.SHARED_RACE, "...", *places, (thread, 0, 0), place, (other, 0, 0), place, 1)
 
 
 def test_the_barrier_is_missing_between_the_rows_of_the_two_accesses():

@@ -79,7 +79,7 @@ def pictures(text: str, family_file: Path | None, case_id: str, order: int, repo
     drawn: dict[tuple[DefectKind, str | None], RacePicture] = {}
     for defect in _defects(launchable, order):
         place = (defect.kind, defect.location)
-        if defect.kind not in _SHARED_RACES or defect.other_thread is None or place in drawn:
+        if defect.kind not in _SHARED_RACES or defect.other_block != defect.block or place in drawn:
             continue
         launchable.trace = Trace(defect.block)
         _defects(launchable, order)
