@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--shared-bytes", type=int, default=0, help="dynamic shared memory per block (default: 0)")
     parser.add_argument("--orders", type=int, default=3, help="thread orders to try, ascending first (default: 3)")
     parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="a macro")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     try:
         return _run(given)
     except KernelDefect as found:

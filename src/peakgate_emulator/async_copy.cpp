@@ -70,6 +70,17 @@ bool has_async_copies(const Block& block, const void* object) {
     return false;
 }
 
+uintptr_t async_copy_in_flight(uintptr_t address) {
+    for (int thread = 0; thread < state.thread_count; ++thread) {
+        const Queue& queue = queue_of(thread);
+        for (int i = 0; i < queue.count; ++i) {
+            const Copy& copy = queue.copies[i];
+            if (address - reinterpret_cast<uintptr_t>(copy.destination) < static_cast<uintptr_t>(copy.bytes)) return copy.issued_at;
+        }
+    }
+    return 0;
+}
+
 void complete_async_copies(const void* object, Published& published) {
     const int self = state.current;
     for (int thread = 0; thread < state.thread_count; ++thread) {

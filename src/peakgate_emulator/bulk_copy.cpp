@@ -311,6 +311,14 @@ bool has_bulk_copies(const Block& block, int object) {
     return false;
 }
 
+uintptr_t bulk_copy_in_flight(uintptr_t address) {
+    for (size_t i = 0; i < here().load_count; ++i) {
+        const Load& each = here().loads[i];
+        if (address - reinterpret_cast<uintptr_t>(each.to) < each.from.bytes) return each.caller;
+    }
+    return 0;
+}
+
 bool awaits_copies_of_others(uintptr_t& issued_at) {
     for (size_t i = 0; i < here().load_count; ++i) {
         const Load& each = here().loads[i];

@@ -290,6 +290,7 @@ template <class T> struct bit_xor {
 template <class G, class T, class F> PEAKGATE_MEMBER T reduce(const G& group, T value, F&& f) {
     T all[warpSize], ranked[warpSize];
     const unsigned met = details::gather(group.mask, value, all, __builtin_return_address(0));
+    if (group.mask & ~met) peakgate_absent(group.mask & ~met, __builtin_return_address(0));
     unsigned count = 0;
     for (unsigned left = met & group.mask; left; left &= left - 1) ranked[count++] = all[__builtin_ctz(left)];
     for (unsigned step = 1; step < count; step *= 2) {
@@ -300,6 +301,7 @@ template <class G, class T, class F> PEAKGATE_MEMBER T reduce(const G& group, T 
 template <class G, class T, class F> PEAKGATE_MEMBER T inclusive_scan(const G& group, T value, F&& f) {
     T all[warpSize];
     const unsigned met = details::gather(group.mask, value, all, __builtin_return_address(0));
+    if (group.mask & ~met) peakgate_absent(group.mask & ~met, __builtin_return_address(0));
     unsigned left = met & group.mask & (~0u >> (31 - details::lane()));
     T sum = all[__builtin_ctz(left)];
     for (left &= left - 1; left; left &= left - 1) sum = f(sum, all[__builtin_ctz(left)]);
@@ -309,6 +311,7 @@ template <class G, class T, class F> PEAKGATE_MEMBER T inclusive_scan(const G& g
 template <class G, class T, class F> PEAKGATE_MEMBER T exclusive_scan(const G& group, T value, F&& f) {
     T all[warpSize];
     const unsigned met = details::gather(group.mask, value, all, __builtin_return_address(0));
+    if (group.mask & ~met) peakgate_absent(group.mask & ~met, __builtin_return_address(0));
     unsigned left = met & group.mask & ((1u << details::lane()) - 1);
     if (!left) return T();
     T sum = all[__builtin_ctz(left)];

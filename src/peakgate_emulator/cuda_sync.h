@@ -152,15 +152,24 @@ template <thread_scope S = thread_scope_system> struct latch {
     latch() = default;
     constexpr explicit latch(ptrdiff_t expected) : left(expected) {}
     latch(const latch&) = delete;
-    void count_down(ptrdiff_t count = 1) { ::cuda::atomic_ref<ptrdiff_t, S>(left).fetch_sub(count, memory_order_release); }
-    bool try_wait() const { return ::cuda::atomic_ref<ptrdiff_t, S>(const_cast<ptrdiff_t&>(left)).load(memory_order_acquire) == 0; }
-    void wait() const {
-        while (!try_wait()) {
+    PEAKGATE_UNCHECKED void counted(ptrdiff_t count, const void* caller) {
+        const auto next = [=](ptrdiff_t before) { return before - count; };
+        if (::cuda::atomic_ref<ptrdiff_t, S>(left).updated(next, memory_order_release, caller) < count)
+            peakgate_precondition("a latch is counted down at most to zero", caller);
+    }
+    PEAKGATE_UNCHECKED bool is_down(const void* caller) const {
+        return ::cuda::atomic_ref<ptrdiff_t, S>(const_cast<ptrdiff_t&>(left)).loaded(memory_order_acquire, caller) == 0;
+    }
+    PEAKGATE_MEMBER void count_down(ptrdiff_t count = 1) { counted(count, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER bool try_wait() const { return is_down(__builtin_return_address(0)); }
+    PEAKGATE_MEMBER void wait() const {
+        while (!is_down(__builtin_return_address(0))) {
         }
     }
-    void arrive_and_wait(ptrdiff_t count = 1) {
-        count_down(count);
-        wait();
+    PEAKGATE_MEMBER void arrive_and_wait(ptrdiff_t count = 1) {
+        counted(count, __builtin_return_address(0));
+        while (!is_down(__builtin_return_address(0))) {
+        }
     }
     friend void init(latch* made, ptrdiff_t expected) { made->left = expected; }
 };
@@ -233,12 +242,12 @@ template <thread_scope> struct pipeline {
     unsigned filled = 0, emptied = 0;
 
     PEAKGATE_MEMBER void producer_acquire() {
-        if (!produces) peakgate_assertion("producer_acquire() is called by a producer");
+        if (!produces) peakgate_precondition("producer_acquire() is called by a producer", __builtin_return_address(0));
         if (stages && filled >= stages)
             peakgate_sync_wait(&empty[filled % stages], filled / stages - 1, PEAKGATE_BLOCKS, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER void producer_commit() {
-        if (!produces) peakgate_assertion("producer_commit() is called by a producer");
+        if (!produces) peakgate_precondition("producer_commit() is called by a producer", __builtin_return_address(0));
         if (stages) {
             peakgate_async_bind_all(&full[filled % stages]);
             peakgate_sync_arrive(&full[filled % stages], 1, 0, __builtin_return_address(0));
@@ -248,14 +257,14 @@ template <thread_scope> struct pipeline {
         ++filled;
     }
     PEAKGATE_MEMBER void consumer_wait() {
-        if (!consumes) peakgate_assertion("consumer_wait() is called by a consumer");
+        if (!consumes) peakgate_precondition("consumer_wait() is called by a consumer", __builtin_return_address(0));
         if (stages)
             peakgate_sync_wait(&full[emptied % stages], emptied / stages, PEAKGATE_BLOCKS, __builtin_return_address(0));
         else
             peakgate_async_wait(static_cast<int>(filled - emptied - 1));
     }
     PEAKGATE_MEMBER void consumer_release() {
-        if (!consumes) peakgate_assertion("consumer_release() is called by a consumer");
+        if (!consumes) peakgate_precondition("consumer_release() is called by a consumer", __builtin_return_address(0));
         if (stages) peakgate_sync_arrive(&empty[emptied % stages], 1, 0, __builtin_return_address(0));
         ++emptied;
     }

@@ -1,5 +1,5 @@
 // PTX's sixteen named barriers of a block, for some of its threads (bar.sync, bar.arrive).
-#include "runtime.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 
@@ -7,9 +7,16 @@ namespace peakgate {
 
 constexpr int BARRIERS = 16;
 
+struct Arrival {
+    uint32_t phase, epoch, stamp;
+};
+
 struct NamedBarrier {
     int expected; // 0 until the first thread arrives
     int count;    // including threads that only arrive
+    uint32_t phase;
+    uint32_t left_in[MAX_THREADS];    // the phase in which a thread has last arrived without waiting
+    Arrival arrivals[2][MAX_THREADS]; // at the phase that is open and the one before it
     Published published;
 };
 
@@ -23,6 +30,7 @@ void begin_block_of_named_barriers() {
     for (NamedBarrier& barrier : state.block->named_barriers->barriers) {
         if (barrier.expected) forget_published(barrier.published);
         barrier.expected = barrier.count = 0;
+        barrier.phase += 2; // so that nobody has arrived in the last two
     }
 }
 
@@ -38,6 +46,22 @@ bool report_named_barriers() {
         return true;
     }
     return false;
+}
+
+// A thread that has only arrived must know that the phase has ended before it arrives again: otherwise its two arrivals may
+// count for one phase, without those who wait.
+static void check_arrival(const NamedBarrier& barrier, int name, uintptr_t caller) {
+    const uint32_t left_in = barrier.left_in[state.current];
+    bool ended = left_in != barrier.phase;
+    for (int i = 0; i < state.thread_count && ended && left_in + 1 == barrier.phase; ++i) {
+        const Arrival& arrival = barrier.arrivals[left_in % 2][i];
+        const Access then = {arrival.epoch, arrival.stamp, 0, static_cast<uint16_t>(i), 0, 0};
+        ended = arrival.phase != left_in || ordered(then, SHARED);
+    }
+    if (ended) return;
+    report(DIVERGENT_BARRIER, caller, 0,
+           "arrives again at named barrier %d, and nothing orders this after the end of the phase in which it has arrived before", name);
+    abandon_launch();
 }
 
 } // namespace peakgate
@@ -60,6 +84,9 @@ void peakgate_named_barrier(int name, int threads, int waits, const void* caller
     }
     if (!barrier.count) forget_published(barrier.published);
     barrier.expected = expected;
+    check_arrival(barrier, name, called_at);
+    barrier.arrivals[barrier.phase % 2][state.current] = {barrier.phase, state.epoch, current_thread().stamp};
+    if (!waits) barrier.left_in[state.current] = barrier.phase;
     ++barrier.count;
     publish_to(barrier.published);
     const int limit = expected < state.thread_count ? expected : state.thread_count;
@@ -69,6 +96,7 @@ void peakgate_named_barrier(int name, int threads, int waits, const void* caller
         return;
     }
     barrier.count = 0;
+    ++barrier.phase;
     if (waits) acquire_from(barrier.published, state.current);
     for (int i = 0; i < state.thread_count; ++i) {
         Thread& thread = state.threads[i];

@@ -128,7 +128,13 @@ void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uin
 }
 
 void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller) {
-    if (is_shared(space))
+    const uintptr_t address = state.shared + offset, copied = is_shared(space) ? async_copy_in_flight(address) : 0;
+    const uintptr_t issued_at = copied || !is_shared(space) ? copied : bulk_copy_in_flight(address);
+    if (issued_at)
+        report(UNINITIALISED_SHARED, caller, issued_at,
+               "read of shared memory (byte %ld) to which an asynchronous copy is in flight that nobody has waited for",
+               place(space, offset));
+    else if (is_shared(space))
         report(UNINITIALISED_SHARED, caller, 0, "read of shared memory (byte %ld) that this block has not written",
                place(space, offset));
     else
@@ -162,6 +168,11 @@ void peakgate_not_emulated(const char* feature) {
 
 void peakgate_assertion(const char* condition) {
     report(ASSERTION, PEAKGATE_CALLER, 0, "assertion failed: %s", condition);
+    abandon_launch();
+}
+
+void peakgate_precondition(const char* condition, const void* caller) {
+    report(ASSERTION, reinterpret_cast<uintptr_t>(caller), 0, "precondition failed: %s", condition);
     abandon_launch();
 }
 

@@ -130,6 +130,8 @@ PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
 // `caller` is the address in the kernel at which a defect is reported. Returns the ballot, if there is one, or the
 // participating lanes if the values of all lanes are received.
 PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller);
+// Reports that lanes of a group are missing from an operation that needs a value of each.
+PEAKGATE_API void peakgate_absent(unsigned lanes, const void* caller);
 
 // Atomics, strong loads and stores, fences (order.cpp defines what each of them orders). `peakgate_strong` is called
 // before the access and may let other threads run; `expected` is the expected value of a compare-and-swap, null
@@ -153,6 +155,8 @@ PEAKGATE_API void* peakgate_malloc(size_t bytes);
 PEAKGATE_API void peakgate_free(void* address);
 PEAKGATE_API void peakgate_not_emulated(const char* feature);
 PEAKGATE_API void peakgate_assertion(const char* condition);
+// Reports a call of a library's function that does not meet this condition.
+PEAKGATE_API void peakgate_precondition(const char* condition, const void* caller);
 
 // Textures and surfaces: an object is the address of its description in the runtime.
 struct PeakgateFetch {

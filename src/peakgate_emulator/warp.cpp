@@ -16,6 +16,7 @@ struct Rendezvous {
     unsigned leaving; // those that have not taken their result
     unsigned ballot;
     void (*together)(void* const*);
+    uintptr_t first_at; // where the first lane has called
     char values[WARP][8];
 };
 
@@ -72,9 +73,10 @@ void join(Rendezvous& meeting, const PeakgateWarpCall& call, int lane, uintptr_t
         meeting.mask = call.mask;
         meeting.operation = call.operation;
         meeting.together = call.together;
+        meeting.first_at = caller;
         meeting.ballot = 0;
     } else if (meeting.operation != call.operation || meeting.together != call.together) {
-        report(WARP_MASK, caller, 0, "lanes of one warp meet in different warp primitives");
+        report(WARP_MASK, caller, meeting.first_at, "lanes of one warp meet in different warp primitives");
         abandon_launch();
     }
     meeting.arrived |= 1u << lane;
@@ -177,4 +179,13 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
     }
     meeting.leaving &= ~(1u << lane);
     return meeting.ballot;
+}
+
+void peakgate_absent(unsigned lanes, const void* caller) {
+    const int first = state.current / WARP * WARP;
+    const int begun = state.thread_count - first; // of a warp in part
+    const unsigned absent = begun < WARP ? lanes & ((1u << begun) - 1) : lanes;
+    if (!absent) return;
+    report(WARP_MASK, reinterpret_cast<uintptr_t>(caller), 0,
+           "a reduction or scan of a group that its lane %d, which has ended, does not call", __builtin_ctz(absent));
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -204,3 +205,90 @@ def test_a_pipeline_has_producers_and_consumers(
     with finds(*kinds):
         kernel.launch((1, 1, 1), (64, 1, 1), (out, given), schedule=schedule)
         assert out.tolist() == given.reshape(5, 32)[:, ::-1].ravel().tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "kinds", "message"),
+    [
+        ({"ARRIVE": "all.count_down(2)"}, (DefectKind.ASSERTION,), "a latch is counted down at most to zero"),
+        (
+            {"ARRIVE": "if (threadIdx.x) all.arrive_and_wait()"},
+            (DefectKind.ENDLESS_LOOP,),
+            r"meeting\.cu:10: endless loop",
+        ),
+    ],
+)
+def test_a_latch_names_the_call_that_is_wrong(
+    changed: dict[str, str], kinds: tuple[DefectKind, ...], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "meeting.cu").write_text(MEETING)
+    kernel = emulator.load(tmp_path / "meeting.cu", "kernel", tuple((MEETING_SOUND | changed).items()))
+    with finds(*kinds) as found:
+        kernel.launch((1, 1, 1), (64, 1, 1), (np.zeros(1, np.int32),))
+    assert any(re.search(message, str(defect)) for defect in found.value.defects)
+
+
+SPECIALISED = """__global__ void kernel(int* out, const int* in) {
+    __shared__ int s[2][32];
+    const int t = threadIdx.x % 32;
+    out += 192 * blockIdx.x;
+    if (threadIdx.x < 32) {
+        for (int k = 0; k < 6; ++k) {
+            asm volatile("bar.sync %0, 64;" ::"r"(3 + k % 2) : "memory");
+            s[k % 2][t] = in[32 * k + t];
+            asm volatile("bar.arrive %0, 64;" ::"r"(FULL) : "memory");
+        }
+    } else {
+        asm volatile("bar.arrive 3, 64; bar.arrive 4, 64;" ::: "memory");
+        for (int k = 0; k < 6; ++k) {
+            asm volatile("bar.sync %0, 64;" ::"r"(FULL) : "memory");
+            out[32 * k + t] = s[k % 2][31 - t];
+            if (k < 4) asm volatile("bar.arrive %0, 64;" ::"r"(3 + k % 2) : "memory");
+        }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize("full", ["1 + k % 2", "1"], ids=["one for each stage", "one for both"])
+def test_nobody_arrives_twice_before_a_named_barrier_is_over(full: str, schedule: int, tmp_path: Path) -> None:
+    """With one barrier for both stages the producer's arrivals for two of them may end one phase, without consumers."""
+    (tmp_path / "kernel.cu").write_text(SPECIALISED)
+    kernel = emulator.load(tmp_path / "kernel.cu", "kernel", (("FULL", full),))
+    given, out = np.arange(192, dtype=np.int32), np.zeros((2, 192), np.int32)
+    with finds(*[DefectKind.DIVERGENT_BARRIER] * (full == "1")):
+        kernel.launch((2, 1, 1), (64, 1, 1), (out, given), schedule=schedule)
+        assert out.tolist() == [given.reshape(6, 32)[:, ::-1].ravel().tolist()] * 2
+
+
+COLLECTIVE = """#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+__global__ void kernel(int* out, int last) {
+    const auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+    if ((int)threadIdx.x > last) return;
+    out[threadIdx.x] = cg::CALL(tile, 1, cg::plus<int>());
+}
+"""
+
+
+@pytest.mark.parametrize(("last", "found"), [(39, False), (31, False), (36, True)])
+@pytest.mark.parametrize("call", ["reduce", "inclusive_scan", "exclusive_scan"])
+def test_every_thread_of_a_group_reduces(call: str, last: int, found: bool, tmp_path: Path) -> None:
+    (tmp_path / "kernel.cu").write_text(COLLECTIVE)
+    kernel = emulator.load(tmp_path / "kernel.cu", "kernel", (("CALL", call),))
+    with finds(*[DefectKind.WARP_MASK] * found):
+        kernel.launch((1, 1, 1), (40, 1, 1), (np.zeros(40, np.int32), np.int32(last)))
+
+
+def test_a_copy_that_nobody_waits_for_is_named_where_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cu").write_text(
+        "#include <cuda_pipeline.h>\n__global__ void kernel(float* out, const float* in) {\n    __shared__ float s[1];"
+        "\n    __pipeline_memcpy_async(s, in, 4);\n    __pipeline_commit();\n    out[0] = s[0];\n}\n"
+    )
+    with finds(DefectKind.UNINITIALISED_SHARED) as found:
+        emulator.load(tmp_path / "kernel.cu", "kernel").launch((1, 1, 1), (1, 1, 1), (np.zeros(1, np.float32), VALUES))
+    (defect,) = found.value.defects
+    assert (defect.location, defect.other_location) == ("kernel.cu:6", "kernel.cu:4")
