@@ -386,7 +386,7 @@ void know_thread(int self, int other, uint32_t stamp) {
     state.crossed |= first_of_warp(self) != first_of_warp(other);
     Order& order = rows_in_use();
     order.threads[self].row_epoch = state.epoch;
-    state.threads[self].met_stamp = state.threads[self].stamp + 1;
+    state.threads[self].met_stamp = ++state.threads[self].stamp;
     if (stamp > order.rows[self][other]) order.rows[self][other] = stamp;
 }
 
@@ -830,7 +830,7 @@ void acquire_from(const Published& published, int thread, bool narrow) {
     Order& order = rows_in_use();
     order.wide = true;
     order.threads[thread].row_epoch = state.epoch;
-    state.threads[thread].met_stamp = state.threads[thread].stamp + 1;
+    state.threads[thread].met_stamp = ++state.threads[thread].stamp;
     uint32_t* own = order.rows[thread];
     for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
     join_agents(own, published.known);
@@ -941,7 +941,7 @@ bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers
     if (!own.count) return false;
     const auto& last = own.fences[(own.count - 1) % FENCES];
     if (last.of_barriers && !of_barriers) return false;
-    return last.epoch > write.epoch || (last.epoch == write.epoch && last.stamp + 1 >= state.threads[self].met_stamp);
+    return last.epoch > write.epoch || (last.epoch == write.epoch && last.stamp >= state.threads[self].met_stamp);
 }
 
 // ---- strong accesses ----

@@ -181,7 +181,7 @@ struct Thread {
     bool predicate;      // argument of the barrier it waits at
     int barrier_site;    // site of that barrier or point of convergence
     unsigned warp_mask;  // argument of the warp primitive it waits in, or the lanes it converged with
-    uint32_t stamp;      // number of times it has met other threads in this block, or released
+    uint32_t stamp;      // number of times it has met other threads in this block, acquired or released
     uint32_t met_stamp;  // its stamp when it last learned of others
     int stack;
     uintptr_t waits_at;     // code address of the call it waits in

@@ -220,6 +220,7 @@ inline void share(Access& reads, uint8_t bytes) {
     if (!(reads.bytes & bytes)) return;
     reads.details |= reads.bytes & bytes;
     if (reads.thread / WARP != state.current / WARP) reads.details |= SEVERAL_WARPS;
+    if (reads.thread >= MAX_THREADS) return; // an agent, which is rarely waited for by others
     reads.thread = static_cast<uint16_t>(state.current);
     reads.stamp = current_thread().stamp;
 }

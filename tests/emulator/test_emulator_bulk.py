@@ -254,3 +254,43 @@ def test_the_guide_s_tile_is_counted_up(schedule: int) -> None:
 def test_the_guide_s_fences_are_missed(what: str) -> None:
     with finds(RACE):
         guided({what: ""})
+
+
+IN_PLACE = """__global__ void kernel(float* out, const float* in) {
+    __shared__ alignas(16) float tile[64];
+    __shared__ alignas(8) unsigned long long full;
+    const auto at = [](const void* p) { return (unsigned)__cvta_generic_to_shared(p); };
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&full)) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(at(&full)) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                     ::"r"(at(tile)), "l"(in), "r"(at(&full)) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra W; }"
+                 ::"r"(at(&full)) : "memory");
+    tile[threadIdx.x] *= 2;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    MEETING;
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;"
+                     ::"l"(out), "r"(at(tile)) : "memory");
+        asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize("meeting", ["__syncthreads()", ""])
+def test_a_store_that_reads_too_early_is_found_by_what_is_written_then(
+    meeting: str, schedule: int, tmp_path: Path
+) -> None:
+    """The first thread may be done before the others write: they have met the copy to the tile, not the one from it."""
+    (tmp_path / "kernel.cu").write_text(IN_PLACE)
+    kernel = emulator.load(tmp_path / "kernel.cu", "kernel", (("MEETING", meeting),))
+    given, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    with finds(*[RACE] * (not meeting)):
+        kernel.launch(ONE, (64, 1, 1), (out, given), schedule=schedule)
+        assert out.tolist() == (2 * given).tolist()
