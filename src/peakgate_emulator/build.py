@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -50,7 +50,9 @@ _ON_DEMAND = {
     "cuda_wgmma.h": re.compile(r"\bwgmma\."),
 }
 """Headers that are included only if the source matches; each would add 10 ms to every build."""
-RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))
+PRODUCTS = "matrix_products.cpp"
+"""Linked to the kernels that multiply matrices, which alone wait for its compilation."""
+RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp") if path.name != PRODUCTS))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
 DEFAULT_CAPABILITY = (9, 0)
@@ -143,7 +145,7 @@ def build_kernel(
         by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         if compiler.is_gcc and not by_macros:
-            included = [_precompiled(included, compiler, flags, (stand_ins, RUNTIME_FOLDER))]
+            included = [_precompiled(compiler, flags, stand_ins)]
         included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
@@ -173,7 +175,7 @@ def build_kernel(
             raise failed(done, files, kernel, wrapper, limit_s=limit_s, missing=further)
         names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
         described = _description(names, compiler, has_variables=spread(kernel_object))
-        link((kernel_object, described, runtime), library, scratch, compiler)
+        link((kernel_object, described, *_products(kernel_object, compiler), runtime), library, scratch, compiler)
     return library
 
 
@@ -204,22 +206,23 @@ def _written(texts: Mapping[str, str]) -> Path:
     return folder
 
 
-def _precompiled(included: Sequence[Path], compiler: Compiler, given: Sequence[str], folders: Sequence[Path]) -> Path:
-    """A header with these includes, which g++ has precompiled: to parse them takes half as long as a small kernel.
+def _precompiled(compiler: Compiler, given: Sequence[str], stand_ins: Path) -> Path:
+    """A header with what every kernel includes, precompiled by g++: parsing takes half as long as a small kernel.
 
-    ``folders`` are searched, in place of those in ``given``. g++ ignores what it precompiled with other flags, so that
-    these are part of the header.
+    Only the stand-ins and the emulator's own folder are searched, not those in ``given``. g++ ignores what it
+    precompiled with other flags, so that these are part of the header.
     """
-    flags = [*(flag for flag in given if not flag.startswith("-I")), *(f"-I{folder}" for folder in folders)]
+    flags = [*(flag for flag in given if not flag.startswith("-I")), f"-I{stand_ins}", f"-I{RUNTIME_FOLDER}"]
     lines = [f"// {compiler.identity} {' '.join(flags)} {_own_digest(KERNEL_HEADERS)}"]
-    lines += [f'#include "{path}"' for path in included]
+    lines += [f'#include "{path}"' for path in (RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE)]
     header = _written({"kernel.h": "\n".join([*lines, ""])}) / "kernel.h"
     precompiled = header.with_name("kernel.h.gch")
     if not precompiled.exists():
-        with scratch_folder(builds_folder()) as scratch:
+        with alone(header.with_name("kernel.lock")), scratch_folder(builds_folder()) as scratch:
             made = scratch / precompiled.name
-            must_run((*compiler.command, *flags, "-x", "c++-header", header, "-o", made))
-            made.replace(precompiled)
+            if not precompiled.exists():  # otherwise another process was first
+                must_run((*compiler.command, *flags, "-x", "c++-header", header, "-o", made))
+                made.replace(precompiled)
     return header
 
 
@@ -239,15 +242,31 @@ def build_runtime(compiler: Compiler) -> Path:
     with alone(library.with_suffix(".lock")), scratch_folder(folder) as scratch:
         if library.exists():  # another process was first
             return library
-        objects = [scratch / f"{name}.o" for name in RUNTIME_SOURCES]
-
-        def compile_one(name: str, built: Path) -> None:
-            must_run((*compiler.command, *flags, "-c", RUNTIME_FOLDER / name, "-o", built))
-
+        largest_first = sorted(RUNTIME_SOURCES, key=lambda name: -(RUNTIME_FOLDER / name).stat().st_size)
+        objects = [scratch / f"{name}.o" for name in largest_first]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(compile_one, RUNTIME_SOURCES, objects))
+            if compiler.is_gcc:  # the first kernel will need it
+                pool.submit(_precompiled, compiler, kernel_flags(compiler), _written(headers.emulator_headers()))
+            list(pool.map(partial(_compile, compiler), largest_first, objects))
         link(objects, library, scratch, compiler)
     return library
+
+
+def _products(kernel_object: Path, compiler: Compiler) -> list[Path]:
+    """The object file with products of matrices, built if it does not exist, if the kernel calls one."""
+    if not any(symbol.name.startswith("peakgate_multiply") for symbol in symbols_of(kernel_object)):
+        return []
+    digest = _digest((compiler.identity, runtime_flags(compiler), _own_digest((PRODUCTS, *RUNTIME_HEADERS))))
+    built = builds_folder() / f"products-{digest}.o"
+    with alone(built.with_suffix(".lock")), scratch_folder(builds_folder()) as scratch:
+        if not built.exists():
+            _compile(compiler, PRODUCTS, scratch / built.name)
+            (scratch / built.name).replace(built)
+    return [built]
+
+
+def _compile(compiler: Compiler, name: str, built: Path) -> None:
+    must_run((*compiler.command, *runtime_flags(compiler), "-c", RUNTIME_FOLDER / name, "-o", built))
 
 
 def _read(source: Path, folders: Sequence[Path]) -> list[SourceFile]:

@@ -217,9 +217,6 @@ SyncObjects* new_sync_objects();
 AsyncCopies* new_async_copies();
 BulkCopies* new_bulk_copies();
 TensorCores* new_tensor_cores();
-// sums += a . b for a warp's rows; rows of a and b are 32 bytes along k, the sums are those of all lanes
-// (matrix_products.cpp).
-void multiply_group(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* sums);
 
 struct Block {
     uint3 index;
@@ -302,13 +299,16 @@ extern State state;
 
 inline Thread& current_thread() { return state.threads[state.current]; }
 
+// Also called by matrix_products.cpp, which is linked to the kernels that need it.
+#define PEAKGATE_SHARED __attribute__((visibility("default")))
+
 // Records a defect of the current thread; a repeated one at the same locations is only counted. Returns the report if
 // it is new.
-__attribute__((format(printf, 4, 5))) Report* report(Kind kind, uintptr_t address, uintptr_t other_address,
+PEAKGATE_SHARED __attribute__((format(printf, 4, 5))) Report* report(Kind kind, uintptr_t address, uintptr_t other_address,
                                                      const char* format, ...);
 
 // Ends the launch from inside a fiber.
-[[noreturn]] void abandon_launch();
+[[noreturn]] PEAKGATE_SHARED void abandon_launch();
 
 void budget_low(uintptr_t caller);
 

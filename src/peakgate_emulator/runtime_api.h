@@ -253,10 +253,13 @@ struct PeakgateFragments {
     uint64_t* registers;
     const void* caller;
 };
-// Called by the last lane to arrive, with the PeakgateFragments of each lane.
+// Called by the last lane to arrive, with the PeakgateFragments of each lane; part of a kernel's image, not of the runtime.
 PEAKGATE_API void peakgate_multiply(void* const* offered);
 
 // Products by a warpgroup (tensor_cores.cpp); all lanes of a warp issue theirs together.
+struct PeakgateProduct;
+// sums += a . b for a warp's rows; rows of a and b are 32 bytes along k, the sums are those of all lanes.
+PEAKGATE_API void peakgate_multiply_rows(const PeakgateProduct* product, const unsigned char* a, const unsigned char* b, uint32_t* sums);
 struct PeakgateProduct {
     PeakgateNumber number_a, number_b, number_sums;
     void* const* sums;              // addresses of the lane's registers
@@ -264,6 +267,7 @@ struct PeakgateProduct {
     uint64_t a, b;                  // matrix descriptors
     int columns, registers;
     int adds, scale_a, scale_b, transposes_a, transposes_b, clamps;
+    decltype(peakgate_multiply_rows)* multiply;
 };
 PEAKGATE_API void peakgate_wgmma(const PeakgateProduct* product, const void* caller);
 PEAKGATE_API void peakgate_wgmma_fence(const void* caller);

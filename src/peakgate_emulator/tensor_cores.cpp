@@ -219,7 +219,7 @@ void make(int number, size_t place) {
         matrix_a(product).gather(first_row(number), ROWS_OF_WARP, a);
     }
     matrix_b(product).gather(0, product.columns, b);
-    multiply_group(product, a, b, done.values);
+    product.multiply(&product, a, b, done.values);
     const size_t count = static_cast<size_t>(product.registers) * WARP;
     for (size_t i = place + 1; i < warp.count; ++i) { // the next product adds to this one's result
         if (warp.pending[i].sums[0] != done.sums[0] || warp.pending[i].product.registers != product.registers) continue;

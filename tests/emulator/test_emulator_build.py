@@ -268,7 +268,7 @@ needs_zig = pytest.mark.skipif(
 
 @needs_zig
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-@pytest.mark.parametrize("name", build_module.RUNTIME_SOURCES)
+@pytest.mark.parametrize("name", [*build_module.RUNTIME_SOURCES, build_module.PRODUCTS])
 def test_the_runtime_compiles_for_every_machine_without_warning(name: str, machine: str, tmp_path: Path) -> None:
     """Only zig compiles for other machines without their headers."""
     zig = next(compiler for compiler in COMPILERS if compiler.name == "zig")
@@ -292,7 +292,7 @@ def test_ziglang_alone_will_do(source: Path, cache: Path, tmp_path: Path, monkey
 
 
 @every_compiler
-@pytest.mark.parametrize("name", [*build_module.RUNTIME_SOURCES, "cuda_cpu.h"])
+@pytest.mark.parametrize("name", [*build_module.RUNTIME_SOURCES, build_module.PRODUCTS, "cuda_cpu.h"])
 def test_the_emulator_compiles_without_warnings(compiler: Compiler, name: str, tmp_path: Path) -> None:
     unit = tmp_path / "unit.cpp"
     unit.write_text(f'#include "{build_module.RUNTIME_FOLDER / name}"\n')
