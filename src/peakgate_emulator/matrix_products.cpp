@@ -2,7 +2,7 @@
 //
 // A matrix is distributed over the lanes as the PTX ISA defines its fragments. Products are exact, and so are their
 // sums except for one rounding to nearest at the end; tensor cores truncate terms far below the largest product before
-// they add. Eight numbers are converted and added at once, if the processor's vectors are wide enough.
+// they add. It is linked to the kernels that need it, since it takes longest to compile. Eight numbers are converted and added at once, if the processor's vectors are wide enough.
 #include "runtime.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ namespace peakgate {
 
 namespace {
 
-constexpr int EIGHT = 8, LANES_OF_ROW = 4, MAX_ROWS = 16, MAX_DEPTH = 64, BYTES_OF_ROW = 32;
+constexpr int EIGHT = 8, LANES_OF_ROW = 4, MAX_ROWS = 16, MAX_DEPTH = 128, BYTES_OF_ROW = 32;
 typedef uint32_t Words __attribute__((vector_size(32)));
 typedef int32_t Ints __attribute__((vector_size(32)));
 typedef float Floats __attribute__((vector_size(32)));
@@ -179,11 +179,13 @@ template <class N> ALWAYS_INLINE void add_fused(const N* a, const N* b, N* sums,
 }
 
 // The column of each number of a sparse A, by row, from the metadata in the first register of some lanes of each quad:
-// four bits for two of four columns, or for one of two if numbers have 32 bits. A lane has those of four chunks of two
-// rows, or of eight chunks of one row if numbers have 8 bits; the selector says which lanes.
+// four bits for two of four columns, for one of two if numbers have 32 bits, for two of four pairs if they have 4. A lane
+// has those of four chunks of two rows, or of eight chunks of one row if numbers have 8 or 4 bits; the selector says which
+// lanes.
 void select_columns(const PeakgateWarpProduct& product, uint64_t* const* registers, uintptr_t caller, unsigned char* columns) {
-    const bool is_byte = bits_of(product.a) == 8, is_word = bits_of(product.a) == 32;
-    const int width = is_word ? 2 : 4, chunks = product.depth / width, kept = product.depth / 2;
+    const int bits_of_a = bits_of(product.a), together = bits_of_a == 4 ? 2 : 1; // columns of which the metadata say one
+    const bool is_narrow = bits_of_a <= 8, is_word = bits_of_a == 32;
+    const int width = is_word ? 2 : 4 * together, chunks = product.depth / width, kept = product.depth / 2;
     const auto selector = static_cast<uint32_t>(registers[0][1]);
     const auto lanes = static_cast<uint32_t>(chunks / 4); // of a quad: 32 bits each, for the chunks of two rows
     if (selector >= LANES_OF_ROW / lanes) {
@@ -192,9 +194,9 @@ void select_columns(const PeakgateWarpProduct& product, uint64_t* const* registe
     }
     for (int row = 0; row < MAX_ROWS; ++row) {
         for (int chunk = 0; chunk < chunks; ++chunk) {
-            const int half = row / EIGHT, part = is_byte ? chunk / EIGHT * 2 + half : chunk / LANES_OF_ROW;
+            const int half = row / EIGHT, part = is_narrow ? chunk / EIGHT * 2 + half : chunk / LANES_OF_ROW;
             const int lane = row % EIGHT * LANES_OF_ROW + static_cast<int>(selector * lanes) + part;
-            const int shift = is_byte ? chunk % EIGHT * 4 : half * 16 + chunk % LANES_OF_ROW * 4;
+            const int shift = is_narrow ? chunk % EIGHT * 4 : half * 16 + chunk % LANES_OF_ROW * 4;
             const auto bits = static_cast<unsigned>(registers[lane][0] >> shift & 0xf), low = bits & 3, high = bits >> 2;
             const bool descends = low > high && !is_word;
             if (low == high || (is_word && bits != 0x4 && bits != 0xe) || (descends && product.sparsity == PEAKGATE_SPARSE_ORDERED)) {
@@ -208,8 +210,10 @@ void select_columns(const PeakgateWarpProduct& product, uint64_t* const* registe
                 abandon_launch();
             }
             unsigned char* const to = columns + row * kept + chunk * (width / 2);
-            to[0] = static_cast<unsigned char>(chunk * width + (is_word ? bits == 0xe : low));
-            if (!is_word) to[1] = static_cast<unsigned char>(chunk * width + high);
+            for (int i = 0; i < together; ++i) {
+                to[i] = static_cast<unsigned char>(chunk * width + (is_word ? bits == 0xe : static_cast<int>(low) * together + i));
+                if (!is_word) to[together + i] = static_cast<unsigned char>(chunk * width + static_cast<int>(high) * together + i);
+            }
         }
     }
 }
@@ -390,14 +394,13 @@ WIDE void multiply_wide(const PeakgateProduct& product, const unsigned char* a, 
 
 } // namespace
 
-void multiply_group(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* values) {
-    if (is_wide) return multiply_wide(product, a, b, values);
-    multiply_as_needed(product, a, b, values);
-}
-
 } // namespace peakgate
 
 using namespace peakgate;
+
+void peakgate_multiply_rows(const PeakgateProduct* product, const unsigned char* a, const unsigned char* b, uint32_t* values) {
+    is_wide ? multiply_wide(*product, a, b, values) : multiply_as_needed(*product, a, b, values);
+}
 
 void peakgate_multiply(void* const* offered) {
     const auto* const* lanes = reinterpret_cast<const PeakgateFragments* const*>(offered);

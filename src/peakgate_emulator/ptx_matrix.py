@@ -34,6 +34,7 @@ _SPARSE_DEPTHS: Mapping[tuple[str, int], tuple[int, ...]] = {
     ("tf32", 16): (8, 16),
     **{(kind, 16): (32, 64) for kind in ("s8", "u8")},
     **{(kind, 16): (64,) for kind in ("e4m3", "e5m2")},
+    **{(kind, 16): (64, 128) for kind in ("s4", "u4")},
 }
 """The same where A is sparse."""
 _SPARSITIES = {"sp": "PEAKGATE_SPARSE", "sp::ordered_metadata": "PEAKGATE_SPARSE_ORDERED"}

@@ -40,6 +40,7 @@ INVALID = {
     "two equal columns": (WarpForm(16, 16, "f32", "f16", "f16", 1), 0b1010),
     "the higher column first": (WarpForm(16, 32, "f32", "bf16", "bf16", 1), 0b0001),
     "equal columns of bytes": (WarpForm(16, 64, "s32", "s8", "u8", 0, ordered=False), 0b1111),
+    "equal pairs of four bits": (WarpForm(16, 128, "s32", "s4", "s4", 0), 0b0101),
     "half a number of 32 bits": (WarpForm(16, 8, "f32", "tf32", "tf32", 3), 0b1001),
 }
 
@@ -90,7 +91,7 @@ def test_columns_that_a_sparse_matrix_lacks_are_not_multiplied(tmp_path: Path) -
     [
         WarpForm(16, 32, "f32", "e4m3", "e4m3", 0),
         WarpForm(16, 16, "f16", "bf16", "bf16", 0),
-        WarpForm(16, 128, "s32", "u4", "u4", 0),
+        WarpForm(16, 256, "s32", "u4", "u4", 0),
         WarpForm(8, 32, "s32", "s8", "s8", 0),
     ],
     ids=lambda form: form.opcode,

@@ -47,7 +47,8 @@ def stored(values: Matrix, kind: str) -> Matrix:
 class WarpForm:
     """``mma.sync``: rows of A, length of the sums; types of the sums, of A and of B.
 
-    With a ``selector`` ``mma.sp``: of four columns of A two are given, of two of tf32 one, with metadata.
+    With a ``selector`` ``mma.sp``: of four columns of A two are given, of two of tf32 one, of four pairs of 4 bits two,
+    with metadata.
     """
 
     rows: int
@@ -79,14 +80,16 @@ class WarpForm:
     def kept(self) -> Matrix:
         """The columns of a sparse A that are given, by row."""
         generator, width = np.random.default_rng(self.depth), 2 if self.a == "tf32" else 4
-        chunks = np.arange(0, self.depth, width)
+        together = 2 if BITS[self.a] == 4 else 1
+        chunks = np.arange(0, self.depth // together, width)
         order = generator.random((self.rows, len(chunks), width)).argsort()[:, :, : width // 2]
-        found: Matrix = (np.sort(order) + chunks[:, None]).reshape(self.rows, -1)
-        return found
+        found: Matrix = (np.sort(order) + chunks[:, None]).reshape(self.rows, -1, 1) * together + np.arange(together)
+        return found.reshape(self.rows, -1)
 
     def metadata(self) -> Matrix:
         """The words of the lanes as in the PTX ISA's figures; all bits are set in lanes that are not selected."""
-        kept, words = self.kept(), np.full(32, 0xFFFFFFFF, np.uint32)
+        together = 2 if BITS[self.a] == 4 else 1
+        kept, words = self.kept()[:, ::together] // together, np.full(32, 0xFFFFFFFF, np.uint32)
         codes = np.where(kept % 2, 14, 4) if self.a == "tf32" else kept[:, ::2] % 4 | kept[:, 1::2] % 4 << 2
         lanes = codes.shape[1] // 4  # of each quad
         for lane in range(32):
@@ -94,7 +97,7 @@ class WarpForm:
             part = of_quad % lanes
             if of_quad // lanes != self.selector:
                 continue
-            if BITS[self.a] == 8:
+            if BITS[self.a] <= 8:
                 nibbles = [*codes[row + part % 2 * 8, part // 2 * 8 :][:8]]
             else:
                 nibbles = [*codes[row, part * 4 :][:4], *codes[row + 8, part * 4 :][:4]]
@@ -170,6 +173,8 @@ WARP_FORMS = [
     *(WarpForm(16, depth, "f16", "f16", "f16", 1) for depth in (16, 32)),
     *(WarpForm(16, 16, "f32", kind, kind, 2, ordered=False) for kind in ("f16", "bf16")),
     WarpForm(16, 64, "s32", "u8", "u8", 0, ordered=False),
+    *(WarpForm(16, 64, "s32", "s4", "u4", selector) for selector in range(2)),
+    *(WarpForm(16, 128, "s32", a, b, 0) for a, b in (("s4", "s4"), ("u4", "s4"))),
 ]
 """Every form of ``mma.sync`` that the emulator has, some types once."""
 
