@@ -57,6 +57,15 @@ template <class T, class Op, int N> PEAKGATE_CUB_PLAIN T own(const T (&items)[N]
 
 } // namespace details
 
+namespace details {
+// The result in a thread for which CUB does not define it: a large negative number.
+template <class T> PEAKGATE_CUB_PLAIN T undefined() {
+    T result;
+    __builtin_memset(static_cast<void*>(&result), 0xfb, sizeof(T));
+    return result;
+}
+} // namespace details
+
 template <class T, int SIZE = 32, int...> class WarpReduce {
   public:
     struct TempStorage {};
@@ -73,7 +82,7 @@ template <class T, int SIZE = 32, int...> class WarpReduce {
         details::gather(mask, input, all, caller);
         const unsigned first = details::lane() / SIZE * SIZE, there = static_cast<unsigned>(__popc(mask));
         const auto count = static_cast<unsigned>(valid) < there ? static_cast<unsigned>(valid) : there;
-        return details::lane() == first ? details::fold(all, first, count, op) : input;
+        return details::lane() == first ? details::fold(all, first, count, op) : details::undefined<T>();
     }
 };
 
@@ -178,7 +187,7 @@ class BlockReduce {
     template <class Op>
     PEAKGATE_CUB_PLAIN T reduce(const T& input, Op op, int valid, PeakgateCubSite site, const void* caller) {
         all.exchange(input, site, caller);
-        if (details::rank_in_block()) return input;
+        if (details::rank_in_block()) return details::undefined<T>();
         T result = all.read(0, caller);
         for (int i = 1; i < valid; ++i) result = op(result, all.read(static_cast<unsigned>(i), caller));
         return result;

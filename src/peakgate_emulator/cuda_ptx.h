@@ -97,11 +97,12 @@ template <class T, class Operation> PEAKGATE_PTX_CALL void reduce_value(void* to
     const PeakgateReduction reduction = {sizeof(T), Operation::template apply<T>};
     peakgate_reduce_value(to, &value, sizeof(T), barrier, &reduction, __builtin_return_address(0));
 }
-// All lanes of the warp must arrive.
-PEAKGATE_PTX_CALL inline void whole_warp() {
+// PTX's setmaxnreg, at which all lanes of the warp must arrive.
+PEAKGATE_PTX_CALL inline void set_registers(unsigned count) {
     const void* nothing = nullptr;
     const PeakgateWarpCall call = {PEAKGATE_WARP_TOGETHER, ~0u, &nothing, nullptr, sizeof nothing, 0, warpSize, [](void* const*) {}};
     peakgate_warp(&call, __builtin_return_address(0));
+    peakgate_registers(count, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void cluster_arrive(int releases) { peakgate_cluster_arrive(releases, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void cluster_wait(int site) { peakgate_cluster_wait(site, __builtin_return_address(0)); }

@@ -48,19 +48,32 @@ bool report_named_barriers() {
     return false;
 }
 
+// Whether the current thread knows all arrivals of the barrier's last phase, and so its end.
+static bool knows_last_phase(const NamedBarrier& barrier) {
+    const uint32_t last = barrier.phase - 1;
+    for (int i = 0; i < state.thread_count; ++i) {
+        const Arrival& arrival = barrier.arrivals[last % 2][i];
+        const Access then = {arrival.epoch, arrival.stamp, 0, static_cast<uint16_t>(i), 0, 0};
+        if (arrival.phase == last && !ordered(then, SHARED)) return false;
+    }
+    return true;
+}
+
 // A thread that has only arrived must know that the phase has ended before it arrives again: otherwise its two arrivals may
 // count for one phase, without those who wait.
 static void check_arrival(const NamedBarrier& barrier, int name, uintptr_t caller) {
     const uint32_t left_in = barrier.left_in[state.current];
-    bool ended = left_in != barrier.phase;
-    for (int i = 0; i < state.thread_count && ended && left_in + 1 == barrier.phase; ++i) {
-        const Arrival& arrival = barrier.arrivals[left_in % 2][i];
-        const Access then = {arrival.epoch, arrival.stamp, 0, static_cast<uint16_t>(i), 0, 0};
-        ended = arrival.phase != left_in || ordered(then, SHARED);
-    }
-    if (ended) return;
+    if (left_in != barrier.phase && (left_in + 1 != barrier.phase || knows_last_phase(barrier))) return;
     report(DIVERGENT_BARRIER, caller, 0,
            "arrives again at named barrier %d, and nothing orders this after the end of the phase in which it has arrived before", name);
+    abandon_launch();
+}
+
+void check_barrier_zero(uintptr_t caller) {
+    const NamedBarrier& barrier = state.block->named_barriers->barriers[0];
+    if (!barrier.expected || (!barrier.count && knows_last_phase(barrier))) return;
+    report(DIVERGENT_BARRIER, caller, 0,
+           "barrier 0 of all threads (__syncthreads), which may meet others at barrier 0 for %d threads", barrier.expected);
     abandon_launch();
 }
 
@@ -77,6 +90,12 @@ void peakgate_named_barrier(int name, int threads, int waits, const void* caller
         abandon_launch();
     }
     NamedBarrier& barrier = state.block->named_barriers->barriers[name];
+    for (int i = 0; i < state.thread_count && name == 0; ++i) {
+        if (state.threads[i].status != AT_BARRIER) continue;
+        report(DIVERGENT_BARRIER, called_at, state.threads[i].waits_at,
+               "barrier 0 for %d threads, at which others wait for all threads (__syncthreads)", expected);
+        abandon_launch();
+    }
     if (barrier.count && barrier.expected != expected) {
         report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d is used for %d threads and for %d", name, expected,
                barrier.expected);

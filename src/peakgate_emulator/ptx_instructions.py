@@ -441,12 +441,12 @@ def _policy(instruction: Instruction, names: Names) -> str:
     return names.put(instruction.operands[0], "0", "uint64_t")
 
 
-def _registers(instruction: Instruction, _names: Names) -> str:
-    """``setmaxnreg``: the warp's lanes meet; the number of registers has no effect here."""
+def _registers(instruction: Instruction, names: Names) -> str:
+    """``setmaxnreg``: the warp's lanes meet, and its group's warps must do the same; the number has no other effect."""
     how, *modifiers = instruction.modifiers
     if how not in ("inc", "dec") or modifiers != ["sync", "aligned", "u32"]:
         raise Unknown
-    return "peakgate_ptx::whole_warp();"
+    return f"peakgate_ptx::set_registers({names.value(instruction.operands[0], 'uint32_t')});"
 
 
 def _exit(_instruction: Instruction, _names: Names) -> str:

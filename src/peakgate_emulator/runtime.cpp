@@ -171,7 +171,14 @@ void report_waiting() {
         const unsigned mask = current_thread().warp_mask;
         char lanes[48] = "all 32 lanes of its warp";
         if (mask != ~0u) snprintf(lanes, sizeof lanes, "the lanes of mask %#x (bit n: lane n)", mask);
-        report(WARP_MASK, current_thread().waits_at, 0, "waits for %s, some of which never arrive", lanes);
+        const int first = i / WARP * WARP;
+        uintptr_t elsewhere = 0; // where one of the lanes waits for something else
+        for (int lane = 0; lane < WARP && first + lane < state.thread_count; ++lane) {
+            const Thread& other = state.threads[first + lane];
+            const bool waits = other.status != NEW && other.status != READY && other.status != DONE;
+            if ((mask >> lane & 1) && waits && other.waits_at != current_thread().waits_at) elsewhere = other.waits_at;
+        }
+        report(WARP_MASK, current_thread().waits_at, elsewhere, "waits for %s, some of which never arrive", lanes);
         return;
     }
     report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "threads wait for the grid, but others of their block never arrive");
@@ -445,6 +452,7 @@ void peakgate_check_threads(unsigned allowed, const void* caller) {
 }
 
 int peakgate_barrier_from(int kind, int predicate, int site, const void* caller) {
+    check_barrier_zero(reinterpret_cast<uintptr_t>(caller));
     current_thread().predicate = predicate;
     current_thread().barrier_site = site;
     wait_as(AT_BARRIER, reinterpret_cast<uintptr_t>(caller));

@@ -405,6 +405,8 @@ bool may_see_news(const Block& block, const Thread& thread);
 void leave_warp(int thread);
 // Reports threads that wait at named barriers in vain; false if there are none.
 bool report_named_barriers();
+// __syncthreads is barrier 0 of all threads: reports one that may meet threads at barrier 0 of fewer.
+void check_barrier_zero(uintptr_t caller);
 void begin_block_of_named_barriers();
 // The same for barrier objects in memory.
 bool report_sync_objects();

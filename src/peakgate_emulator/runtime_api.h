@@ -130,6 +130,8 @@ PEAKGATE_API unsigned peakgate_converge(int site, const void* caller);
 // `caller` is the address in the kernel at which a defect is reported. Returns the ballot, if there is one, or the
 // participating lanes if the values of all lanes are received.
 PEAKGATE_API unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller);
+// The warp has set its number of registers, as the other three of its group must.
+PEAKGATE_API void peakgate_registers(unsigned count, const void* caller);
 // Reports that lanes of a group are missing from an operation that needs a value of each.
 PEAKGATE_API void peakgate_absent(unsigned lanes, const void* caller);
 

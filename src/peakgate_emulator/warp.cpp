@@ -20,10 +20,17 @@ struct Rendezvous {
     char values[WARP][8];
 };
 
+struct Registers {
+    uint32_t history; // of the numbers of registers that a warp has set
+    uintptr_t set_at;
+};
+
 struct Warps {
     Rendezvous rendezvous[MAX_THREADS];
+    Registers registers[MAX_THREADS / WARP];
     unsigned living_lanes[MAX_THREADS / WARP];
     bool in_use[MAX_THREADS / WARP]; // by warp: its lanes have met in this block
+    bool registers_set;
 };
 
 Warps* new_warps() { return static_cast<Warps*>(calloc(1, sizeof(Warps))); }
@@ -118,10 +125,26 @@ int source_lane(const PeakgateWarpCall& call, int lane) {
     return source < 0 || below || source >= end ? lane : source;
 }
 
+// Reports a setmaxnreg that not all four warps of a group have executed, when the last of them has ended.
+void check_registers(int warp) {
+    constexpr int group = 4;
+    const int first = warp / group * group;
+    if ((first + group) * WARP > state.thread_count) return;
+    for (int other = first; other < first + group; ++other)
+        if (here().living_lanes[other]) return;
+    for (int other = first; other < first + group; ++other) {
+        const Registers &own = here().registers[other], &next = here().registers[first + (other + 1) % group];
+        if (own.history == next.history || !own.set_at) continue;
+        report(WARP_MASK, own.set_at, 0, "setmaxnreg that the four warps of a group do not all execute with the same numbers");
+        return;
+    }
+}
+
 } // namespace
 
 void begin_block_of_warps() {
     Warps& warps = here();
+    warps.registers_set = false;
     for (int warp = 0; warp * WARP < state.thread_count; ++warp) {
         const int lanes = state.thread_count - warp * WARP;
         warps.living_lanes[warp] = lanes >= WARP ? ~0u : (1u << lanes) - 1;
@@ -130,6 +153,7 @@ void begin_block_of_warps() {
             warps.rendezvous[warp * WARP + lane].leaving = 0;
         }
         warps.in_use[warp] = false;
+        warps.registers[warp] = {};
     }
 }
 
@@ -140,6 +164,7 @@ void leave_warp(int thread) {
         Rendezvous& meeting = here().rendezvous[warp * WARP + lane];
         if (complete(meeting, warp)) let_go(meeting, warp);
     }
+    if (here().registers_set && !here().living_lanes[warp]) check_registers(warp);
 }
 
 } // namespace peakgate
@@ -179,6 +204,13 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
     }
     meeting.leaving &= ~(1u << lane);
     return meeting.ballot;
+}
+
+void peakgate_registers(unsigned count, const void* caller) {
+    if (state.current % WARP) return;
+    Registers& own = here().registers[state.current / WARP];
+    own = {own.history * 31 + count, reinterpret_cast<uintptr_t>(caller)};
+    here().registers_set = true;
 }
 
 void peakgate_absent(unsigned lanes, const void* caller) {

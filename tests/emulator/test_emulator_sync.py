@@ -292,3 +292,40 @@ def test_a_copy_that_nobody_waits_for_is_named_where_it_is_read(tmp_path: Path) 
         emulator.load(tmp_path / "kernel.cu", "kernel").launch((1, 1, 1), (1, 1, 1), (np.zeros(1, np.float32), VALUES))
     (defect,) = found.value.defects
     assert (defect.location, defect.other_location) == ("kernel.cu:6", "kernel.cu:4")
+
+
+ZERO = """__global__ void kernel(int* out) {
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;
+    if (threadIdx.x < 32) asm volatile("bar.sync NUMBER, 32;" ::: "memory");
+    MEETING;
+    __syncthreads();
+    out[threadIdx.x] = s[63 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("number", "meeting", "found"), [("1", "", False), ("0", "", True), ("0", "bar.sync 2, 64;", False)]
+)
+def test_a_barrier_of_all_threads_is_barrier_zero(
+    number: str, meeting: str, found: bool, schedule: int, tmp_path: Path
+) -> None:
+    meeting = f'asm volatile("{meeting}" ::: "memory")' if meeting else ""
+    (tmp_path / "kernel.cu").write_text(ZERO.replace("NUMBER", number).replace("MEETING", meeting))
+    with finds(*[DefectKind.DIVERGENT_BARRIER] * found):
+        out = np.zeros(64, np.int32)
+        emulator.load(tmp_path / "kernel.cu", "kernel").launch((1, 1, 1), (64, 1, 1), (out,), schedule=schedule)
+        assert out.tolist() == [*range(63, -1, -1)]
+
+
+def test_a_lane_that_is_missing_is_shown_where_it_waits(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cu").write_text(
+        "__global__ void kernel(int* out) {\n    if (threadIdx.x == 1) {\n"
+        "        out[0] = __reduce_max_sync(3, 1);\n    }\n    __syncwarp();\n}\n"
+    )
+    with finds(DefectKind.WARP_MASK) as found:
+        emulator.load(tmp_path / "kernel.cu", "kernel").launch((1, 1, 1), (32, 1, 1), (np.zeros(1, np.int32),))
+    (defect,) = found.value.defects
+    assert {defect.location, defect.other_location} == {"kernel.cu:3", "kernel.cu:5"}

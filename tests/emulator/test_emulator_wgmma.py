@@ -108,12 +108,15 @@ def test_a_ring_without_a_wait_a_fence_or_a_commit_is_found(what: str, schedule:
         ring(changes, schedule)
 
 
-@pytest.mark.parametrize(("who", "found"), [("threadIdx.x >= 32", False), ("threadIdx.x % 2", True)])
+@pytest.mark.parametrize(
+    ("who", "found"),
+    [("threadIdx.x >= 128", False), ("true", False), ("threadIdx.x % 2", True), ("threadIdx.x >= 32", True)],
+)
 @pytest.mark.parametrize("end", ["__syncthreads();", ""])
-def test_registers_are_given_away_by_whole_warps(who: str, found: bool, end: str, tmp_path: Path) -> None:
+def test_registers_are_given_away_by_groups_of_warps(who: str, found: bool, end: str, tmp_path: Path) -> None:
     source = tmp_path / "give.cu"
     text = f'if ({who}) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); out[threadIdx.x] = 1;'
     source.write_text(f'extern "C" __global__ void give(int* out) {{ {text} {end} }}', encoding="utf-8")
-    kernel, out = emulator.load(source, "give"), np.zeros(64, np.int32)
+    kernel, out = emulator.load(source, "give"), np.zeros(256, np.int32)
     with finds(*([DefectKind.WARP_MASK] if found else [])):
-        kernel.launch((1, 1, 1), (64, 1, 1), (out,))
+        kernel.launch((1, 1, 1), (256, 1, 1), (out,))
