@@ -1,8 +1,8 @@
 """The C structures of the runtime for ctypes, and the contents of object files and shared objects.
 
 The structures are parsed from the runtime's headers, which document their fields. Object files provide symbols, the
-source lines of code addresses, and a kernel's variables. A gap follows each ``__device__`` and ``__constant__``
-variable, so that an access beyond its end is detected.
+source lines of code addresses, and a kernel's variables. A gap follows each ``__device__``, ``__constant__`` and static
+``__shared__`` variable, so that an access beyond its end is detected.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from peakgate_emulator.files import write_whole
+
 OWN_HEADERS = frozenset(path.name for path in Path(__file__).parent.glob("cuda_*.h"))
 
 GAP_BYTES = 256
@@ -22,6 +24,7 @@ GAP_BYTES = 256
 
 _WRITABLE = (".data", ".bss")
 
+_SHARED = ".tbss."
 _GUARD = ".tbss._ZGV"
 
 _SIZE_AT, _SIZE = 32, struct.Struct("<Q")  # offset and format of a section's size in its header
@@ -207,7 +210,7 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
 
 
 def spread(built: Path) -> bool:
-    """Add a gap after each variable of an object file that has a section for each; returns whether there are variables.
+    """Add a gap after each variable of an object file that has a section for each; returns whether any is not shared.
 
     The guards that g++ puts between shared arrays of half and similar types are enlarged to the size of the largest
     vector, so that they do not misalign an array that is read by vectors.
@@ -217,7 +220,13 @@ def spread(built: Path) -> bool:
     with built.open("rb") as stream:
         file = ELFFile(stream)
         headers = file["e_shoff"], file["e_shentsize"]
-        guards = [number for number, section in enumerate(file.iter_sections()) if section.name.startswith(_GUARD)]
+        named = [(number, section.name) for number, section in enumerate(file.iter_sections())]
+        guards = [number for number, name in named if name.startswith(_GUARD)]
+        shared = {
+            number: file.get_section(number)["sh_size"]
+            for number, name in named
+            if name.startswith(_SHARED) and not name.startswith(_GUARD)
+        }
         sections = [
             (
                 number,
@@ -236,11 +245,13 @@ def spread(built: Path) -> bool:
             _SIZE.pack_into(content, header + _OFFSET_AT, len(content))
             content += data + bytes(GAP_BYTES)
         _SIZE.pack_into(content, header + _SIZE_AT, size + GAP_BYTES)
+    for number, size in shared.items():
+        _SIZE.pack_into(content, headers[0] + number * headers[1] + _SIZE_AT, size + GAP_BYTES)
     for number in guards:
         header = headers[0] + number * headers[1]
         _SIZE.pack_into(content, header + _SIZE_AT, _LARGEST_VECTOR)
         _SIZE.pack_into(content, header + _ALIGNMENT_AT, _LARGEST_VECTOR)
-    if sections or guards:
+    if sections or guards or shared:
         built.write_bytes(content)
     return bool(sections)
 
@@ -255,6 +266,23 @@ def variables_of(library: Path) -> ctypes.Array[VariableStructure]:
         }
     )
     return (VariableStructure * len(found))(*(VariableStructure(at, size, name.encode()) for at, size, name in found))
+
+
+def shared_arrays_of(library: Path) -> ctypes.Array[VariableStructure]:
+    """The static ``__shared__`` variables, in the order of their offsets; kept beside the shared object."""
+    kept = library.with_suffix(".shared")
+    if not kept.exists():
+        found = sorted(
+            {
+                (symbol.address, symbol.size, plain_name(symbol.name))
+                for symbol in symbols_of(library)
+                if symbol.kind == "STT_TLS" and symbol.size
+            }
+        )
+        write_whole(kept, "".join(f"{at} {size} {name}\n" for at, size, name in found))
+    rows = [line.split() for line in kept.read_text(encoding="utf-8").splitlines()]
+    arrays = (VariableStructure(int(at), int(size), name.encode()) for at, size, name in rows)
+    return (VariableStructure * len(rows))(*arrays)
 
 
 def _is_variable(section: str) -> bool:

@@ -302,6 +302,23 @@ Cell* cell_of(uintptr_t address) {
 void initialise_guards() {
     for (int i = 0; i < state.launch.guard_count; ++i)
         shared_cells[state.launch.guards[i] / 4].write = {state.epoch, 0, 0, 0, 0, INITIALISED};
+    for (int i = 0; i < state.launch.shared_array_count; ++i) {
+        const Variable& array = state.launch.shared_arrays[i];
+        const uint64_t first = (array.start + array.size + 3) / 4;
+        const bool is_last = i + 1 == state.launch.shared_array_count;
+        const uint64_t end = is_last ? first + VARIABLE_GAP_BYTES / 4 : state.launch.shared_arrays[i + 1].start / 4;
+        for (uint64_t word = first; word < end && word < first + VARIABLE_GAP_BYTES / 4 && word < state.shared_size / 4; ++word)
+            shared_cells[word].write = {state.epoch, ~0u, BEHIND_ARRAY, MAX_THREADS, INITIALISED, INITIALISED};
+    }
+}
+
+void behind_array(bool reads, uintptr_t offset, uintptr_t caller) {
+    const Variable* array = nullptr;
+    for (int i = 0; i < state.launch.shared_array_count && state.launch.shared_arrays[i].start <= offset; ++i)
+        array = &state.launch.shared_arrays[i];
+    report(OUT_OF_BOUNDS, caller, 0, "%s at byte %lu of shared array %s, which has %lu", reads ? "read" : "write",
+           static_cast<unsigned long>(offset - array->start), array->name, static_cast<unsigned long>(array->size));
+    abandon_launch();
 }
 
 bool use_shadow_of(Block& block) {

@@ -22,6 +22,7 @@ from peakgate_emulator.binary import (
     VariableStructure,
     guards_of,
     lines_of,
+    shared_arrays_of,
     symbols_of,
     variables_of,
 )
@@ -100,6 +101,7 @@ class EmulatedKernel:
         self._parameters = tuple(described[:count])
         guards = guards_of(library)
         self._guards = (ctypes.c_uint64 * len(guards))(*guards)
+        self._shared_arrays = shared_arrays_of(library)
         has_variables = self._image.peakgate_has_variables()
         self._variables = variables_of(library) if has_variables else (VariableStructure * 0)()
 
@@ -168,6 +170,8 @@ class EmulatedKernel:
             texture_count=bound.texture_count,
             guards=ctypes.addressof(self._guards),
             guard_count=len(self._guards),
+            shared_arrays=ctypes.addressof(self._shared_arrays),
+            shared_array_count=len(self._shared_arrays),
             slots=ctypes.addressof(bound.slots),
             slot_count=bound.slot_count,
             variables=ctypes.addressof(self._variables),

@@ -151,6 +151,8 @@ struct Launch {
     uint64_t* traced; // out: their number, including those that did not fit
     const uint64_t* guards; // offsets in shared memory of the guard variables that g++ gives objects with a constructor
     int32_t guard_count;
+    const Variable* shared_arrays; // by offset in shared memory, sorted
+    int32_t shared_array_count;
     const Slot* slots;
     int32_t slot_count;
     int32_t variable_count;

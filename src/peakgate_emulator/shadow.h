@@ -19,6 +19,9 @@ struct Cell {
     Access write, read;
 };
 
+// In place of the code address of a write: the word is behind a static shared array.
+constexpr uint32_t BEHIND_ARRAY = ~0u;
+
 // Details of a write: bytes written in this block; whether the last write was strong (atomic or volatile), of block
 // scope, volatile, and after a fence.
 constexpr uint8_t INITIALISED = 0x0f;
@@ -166,12 +169,16 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
             details};
 }
 
+// Ends the launch: an access to the gap behind a static array, whose words have the mark BEHIND_ARRAY.
+[[noreturn]] void behind_array(bool reads, uintptr_t offset, uintptr_t caller);
+
 // Slow paths, kept out of the inlined hooks.
 #define PEAKGATE_RARE __attribute__((noinline, cold))
 
 template <Manner manner>
 PEAKGATE_RARE void read_meets_write(Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
     const Access& write = cell.write;
+    if (write.address == BEHIND_ARRAY) behind_array(true, offset, caller);
     if (is_strong(manner) && (write.details & STRONG) &&
         strong_together(write.details & OF_BLOCK, write.details & VOLATILE, write.details & FENCED, write, manner, space) &&
         !volatile_race(&cell, write, manner, false))
@@ -190,6 +197,7 @@ template <Manner manner>
 PEAKGATE_RARE void write_meets_write(Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
     constexpr bool strong = is_strong(manner);
     const Access& write = cell.write;
+    if (write.address == BEHIND_ARRAY) behind_array(false, offset, caller);
     const bool fenced = is_volatile(manner) && has_fenced();
     const bool together =
         strong && (write.details & STRONG) &&

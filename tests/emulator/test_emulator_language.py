@@ -241,3 +241,32 @@ def test_halves_of_raw_bits_are_constants(compiler: Compiler, source: Path) -> N
     out = np.zeros(4, np.float32)
     kernel_of(source, text, compiler=compiler).launch(ONE, (4, 1, 1), (out,))
     assert out.tolist() == [3] * 4
+
+
+BEHIND = {
+    "write": "p[in[0]] = 1",
+    "read": "out[0] = p[in[0]]",
+    "atomic": "atomicAdd(p + in[0], 1)",
+    "st.shared": 'asm volatile("st.shared.u32 [%0], %1;" ::"r"(at + 4 * in[0]), "r"(1) : "memory")',
+    "cp.async": 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at + 4 * in[0]), "l"(in))',
+    "16 bytes": "((int4*)p)[(in[0] + 3) / 4] = make_int4(1, 2, 3, 4)",
+}
+
+
+@every_compiler
+@pytest.mark.parametrize("how", BEHIND)
+@pytest.mark.parametrize(("index", "found"), [(29, False), (30, True), (85, True)])
+def test_the_end_of_a_shared_array_is_its_end(
+    how: str, index: int, found: bool, compiler: Compiler, source: Path
+) -> None:
+    source.write_text(
+        "__global__ void kernel(int* out, const int* in) {\n    alignas(16) __shared__ int s[30], other[300];\n"
+        "    int* p = s;\n    s[29] = other[0] = 1;\n    const unsigned at = (unsigned)__cvta_generic_to_shared(p);\n"
+        f"    {BEHIND[how]};\n    out[0] = other[0] + at;\n}}\n"
+    )
+    kernel = emulator.load(source, "kernel", compiler=compiler)
+    given = np.array([index - 5 if how == "16 bytes" and not found else index], np.int32)
+    with finds(*[DefectKind.OUT_OF_BOUNDS] * found) as caught:
+        kernel.launch((2, 1, 1) if found else (1, 1, 1), (1, 1, 1), (np.zeros(1, np.int32), given))
+    if found:
+        assert "of shared array s, which has 120" in str(caught.value.defects[0])
