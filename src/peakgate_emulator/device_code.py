@@ -50,6 +50,7 @@ _ANNOTATIONS = (
     *("C10_DEVICE", "C10_HOST_DEVICE"),
 )
 _HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
+_NAMED_TYPE = re.compile(rf"\A\s*typedef\b[^{{}}]*?(\w+)\s*;|\A\s*using\s+(\w+)\s*=|{_HOST_TYPE.pattern}")
 _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
 
 
@@ -226,8 +227,8 @@ def _fates(
                 fate = _Fate.KEPT if gone.isdisjoint(_WORD.findall(body)) else _Fate.DROPPED
             if fate is _Fate.DROPPED:
                 drop[id(part)].append(declaration)
-                named = None if declaration.is_function else _HOST_TYPE.search(_behind_templates(body))
-                gone |= {named["name"]} if named else set()
+                named = None if declaration.is_function else _NAMED_TYPE.search(_behind_templates(body))
+                gone |= {*filter(None, named.groups())} if named else set()
             else:
                 (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
     while of_gone := [
@@ -296,6 +297,13 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
         more = {*_WORD.findall(macros[called.pop()])} - mentioned
         mentioned |= more
         called += more & macros.keys()
+    heads = {
+        name: part.code[declaration.start : declaration.end].partition("{")[0]
+        for part in parsed
+        for declaration in drop[id(part)]
+        if (name := types.get((id(part), declaration)))
+    }
+    mentioned |= _bases(mentioned, heads)
     for part in parsed:  # keep types that a kernel uses, without the bodies of their host functions
         gone = []
         for declaration in drop[id(part)]:
@@ -308,6 +316,16 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
     for part, declaration in (item for items in by_name.values() for item in items):
         drop[id(part)].append(declaration)
     return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
+
+
+def _bases(used: Collection[str], heads: Mapping[str, str]) -> set[str]:
+    """The words of the ``heads`` of types that are used, and of those of their bases."""
+    found, waiting = set[str](), [name for name in heads if name in used]
+    while waiting:
+        more = {*_WORD.findall(heads[waiting.pop()])} - found
+        found |= more
+        waiting += more & heads.keys()
+    return found
 
 
 def _of_declarations(macros: Mapping[str, str]) -> set[str]:
@@ -407,11 +425,13 @@ def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> l
     spans, rest = [], code[type_.start : opening]
     for member in _declarations(part, opening + 1, part.closings[opening]):
         body = code[member.start : member.end]
-        if member.is_function and body.endswith("}") and host.search(body) and "__device__" not in member.head:
+        if member.is_function and host.search(body) and "__device__" not in member.head:
             parameters = part.closings[member.start + len(member.head) - 1]
             begin = _ACCESS.match(code, member.start, parameters)
             declared = code[member.start : parameters]
             whole = begin is not None and host.search(declared)  # a function that no kernel can call
+            if not whole and body.endswith(";"):
+                continue
             spans.append((begin.end() if begin and whole else parameters + 1, member.end))
             body = "" if whole else declared
         rest += body
@@ -556,7 +576,8 @@ _LAST_CALL = re.compile(r"\b(\w++)\s*+\([^()]*+\)\s*+\Z")
 _MACRO = re.compile(r"#[ \t]*define[ \t]+(\w++)\(((?:[^#]|##)*+)")
 
 _PROTOTYPE = re.compile(
-    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^;]*\)\s*(?:const|noexcept)?\s*"
+    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^;]*\)"
+    r"\s*(?:(?:const|noexcept|override|final|=\s*(?:0|default|delete))\s*)*"
 )
 """A prototype: a type, a name and parameters, without template arguments."""
 

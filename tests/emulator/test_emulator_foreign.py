@@ -424,3 +424,31 @@ def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:
     out = np.zeros(1, np.int32)
     kernel_of(source, text).launch(ONE, ONE, (out,))
     assert out[0] == 7
+
+
+BESIDE = {
+    "the time": "#include <time.h>\ninline void now() { time_t raw = time(nullptr); tm* at = localtime(&raw); }\n"
+    "#define LOG() now()\nvoid host() { LOG(); }",
+    "tuples": "#include <thrust/tuple.h>\n"
+    "__device__ int third(thrust::tuple<int, float, int> t) { return thrust::get<2>(t); }",
+    "function objects": "#include <thrust/functional.h>\n#include <numeric>\n"
+    "__device__ int most(int a, int b) { return thrust::maximum<int>()(a, std::plus<int>()(a, b)); }",
+    "a base of the host": "#include <vector>\nstruct Base { virtual void f(std::vector<int>& v) = 0; };\n"
+    "struct Host : public Base { struct Of { int n = 1; }; void f(std::vector<int>& v) override { v.clear(); } };\n"
+    "__device__ int one(Host::Of of) { return of.n; }",
+    "a pointer by a macro": "#include <memory>\n#define OWNED(T, name) std::shared_ptr<T[]> name\n"
+    "struct Reader { OWNED(int, table); };",
+    "an alias of the runtime's": "#include <cuda_runtime.h>\ntypedef cudaError_t error_type;\n"
+    "struct S { error_type e; };",
+    "streams after their names": "#include <iosfwd>\n#include <sstream>\n"
+    "std::ostream& operator<<(std::ostream& to, const dim3& d) { return to << d.x; }",
+    "functions of the driver": "#include <driver_functions.h>",
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE.values(), ids=BESIDE)
+def test_what_stands_beside_a_kernel_does_not_keep_it_from_running(beside: str, source: Path) -> None:
+    source.write_text(f"{beside}\n__global__ void kernel(float* out) {{ out[threadIdx.x] = 1; }}\n")
+    out = np.zeros(1, np.float32)
+    emulator.load(source, "kernel").launch((1, 1, 1), (1, 1, 1), (out,))
+    assert out[0] == 1
