@@ -492,8 +492,14 @@ void check_barrier_object(const void* address, uintptr_t caller) {
     access<ATOMIC_UPDATE>(at, 8, caller);
 }
 
-static void* copied(void* destination, const void* source, size_t bytes, uintptr_t caller) {
+static void check_copied(const void* source, size_t bytes, uintptr_t caller) {
+    copies_whole = true;
     check_read(source, bytes, caller);
+    copies_whole = false;
+}
+
+static void* copied(void* destination, const void* source, size_t bytes, uintptr_t caller) {
+    check_copied(source, bytes, caller);
     check_write(destination, bytes, caller);
     return memmove(destination, source, bytes);
 }
@@ -608,7 +614,7 @@ PEAKGATE_HOOKS(4)
 PEAKGATE_HOOKS(8)
 PEAKGATE_HOOKS(16)
 
-PEAKGATE_API void __tsan_read_range(void* p, size_t size) { check_read(p, size, PEAKGATE_CALLER); }
+PEAKGATE_API void __tsan_read_range(void* p, size_t size) { check_copied(p, size, PEAKGATE_CALLER); }
 PEAKGATE_API void __tsan_write_range(void* p, size_t size) { check_write(p, size, PEAKGATE_CALLER); }
 PEAKGATE_API void* __tsan_memcpy(void* destination, const void* source, size_t bytes) {
     return copied(destination, source, bytes, PEAKGATE_CALLER);

@@ -5,6 +5,8 @@
 #include "cuda_groups.h"
 
 #define PEAKGATE_UNCHECKED __attribute__((no_sanitize("thread")))
+// Of a function object that gives an atomic's new value: an access that is checked would come before the write.
+#define PEAKGATE_NEXT __attribute__((always_inline, no_sanitize("thread")))
 
 namespace cuda {
 
@@ -63,7 +65,7 @@ template <class T, thread_scope S = thread_scope_system> struct atomic_ref {
         *at = value;
     }
     PEAKGATE_MEMBER T exchange(T value, memory_order order = memory_order_seq_cst) const {
-        return updated([=](T) { return value; }, order, __builtin_return_address(0));
+        return updated([=](T) PEAKGATE_NEXT { return value; }, order, __builtin_return_address(0));
     }
     PEAKGATE_MEMBER bool compare_exchange_strong(T& expected, T value, memory_order order = memory_order_seq_cst,
                                                  memory_order = memory_order_seq_cst) const {
@@ -78,7 +80,7 @@ template <class T, thread_scope S = thread_scope_system> struct atomic_ref {
     }
 #define PEAKGATE_FETCH(name, ...)                                                                                      \
     PEAKGATE_MEMBER T name(T operand, memory_order order = memory_order_seq_cst) const {                               \
-        return updated([=](T old) { return static_cast<T>(__VA_ARGS__); }, order, __builtin_return_address(0));        \
+        return updated([=](T old) PEAKGATE_NEXT { return static_cast<T>(__VA_ARGS__); }, order, __builtin_return_address(0));        \
     }
     PEAKGATE_FETCH(fetch_add, old + operand)
     PEAKGATE_FETCH(fetch_sub, old - operand)
@@ -153,7 +155,7 @@ template <thread_scope S = thread_scope_system> struct latch {
     constexpr explicit latch(ptrdiff_t expected) : left(expected) {}
     latch(const latch&) = delete;
     PEAKGATE_UNCHECKED void counted(ptrdiff_t count, const void* caller) {
-        const auto next = [=](ptrdiff_t before) { return before - count; };
+        const auto next = [=](ptrdiff_t before) PEAKGATE_NEXT { return before - count; };
         if (::cuda::atomic_ref<ptrdiff_t, S>(left).updated(next, memory_order_release, caller) < count)
             peakgate_precondition("a latch is counted down at most to zero", caller);
     }

@@ -122,6 +122,8 @@ enum Clash { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_BEFORE_
 // The access that is being checked, if it is a write; size 0 if its value is not known yet.
 extern uintptr_t written_at __attribute__((visibility("hidden")));
 extern size_t written_size __attribute__((visibility("hidden")));
+// The access that is being checked copies a range, such as a struct.
+extern bool copies_whole __attribute__((visibility("hidden")));
 
 // A hook is called before its write, so the write is recorded and its value checked when the thread continues; nothing
 // else runs in between.
@@ -247,7 +249,8 @@ template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes
     }
 }
 
-void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller);
+// `read`, `there`: the bytes of the word that are read, and those that have been written.
+void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int read, int there);
 void report_discarded(const Access& discard, uintptr_t offset, uintptr_t caller);
 
 // Inlined in every hook, so that accesses to whole words need no mask.
@@ -256,7 +259,7 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
     const Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) read_meets_write<manner>(cell, space, offset, caller);
     if (__builtin_expect(write.bytes & DISCARDED, 0)) report_discarded(write, offset, caller);
-    if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) report_uninitialised(space, offset, caller);
+    if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) report_uninitialised(space, offset, caller, bytes, initialised_bytes(write, space));
     const auto how = static_cast<uint8_t>(
         is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
                           : 0);

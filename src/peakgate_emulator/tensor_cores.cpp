@@ -114,6 +114,14 @@ void release(Pending& pending) {
     free(pending.values);
 }
 
+// The last product before one, pending too, that has the same sums; null if there is none.
+const Pending* follows(const OfWarp& warp, size_t place) {
+    const Pending& own = warp.pending[place];
+    for (size_t i = place; i-- > 0;)
+        if (warp.pending[i].sums[0] == own.sums[0] && warp.pending[i].product.registers == own.product.registers) return &warp.pending[i];
+    return nullptr;
+}
+
 struct Brought {
     const PeakgateProduct* product;
     uintptr_t caller;
@@ -180,9 +188,7 @@ void issue(void* const* offered) {
         memcpy(issued.sums + lane * registers, own.sums, registers * sizeof(void*));
         if (own.registers_of_a) memcpy(issued.registers_of_a[lane], own.registers_of_a, sizeof issued.registers_of_a[lane]);
     }
-    const Pending* before = nullptr;
-    for (size_t i = 0; i < warp.count; ++i)
-        if (warp.pending[i].sums[0] == issued.sums[0] && warp.pending[i].product.registers == product.registers) before = &warp.pending[i];
+    const Pending* const before = follows(warp, warp.count);
     issued.follows = before;
     for (size_t lane = 0; lane < WARP; ++lane) {
         issued.low[lane] = ~uintptr_t{0};
@@ -276,6 +282,7 @@ void wait(void* const* offered) {
     for (size_t i = 0; i < due; ++i) release(warp.pending[i]);
     warp.count -= due;
     memmove(warp.pending, warp.pending + due, warp.count * sizeof(Pending));
+    for (size_t i = 0; i < warp.count; ++i) warp.pending[i].follows = follows(warp, i);
 }
 
 void meet(void* brought, void (*together)(void* const*), const void* caller) {

@@ -270,3 +270,40 @@ def test_the_end_of_a_shared_array_is_its_end(
         kernel.launch((2, 1, 1) if found else (1, 1, 1), (1, 1, 1), (np.zeros(1, np.int32), given))
     if found:
         assert "of shared array s, which has 120" in str(caught.value.defects[0])
+
+
+PADDED = """struct Item { char a; int b; short c; };
+__global__ void kernel(int* out, const int* in) {
+    __shared__ Item items[32];
+    __shared__ short halves[64];
+    items[threadIdx.x].a = 1;
+    WRITTEN;
+    items[threadIdx.x].c = 3;
+    halves[2 * threadIdx.x] = 4;
+    HALVES;
+    __syncthreads();
+    const Item item = items[31 - threadIdx.x];
+    out[threadIdx.x] = item.a + item.b + item.c + *(const int*)&halves[62 - 2 * threadIdx.x];
+}
+"""
+
+
+@every_compiler
+@pytest.mark.parametrize(
+    ("written", "halves", "found"),
+    [
+        ("items[threadIdx.x].b = 2", "halves[2 * threadIdx.x + 1] = 0", False),
+        ("", "halves[2 * threadIdx.x + 1] = 0", True),
+        ("items[threadIdx.x].b = 2", "", True),
+    ],
+    ids=["all but the padding", "a member missing", "half a word missing"],
+)
+def test_the_padding_of_a_struct_needs_no_value(
+    written: str, halves: str, found: bool, compiler: Compiler, source: Path
+) -> None:
+    source.write_text(PADDED)
+    kernel = emulator.load(source, "kernel", (("WRITTEN", written), ("HALVES", halves)), compiler=compiler)
+    out = np.zeros(32, np.int32)
+    with finds(*[DefectKind.UNINITIALISED_SHARED] * found):
+        kernel.launch(ONE, (32, 1, 1), (out, np.zeros(1, np.int32)))
+        assert (out == 10).all()

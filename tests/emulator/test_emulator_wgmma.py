@@ -75,6 +75,10 @@ BROKEN = {
     ),
     "a sum read before the wait": ({"COMMIT": f"{SOUND['COMMIT']}; if (s[1] > 9) c[0] = 1"}, {REGISTERS}),
     "a sum written before the wait": ({"COMMIT": f"{SOUND['COMMIT']}; s[1] = 0"}, {REGISTERS}),
+    "a sum changed later before the wait": (
+        {"COMMIT": f"{SOUND['COMMIT']}; if (i == 2) s[1] = fmaxf(s[1], -1e30f)"},
+        {REGISTERS},
+    ),
     "a lane stays away": ({"WAIT": f"if (threadIdx.x != 5) {SOUND['WAIT']}"}, {DefectKind.WARP_MASK}),
 }
 

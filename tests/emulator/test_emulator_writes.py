@@ -140,3 +140,14 @@ def test_variables_keep_their_first_values_behind_gaps() -> None:
     out = np.zeros(1, np.float32)
     loaded("variables").launch(ONE, ONE, (out, np.int32(1), np.int32(2)))
     assert out[0] == 3
+
+
+@pytest.mark.parametrize("call", ["fetch_add(5)", "exchange(7 - in[0])"])
+def test_a_race_of_atomics_has_the_values_of_both(call: str, source: Path) -> None:
+    source.write_text(
+        "#include <cuda/atomic>\n__global__ void kernel(int* out, const int* in) {\n    in += blockIdx.x;\n"
+        f"    cuda::atomic_ref<int, cuda::thread_scope_block>(out[0]).{call};\n}}\n"
+    )
+    with pytest.raises(KernelDefect) as caught:
+        emulator.load(source, "kernel").launch((2, 1, 1), ONE, (np.zeros(1, np.int32), np.array([1, 2], np.int32)))
+    assert {defect.kind for defect in caught.value.defects} == {GLOBAL_RACE}
