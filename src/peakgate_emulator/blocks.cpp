@@ -137,6 +137,14 @@ size_t worth_running(size_t place, Worth worth) {
     return block_count;
 }
 
+bool polls(const Block& block, uintptr_t address) {
+    for (int t = block.pollers_from; t < block.pollers_to; ++t) {
+        const Thread& thread = block.threads[t];
+        if (thread.status == POLLING && thread.polled == address && !thread.interrupted) return true;
+    }
+    return false;
+}
+
 size_t count_pollers() {
     size_t count = 0;
     for (size_t i = 0; i < block_count; ++i) count += static_cast<size_t>(blocks[i]->pollers);
@@ -303,6 +311,13 @@ bool run_blocks(uint32_t total) {
 }
 
 } // namespace
+
+bool somebody_else_polls(uintptr_t address) {
+    for (size_t i = 0; i < block_count; ++i) {
+        if (blocks[i] != state.block && polls(*blocks[i], address)) return true;
+    }
+    return false;
+}
 
 InBlock::InBlock(Block& block) : from(state.block), thread(state.current) {
     if (!take_up(block)) abort();

@@ -30,6 +30,8 @@ long long clock_ticks;
 bool abandoned, restarts;
 uint32_t preempt_random;
 int preempt_count;
+int left_count; // number of times that a block was left for one that waits for it
+bool leaving;
 
 // A thread lets others run after PATIENCE strong reads without any change; and lets other blocks run after reading the
 // same value from one address SAME_PATIENCE times, whatever else changed (a loop may write while it polls).
@@ -134,12 +136,15 @@ int runnable_after(int place) {
     return -1;
 }
 
-void settle_stored() {
-    if (!stored.size) return;
+// Counts the last strong store as progress if it has changed its word, whose address it returns; 0 otherwise.
+uintptr_t settle_stored() {
+    if (!stored.size) return 0;
     uint64_t after = 0;
     memcpy(&after, reinterpret_cast<const void*>(stored.address), stored.size < 8 ? stored.size : 8);
-    state.progress += after != stored.before || stored.size > 8;
+    const bool changed = after != stored.before || stored.size > 8;
+    state.progress += changed;
     stored.size = 0;
+    return changed ? stored.address : 0;
 }
 
 // The next polling thread for which something may have changed.
@@ -359,14 +364,23 @@ bool preempted(Thread& self) {
     return !self.has_stored;
 }
 
+// In a shuffled thread order: whether blocks that wait for a word run as soon as it has changed, before the other threads
+// of this block.
+static bool leaves_block(uintptr_t changed) {
+    constexpr int MOST = 200; // the block's shared memory is copied
+    if (!changed || state.launch.schedule < 2 || state.cluster || left_count >= MOST || !somebody_else_polls(changed)) return false;
+    ++left_count;
+    return true;
+}
+
 void poll(uintptr_t caller) {
-    settle_stored();
+    leaving = leaves_block(settle_stored());
     Thread& self = current_thread();
     if (self.seen_progress != state.progress) {
         self.seen_progress = state.progress;
         self.polls = 0;
     }
-    self.interrupted = (state.launch.schedule > 1 && preempted(self)) || ++self.strong_accesses >= LONG_TURN;
+    self.interrupted = leaving || (state.launch.schedule > 1 && preempted(self)) || ++self.strong_accesses >= LONG_TURN;
     if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE && !self.interrupted) return;
     self.parked = self.same_polls >= PARKING && !self.interrupted && !self.polled_object && !state.cluster;
     wait_as(POLLING, caller);
@@ -398,8 +412,9 @@ void wait_as(Status status, uintptr_t caller) {
     Thread& self = state.threads[waiting];
     self.status = status;
     self.waits_at = caller;
-    const int next = next_thread();
-    if (next < 0) { // all threads of the block wait for the grid
+    const int next = leaving ? -1 : next_thread();
+    leaving = false;
+    if (next < 0) { // another block runs
         peakgate_switch(&self.stack_pointer, main_stack_pointer);
         return;
     }
@@ -499,6 +514,8 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     peakgate_cluster_size_x = peakgate_cluster_size_y = peakgate_cluster_size_z = 1;
     preempt_random = launch->schedule;
     preempt_count = 0;
+    left_count = 0;
+    leaving = false;
     begin_launch_of_order();
     begin_heap();
     bool ready = map_launch() && begin_checks() && start_watchdog();

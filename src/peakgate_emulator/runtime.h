@@ -433,6 +433,8 @@ void begin_threads();
 // Runs the current block until it ends, or none of its threads can continue without another block. Polling threads get
 // a turn if they may see something new, or if `anyhow`.
 void run_threads(bool anyhow);
+// Whether a thread of a suspended block polls this word.
+bool somebody_else_polls(uintptr_t address);
 bool is_abandoned();
 // Ends the launch from outside a fiber, with a report of what the threads of this block wait for.
 void abandon_stuck();
