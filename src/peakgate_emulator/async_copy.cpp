@@ -70,8 +70,8 @@ bool has_async_copies(const Block& block, const void* object) {
     return false;
 }
 
-uintptr_t async_copy_in_flight(uintptr_t address) {
-    for (int thread = 0; thread < state.thread_count; ++thread) {
+uintptr_t async_copy_in_flight(uintptr_t address, int by) {
+    for (int thread = by < 0 ? 0 : by; thread < (by < 0 ? state.thread_count : by + 1); ++thread) {
         const Queue& queue = queue_of(thread);
         for (int i = 0; i < queue.count; ++i) {
             const Copy& copy = queue.copies[i];

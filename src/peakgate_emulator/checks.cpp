@@ -513,6 +513,16 @@ static void* filled(void* destination, int value, size_t bytes, uintptr_t caller
 
 using namespace peakgate;
 
+// The value that an atomic updates must have been written.
+static void check_updated(uintptr_t offset, size_t size, uintptr_t caller) {
+    const uintptr_t end = offset + size;
+    for (; offset < end; offset = (offset / 4 + 1) * 4) {
+        const int last = end - offset / 4 * 4 < 4 ? static_cast<int>(end - offset / 4 * 4) : 4;
+        const int read = ((1 << last) - 1) & ~((1 << offset % 4) - 1), there = initialised_bytes(shared_cells[offset / 4].write, SHARED);
+        if (shared_cells[offset / 4].write.address != BEHIND_ARRAY && (read & ~there)) report_uninitialised(SHARED, offset, caller, read, there);
+    }
+}
+
 void peakgate_strong(const void* address, int size_, int what, int order, int scope, const void* expected,
                      const void* caller) {
     const auto at = reinterpret_cast<uintptr_t>(address), called_at = reinterpret_cast<uintptr_t>(caller);
@@ -531,6 +541,7 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
     poll(called_at);
     state.scope = scope;
     if (expected || !stores) access<ATOMIC_READ>(at, size, called_at);
+    if (what == PEAKGATE_UPDATE && at - state.shared < state.shared_size) check_updated(at - state.shared, size, called_at);
     if (expected) stores = memcmp(address, expected, size) == 0;
     if (stores) access<ATOMIC_UPDATE>(at, size, called_at);
     polled(at, size, loads, stores);

@@ -157,11 +157,12 @@ template <class T> PEAKGATE_HELPER void peakgate_store(volatile T* at, T value, 
     *plain = value;
 }
 
-#define PEAKGATE_ATOMIC(name, updated)                                                                                 \
+#define PEAKGATE_ATOMIC(name, updated) PEAKGATE_ATOMIC_BY(PEAKGATE_UPDATE, name, updated)
+#define PEAKGATE_ATOMIC_BY(what, name, updated)                                                                        \
     template <class T, class U>                                                                                        \
     __attribute__((no_sanitize("thread"))) T peakgate_##name##_from(T* at, U operand_, int order, int scope,           \
                                                                     const void* caller) {                              \
-        peakgate_strong(at, sizeof(T), PEAKGATE_UPDATE, order, scope, nullptr, caller);                                \
+        peakgate_strong(at, sizeof(T), what, order, scope, nullptr, caller);                                           \
         const T operand = static_cast<T>(operand_);                                                                    \
         const T old = *at;                                                                                             \
         *at = (updated);                                                                                               \
@@ -179,7 +180,7 @@ template <class T> PEAKGATE_HELPER void peakgate_store(volatile T* at, T value, 
     }
 PEAKGATE_ATOMIC(atomicAdd, old + operand)
 PEAKGATE_ATOMIC(atomicSub, old - operand)
-PEAKGATE_ATOMIC(atomicExch, operand)
+PEAKGATE_ATOMIC_BY(PEAKGATE_EXCHANGE, atomicExch, operand)
 PEAKGATE_ATOMIC(atomicMin, operand < old ? operand : old)
 PEAKGATE_ATOMIC(atomicMax, operand > old ? operand : old)
 PEAKGATE_ATOMIC(atomicAnd, old& operand)

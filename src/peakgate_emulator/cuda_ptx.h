@@ -118,6 +118,7 @@ inline unsigned rank_of(uint64_t address) {
     const unsigned rank = static_cast<unsigned>(address) >> PEAKGATE_RANK_SHIFT;
     return rank ? rank - 1 : peakgate_cluster_rank();
 }
+PEAKGATE_PTX_CALL inline void mbarrier_invalidate(void* at) { peakgate_sync_invalidate(at, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase, int how) {
     return static_cast<uint64_t>(peakgate_sync_wait(at, phase, how, __builtin_return_address(0)));
 }

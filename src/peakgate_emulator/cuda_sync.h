@@ -50,8 +50,9 @@ template <class T, thread_scope S = thread_scope_system> struct atomic_ref {
         peakgate_strong(at, sizeof(T), PEAKGATE_LOAD, details::order_of(order), details::scope_of(S), nullptr, caller);
         return *at;
     }
-    template <class F> PEAKGATE_UNCHECKED T updated(F next, memory_order order, const void* caller) const {
-        peakgate_strong(at, sizeof(T), PEAKGATE_UPDATE, details::order_of(order), details::scope_of(S), nullptr, caller);
+    template <class F>
+    PEAKGATE_UNCHECKED T updated(F next, memory_order order, const void* caller, int what = PEAKGATE_UPDATE) const {
+        peakgate_strong(at, sizeof(T), what, details::order_of(order), details::scope_of(S), nullptr, caller);
         const T old = *at;
         *at = next(old);
         return old;
@@ -65,7 +66,7 @@ template <class T, thread_scope S = thread_scope_system> struct atomic_ref {
         *at = value;
     }
     PEAKGATE_MEMBER T exchange(T value, memory_order order = memory_order_seq_cst) const {
-        return updated([=](T) PEAKGATE_NEXT { return value; }, order, __builtin_return_address(0));
+        return updated([=](T) PEAKGATE_NEXT { return value; }, order, __builtin_return_address(0), PEAKGATE_EXCHANGE);
     }
     PEAKGATE_MEMBER bool compare_exchange_strong(T& expected, T value, memory_order order = memory_order_seq_cst,
                                                  memory_order = memory_order_seq_cst) const {
@@ -181,16 +182,24 @@ template <thread_scope S = thread_scope_system, ptrdiff_t most = (ptrdiff_t{1} <
     constexpr explicit counting_semaphore(ptrdiff_t initial) : count(initial) {}
     counting_semaphore(const counting_semaphore&) = delete;
     static constexpr ptrdiff_t max() { return most; }
-    void release(ptrdiff_t more = 1) { ::cuda::atomic_ref<ptrdiff_t, S>(count).fetch_add(more, memory_order_release); }
-    bool try_acquire() {
+    PEAKGATE_MEMBER void release(ptrdiff_t more = 1) {
+        const auto next = [=](ptrdiff_t before) PEAKGATE_NEXT { return before + more; };
         const ::cuda::atomic_ref<ptrdiff_t, S> at(count);
-        for (ptrdiff_t seen = at.load(memory_order_relaxed); seen > 0;) {
-            if (at.compare_exchange_strong(seen, seen - 1, memory_order_acquire)) return true;
+        if (at.updated(next, memory_order_release, __builtin_return_address(0)) > most - more)
+            peakgate_precondition("a semaphore is released at most to its maximum", __builtin_return_address(0));
+    }
+    PEAKGATE_UNCHECKED bool taken(const void* caller) {
+        const ::cuda::atomic_ref<ptrdiff_t, S> at(count);
+        for (ptrdiff_t seen = at.loaded(memory_order_relaxed, caller); seen > 0;) {
+            const ptrdiff_t wanted = seen;
+            seen = peakgate_atomicCAS_from(&count, wanted, wanted - 1, PEAKGATE_ACQUIRE, details::scope_of(S), caller);
+            if (seen == wanted) return true;
         }
         return false;
     }
-    void acquire() {
-        while (!try_acquire()) {
+    PEAKGATE_MEMBER bool try_acquire() { return taken(__builtin_return_address(0)); }
+    PEAKGATE_MEMBER void acquire() {
+        while (!taken(__builtin_return_address(0))) {
         }
     }
 };
@@ -313,6 +322,20 @@ struct one_thread {
     static unsigned thread_rank() { return 0; }
     static unsigned size() { return 1; }
 };
+// `aligned_size_t` promises that both addresses have its alignment.
+template <size_t N> PEAKGATE_UNCHECKED inline size_t promised(const void* to, const void* from, aligned_size_t<N> bytes, const void* caller) {
+    if ((reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from)) % N)
+        peakgate_precondition("both addresses of a copy have the alignment of its aligned_size_t", caller);
+    return bytes.value;
+}
+template <class G, class D, size_t N, class W>
+PEAKGATE_MEMBER void memcpy_async(const G& group, D* destination, const void* source, aligned_size_t<N> bytes, W& with) {
+    memcpy_async(group, destination, source, promised(destination, source, bytes, __builtin_return_address(0)), with);
+}
+template <class D, size_t N, class W>
+PEAKGATE_MEMBER void memcpy_async(D* destination, const void* source, aligned_size_t<N> bytes, W& with) {
+    memcpy_async(destination, source, promised(destination, source, bytes, __builtin_return_address(0)), with);
+}
 template <class G, class D, thread_scope S>
 inline void memcpy_async(const G& group, D* destination, const void* source, size_t bytes, pipeline<S>&) {
     cooperative_groups::details::copy_async(group, destination, source, bytes);

@@ -148,7 +148,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
         at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
         return f"peakgate_ptx::mbarrier_init({at}, {count});"
     if what == "inval":
-        return ";"
+        return f"peakgate_ptx::mbarrier_invalidate({names.address(operands[0], space)});"
     if what in ("expect_tx", "complete_tx"):
         at, count = names.address(operands[0], space), names.value(operands[1], "uint32_t")
         return f"peakgate_ptx::mbarrier_bytes({at}, {count}, {int(what == 'complete_tx')});"

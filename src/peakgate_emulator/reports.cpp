@@ -138,7 +138,7 @@ static bool is_padding(int read, int there) {
 
 void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int read, int there) {
     if (is_padding(read, there)) return;
-    const uintptr_t address = state.shared + offset, copied = is_shared(space) ? async_copy_in_flight(address) : 0;
+    const uintptr_t address = state.shared + offset, copied = is_shared(space) ? async_copy_in_flight(address, -1) : 0;
     const uintptr_t issued_at = copied || !is_shared(space) ? copied : bulk_copy_in_flight(address);
     if (issued_at)
         report(UNINITIALISED_SHARED, caller, issued_at,
@@ -150,6 +150,13 @@ void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int r
     else
         report(UNINITIALISED_GLOBAL, caller, 0, "read of global memory (byte %ld) that nobody has written",
                place(space, offset));
+}
+
+void write_meets_copy(uintptr_t offset, uintptr_t caller) {
+    const uintptr_t issued_at = async_copy_in_flight(state.shared + offset, state.current);
+    if (!issued_at || issued_at == caller) return;
+    report(SHARED_RACE, caller, issued_at, "write to shared memory (byte %ld) to which an asynchronous copy of the same thread is in flight",
+           place(SHARED, offset));
 }
 
 void report_discarded(const Access& discard, uintptr_t offset, uintptr_t caller) {

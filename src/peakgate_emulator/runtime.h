@@ -555,7 +555,8 @@ bool complete_bulk_copies(int object, Published& published);
 bool has_bulk_copies(const Block& block, int object);
 // Where a copy to this address of the block's shared memory has been issued that has not arrived; 0: there is none.
 uintptr_t bulk_copy_in_flight(uintptr_t address);
-uintptr_t async_copy_in_flight(uintptr_t address);
+// The same of the copies of one thread, or of all (-1).
+uintptr_t async_copy_in_flight(uintptr_t address, int by);
 void begin_block_of_bulk_copies();
 // Whether other blocks have copies to this one in flight.
 bool awaits_copies_of_others(uintptr_t& issued_at);

@@ -114,6 +114,7 @@ enum PeakgateSync {
     PEAKGATE_NARROW = 4     // written block scope: orders nothing between blocks
 };
 PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* caller);
+PEAKGATE_API void peakgate_sync_invalidate(void* object, const void* caller);
 PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int how, const void* caller);
 PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int how, const void* caller);
 PEAKGATE_API int peakgate_sync_parity(void* object, int parity, int how, const void* caller);
@@ -140,7 +141,8 @@ PEAKGATE_API void peakgate_absent(unsigned lanes, const void* caller);
 // otherwise.
 enum PeakgateOrder { PEAKGATE_RELAXED = 0, PEAKGATE_ACQUIRE = 1, PEAKGATE_RELEASE = 2, PEAKGATE_ACQ_REL = 3 };
 enum PeakgateScope { PEAKGATE_THREAD, PEAKGATE_BLOCK, PEAKGATE_CLUSTER, PEAKGATE_DEVICE };
-enum PeakgateStrong { PEAKGATE_LOAD, PEAKGATE_STORE, PEAKGATE_UPDATE };
+// An exchange does not depend on the value that it replaces.
+enum PeakgateStrong { PEAKGATE_LOAD, PEAKGATE_STORE, PEAKGATE_UPDATE, PEAKGATE_EXCHANGE };
 PEAKGATE_API void peakgate_strong(const void* address, int size, int what, int order, int scope, const void* expected,
                                   const void* caller);
 PEAKGATE_API void peakgate_fence(int order, int scope);

@@ -174,6 +174,9 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
 // Ends the launch: an access to the gap behind a static array, whose words have the mark BEHIND_ARRAY.
 [[noreturn]] void behind_array(bool reads, uintptr_t offset, uintptr_t caller);
 
+// Called at a write to bytes that an asynchronous copy may have in flight: it is no race of threads if both are the same.
+void write_meets_copy(uintptr_t offset, uintptr_t caller);
+
 // Slow paths, kept out of the inlined hooks.
 #define PEAKGATE_RARE __attribute__((noinline, cold))
 
@@ -279,6 +282,7 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     constexpr bool strong = is_strong(manner);
     Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) write_meets_write<manner>(cell, space, offset, caller);
+    if (__builtin_expect(write.bytes & bytes & ~write.details, 0) && is_shared(space)) write_meets_copy(offset, caller);
     const Access& reads = cell.read;
     if (reads.bytes & bytes) {
         const bool by_several = reads.details & SHARED_READ & bytes;

@@ -201,11 +201,21 @@ void peakgate_sync_init(void* address, int expected, const void* caller) {
         report(DIVERGENT_BARRIER, called_at, 0, "a barrier object of another block of the cluster is initialised");
         abandon_launch();
     }
+    constexpr int most = (1 << 20) - 1;
+    if (expected < 1 || expected > most) {
+        report(DIVERGENT_BARRIER, called_at, 0, "a barrier object is initialised for %d arrivals, expected 1 to %d", expected, most);
+        abandon_launch();
+    }
     check_write(address, 8, called_at);
     SyncObject& object = object_at(address, called_at);
     reset(object, object.address);
     object.expected = object.pending = expected;
     object.initialised = now(INITIALISED, INITIALISED, called_at);
+}
+
+void peakgate_sync_invalidate(void* address, const void* caller) {
+    const Barrier barrier = barrier_at(address, reinterpret_cast<uintptr_t>(caller));
+    barrier.object.expected = 0;
 }
 
 void peakgate_sync_bytes(void* address, unsigned bytes, int arrived, const void* caller) {

@@ -14,6 +14,7 @@ struct Rendezvous {
     unsigned arrived; // lanes that wait for the others
     unsigned met;     // the lanes that met, once all have arrived
     unsigned leaving; // those that have not taken their result
+    unsigned undefined; // those that have taken one from a lane that does not take part
     unsigned ballot;
     void (*together)(void* const*);
     uintptr_t first_at; // where the first lane has called
@@ -82,6 +83,7 @@ void join(Rendezvous& meeting, const PeakgateWarpCall& call, int lane, uintptr_t
         meeting.together = call.together;
         meeting.first_at = caller;
         meeting.ballot = 0;
+        meeting.undefined = 0;
     } else if (meeting.operation != call.operation || meeting.together != call.together) {
         report(WARP_MASK, caller, meeting.first_at, "lanes of one warp meet in different warp primitives");
         abandon_launch();
@@ -180,6 +182,10 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
                lane, call->mask);
         abandon_launch();
     }
+    if (call->width < 1 || call->width > WARP || (call->width & (call->width - 1))) {
+        report(WARP_MASK, called_at, 0, "shuffle with a width of %d, expected a power of two up to %d", call->width, WARP);
+        abandon_launch();
+    }
     here().in_use[warp] = true;
     Rendezvous& meeting = find_rendezvous(call->mask, warp);
     join(meeting, *call, lane, called_at);
@@ -199,10 +205,17 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
         const int source = source_lane(*call, lane);
         if (meeting.met >> source & 1)
             memcpy(call->result, meeting.values[source], static_cast<size_t>(call->size));
-        else // undefined: NaN in the first order of threads, in others a large number of either sign
+        else { // undefined: NaN in the first order of threads, in others a large number of either sign
             memset(call->result, state.launch.schedule == 0 ? 0xff : source % 2 ? 0xfb : 0x7b, static_cast<size_t>(call->size));
+            meeting.undefined |= 1u << lane;
+        }
     }
     meeting.leaving &= ~(1u << lane);
+    // Of one whose distance leads beyond the lanes that are there, the results are usually ignored.
+    const bool selects = call->operation == PEAKGATE_WARP_SHUFFLE_INDEX || call->operation == PEAKGATE_WARP_SHUFFLE_XOR;
+    if (selects && !meeting.leaving && meeting.undefined == meeting.met)
+        report(WARP_MASK, called_at, 0, "shuffle in which no lane gets a value: lane %d asks lane %d, which does not take part", lane,
+               source_lane(*call, lane));
     return meeting.ballot;
 }
 
