@@ -48,6 +48,7 @@ _KERNEL = (
     "-ffp-contract=fast",
     "-fno-math-errno",
     "-fno-optimize-sibling-calls",  # return addresses must be in the caller
+    "-ftrivial-auto-var-init=pattern",  # what a thread has not initialised changes its result
 )
 # The launch may continue after a misaligned access to a thread's own memory (checks.cpp).
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")

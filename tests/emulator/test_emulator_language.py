@@ -307,3 +307,25 @@ def test_the_padding_of_a_struct_needs_no_value(
     with finds(*[DefectKind.UNINITIALISED_SHARED] * found):
         kernel.launch(ONE, (32, 1, 1), (out, np.zeros(1, np.int32)))
         assert (out == 10).all()
+
+
+UNSET = {
+    "a variable": "float sum; for (int i = 0; i < 4; ++i) sum += in[i]; out[t] = sum;",
+    "an element of an array": "float best[4] = {}; float last[4]; best[3] += last[t % 4]; out[t] = best[3];",
+    "an accumulator": "wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> a; "
+    "wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> b; wmma::fill_fragment(a, __half(0.f)); "
+    "wmma::fill_fragment(b, __half(0.f)); wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums; "
+    "wmma::mma_sync(sums, a, b, sums); out[t] = sums.x[0];",
+}
+
+
+@every_compiler
+@pytest.mark.parametrize("body", UNSET.values(), ids=UNSET)
+def test_what_a_thread_has_not_set_shows_in_its_result(body: str, compiler: Compiler, source: Path) -> None:
+    source.write_text(
+        "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n"
+        f"__global__ void kernel(float* out, const float* in) {{ const int t = threadIdx.x; {body} }}\n"
+    )
+    out = np.zeros(32, np.float32)
+    emulator.load(source, "kernel", compiler=compiler).launch(ONE, (32, 1, 1), (out, np.zeros(4, np.float32)))
+    assert not (np.abs(out) < 1e30).any()
