@@ -231,10 +231,14 @@ def _fates(
                 gone |= {*filter(None, named.groups())} if named else set()
             else:
                 (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
+    functions = {_name(each.head) for items in drop.values() for each in items if each.is_function}
+    functions -= {_name(each.head) for _, each in (*keep, *optional) if each.is_function} | {""}
     while of_gone := [
         (part, each)
         for part, each in keep
-        if part.is_divided and _defined_name(part, each) and _uses(part, each, gone, annotations)
+        if part.is_divided
+        and _defined_name(part, each)
+        and (_uses(part, each, gone, annotations) or _calls(part, each, functions, annotations))
     ]:  # what needs a type that is left out is kept if a kernel mentions it
         gone |= {_defined_name(part, each) for part, each in of_gone}
         keep = [item for item in keep if item not in of_gone]
@@ -259,6 +263,13 @@ def _uses(part: _Parsed, declaration: _Declaration, names: Collection[str], anno
     """Whether a declaration mentions one of the names, and nothing that is for the device alone."""
     words = {*_WORD.findall(part.code, declaration.start, declaration.end)}
     return not words.isdisjoint(names) and words.isdisjoint({*annotations} - {"constexpr", "consteval"})
+
+
+def _calls(part: _Parsed, declaration: _Declaration, names: Collection[str], annotations: Collection[str]) -> bool:
+    """Whether members of a type, none of which are for the device alone, call one of the names."""
+    if declaration.is_function or not _uses(part, declaration, names, annotations):
+        return False
+    return not _called(part.code, declaration.start, declaration.end).isdisjoint(names)
 
 
 def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
