@@ -173,10 +173,10 @@ void load(const Extent& from, void* to, const void* barrier, unsigned blocks, ui
     check_alignment(to, from.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
     if (from.map)
         for_rows(from, [&](uintptr_t, char* global, int, int count) {
-            check_read(global, static_cast<size_t>(count * from.map->element_bytes), caller);
+            check_copied_from_global(global, static_cast<size_t>(count * from.map->element_bytes), caller);
         });
     else
-        check_async_source(from.linear, from.bytes, caller), check_read(from.linear, from.bytes, caller);
+        check_async_source(from.linear, from.bytes, caller), check_copied_from_global(from.linear, from.bytes, caller);
     if (!blocks) send(from, to, barrier, caller);
     for (unsigned left = blocks; left; left &= left - 1) {
         const auto there = [&](const void* own) {

@@ -448,7 +448,7 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
         const Access& write = cell.write;
         const bool known = fenced && fenced->thread == write.thread && fenced->epoch == write.epoch && fenced->stamp == write.stamp;
         if (!known && write.thread < MAX_THREADS && write.epoch >= state.shared_since && (write.details & INITIALISED) &&
-            block_of(write.epoch) == state.block->number && !fenced_for_agents(*state.block, write, false)) {
+            block_of(write.epoch) == state.block->number && !fenced_for_agents(*state.block, write, PEAKGATE_OF_SHARED)) {
             report(SHARED_RACE, caller, state.image + write.address,
                    "asynchronous read of shared memory (byte %ld) that a thread has written, and no fence.proxy.async is "
                    "between the two",
@@ -460,6 +460,19 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
             read.thread = static_cast<uint16_t>(agent);
             read.stamp = stamp;
         }
+    }
+}
+
+void check_copied_from_global(const void* from, size_t size, uintptr_t caller) {
+    check_read(from, size, caller);
+    Cell* const cells = state.checking ? cell_of(reinterpret_cast<uintptr_t>(from)) : nullptr;
+    for (size_t word = 0; cells && word < (size + 3) / 4; ++word) {
+        const Access& write = cells[word].write;
+        if (write.epoch < state.launch_since || write.thread >= MAX_THREADS || !(write.bytes & INITIALISED)) continue;
+        if (block_of(write.epoch) != state.block->number || fenced_for_agents(*state.block, write, PEAKGATE_OF_GLOBAL)) continue;
+        report(GLOBAL_RACE, caller, state.image + write.address,
+               "copy by the copy engine from global memory that a thread has written, and no fence.proxy.async is between the two");
+        return;
     }
 }
 

@@ -371,7 +371,7 @@ PEAKGATE_MEMBER void memcpy_async_tx(D* to, const D* from, B bytes, barrier<S>& 
 namespace experimental {
 inline void fence_proxy_async_shared_cta() {
     peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_BLOCK);
-    peakgate_proxy_fence(0);
+    peakgate_proxy_fence(PEAKGATE_OF_SHARED | PEAKGATE_OF_BARRIERS);
 }
 #define PEAKGATE_TILES(axes, parameters, coordinates)                                                                  \
     template <class M, thread_scope S>                                                                                 \

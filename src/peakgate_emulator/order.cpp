@@ -30,7 +30,7 @@
 //  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
 //  __shfl_sync, votes, match, reduce, __activemask  | none: the guide says that they imply no memory barrier
 //  grid.sync                                        | all that came before happened before all that follows
-//  fence.proxy.async, fence.mbarrier_init           | what its thread wrote to shared memory before it, and what that knew of
+//  fence.proxy.async, fence.mbarrier_init           | what its thread wrote to that memory before it, and what it knew of
 //                                                   | others' writes, is there for asynchronous operations that come after it
 //  barrier.cluster, cluster.sync                    | arrival releases (`.relaxed`: what was fenced), wait acquires, among
 //                                                   | all blocks of the cluster; of one block: as __syncthreads, at the wait
@@ -128,7 +128,7 @@ struct OfThread {
 struct ProxyFences {
     struct {
         uint32_t epoch, stamp;
-        bool of_barriers; // only
+        int covers; // `PeakgateProxy`
     } fences[FENCES];
     uint32_t count;
 };
@@ -922,7 +922,7 @@ void learn(int thread, int agent, uint32_t stamp) {
     if (known <= stamp) known = stamp + 1;
 }
 
-bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers) {
+bool fenced_for_agents(const Block& block, const Access& write, PeakgateProxy needed) {
     const Order& order = *block.order;
     const int self = state.current;
     const ProxyFences& by_writer = order.proxy_fences[write.thread];
@@ -930,7 +930,7 @@ bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers
     for (uint32_t i = oldest; i < by_writer.count; ++i) {
         const auto& fence = by_writer.fences[i % FENCES];
         const bool later = fence.epoch == write.epoch ? fence.stamp >= write.stamp : fence.epoch > write.epoch;
-        if (!later || (fence.of_barriers && !of_barriers)) continue;
+        if (!later || !(fence.covers & needed)) continue;
         if (i == oldest && i > 0) return true; // one before it may have been the first after the write
         if (&block != state.block) return true; // the access itself has been checked
         if (write.thread == self || fence.epoch != state.epoch || state.known[write.thread] > fence.stamp) return true;
@@ -940,7 +940,7 @@ bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers
     const ProxyFences& own = order.proxy_fences[self];
     if (!own.count) return false;
     const auto& last = own.fences[(own.count - 1) % FENCES];
-    if (last.of_barriers && !of_barriers) return false;
+    if (!(last.covers & needed)) return false;
     return last.epoch > write.epoch || (last.epoch == write.epoch && last.stamp >= state.threads[self].met_stamp);
 }
 
@@ -1099,8 +1099,8 @@ void peakgate_fence(int order, int scope) {
     drop(clock);
 }
 
-void peakgate_proxy_fence(int of_barriers) {
+void peakgate_proxy_fence(int covers) {
     if (!state.checking) return;
     ProxyFences& of = here().proxy_fences[state.current];
-    of.fences[of.count++ % FENCES] = {state.epoch, current_thread().stamp++, of_barriers != 0};
+    of.fences[of.count++ % FENCES] = {state.epoch, current_thread().stamp++, covers};
 }

@@ -372,8 +372,8 @@ uint32_t new_stamp_of(int agent);
 // A thread has waited for an agent's accesses with stamps up to this one.
 void learn(int thread, int agent, uint32_t stamp);
 // Whether a write to shared memory is fenced for asynchronous operations that the current thread starts now.
-// `of_barriers`: a fence for initialised barrier objects suffices.
-bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers);
+// `needed`: what the fence must cover.
+bool fenced_for_agents(const Block& block, const Access& write, PeakgateProxy needed);
 // The effect on order of an atomic, or a strong load or store, by the current thread.
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
 // True if the current thread has executed a fence that its next strong store releases.
@@ -477,6 +477,8 @@ constexpr size_t HEAP_BYTES = 8 << 20; // CUDA's default
 // memory now; its destination must not be accessed until then.
 void check_async_source(const void* source, size_t size, uintptr_t caller);
 void check_async_destination(void* destination, size_t size, uintptr_t caller);
+// A read by the copy engine, which needs a fence behind writes of this launch.
+void check_copied_from_global(const void* from, size_t size, uintptr_t caller);
 // The stack, and with it the thread, that an address on the stacks belongs to.
 constexpr size_t STACK_BYTES = 256 << 10;
 inline uintptr_t stack_of(uintptr_t address) { return (address - state.stacks) / STACK_BYTES; }

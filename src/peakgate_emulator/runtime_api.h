@@ -146,8 +146,9 @@ enum PeakgateStrong { PEAKGATE_LOAD, PEAKGATE_STORE, PEAKGATE_UPDATE, PEAKGATE_E
 PEAKGATE_API void peakgate_strong(const void* address, int size, int what, int order, int scope, const void* expected,
                                   const void* caller);
 PEAKGATE_API void peakgate_fence(int order, int scope);
-// Orders the thread's writes to shared memory before asynchronous operations; `of_barriers`: only barrier objects.
-PEAKGATE_API void peakgate_proxy_fence(int of_barriers);
+// Orders the thread's writes before asynchronous operations; `covers` has flags.
+enum PeakgateProxy { PEAKGATE_OF_SHARED = 1, PEAKGATE_OF_GLOBAL = 2, PEAKGATE_OF_BARRIERS = 4 };
+PEAKGATE_API void peakgate_proxy_fence(int covers);
 // An access by the emulator's own headers, on behalf of the kernel's line that called them.
 PEAKGATE_API void peakgate_access(const void* address, size_t size, int writes, const void* caller);
 // The same for a row of a matrix, which must begin on a multiple of `size`; only that is checked if `writes` is -1.

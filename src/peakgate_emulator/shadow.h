@@ -282,7 +282,8 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     constexpr bool strong = is_strong(manner);
     Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) write_meets_write<manner>(cell, space, offset, caller);
-    if (__builtin_expect(write.bytes & bytes & ~write.details, 0) && is_shared(space)) write_meets_copy(offset, caller);
+    if (manner != ASYNC_ISSUE && __builtin_expect(write.bytes & bytes & ~write.details, 0) && is_shared(space))
+        write_meets_copy(offset, caller);
     const Access& reads = cell.read;
     if (reads.bytes & bytes) {
         const bool by_several = reads.details & SHARED_READ & bytes;

@@ -173,7 +173,7 @@ void describe_object(int number, char* words, size_t size) {
 int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller) {
     const Barrier barrier = barrier_at(address, caller);
     SyncObject& object = barrier.object;
-    if (!object.fenced && !fenced_for_agents(barrier.block, object.initialised, true)) {
+    if (!object.fenced && !fenced_for_agents(barrier.block, object.initialised, PEAKGATE_OF_BARRIERS)) {
         report(SHARED_RACE, caller, state.image + object.initialised.address,
                "bytes are to arrive at the barrier object at byte %ld of shared memory, which was initialised with no "
                "fence.mbarrier_init or fence.proxy.async after it",

@@ -294,3 +294,49 @@ def test_a_store_that_reads_too_early_is_found_by_what_is_written_then(
     with finds(*[RACE] * (not meeting)):
         kernel.launch(ONE, (64, 1, 1), (out, given), schedule=schedule)
         assert out.tolist() == (2 * given).tolist()
+
+
+WRITTEN = """__global__ void kernel(float* out, float* kept) {
+    __shared__ alignas(16) float tile[64];
+    __shared__ alignas(8) unsigned long long full;
+    const auto at = [](const void* p) { return (unsigned)__cvta_generic_to_shared(p); };
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&full)) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    kept[threadIdx.x] = threadIdx.x;
+    WRITER;
+    __syncthreads();
+    READER;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(at(&full)) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                     ::"r"(at(tile)), "l"(kept), "r"(at(&full)) : "memory");
+    }
+    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra W; }"
+                 ::"r"(at(&full)) : "memory");
+    out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "found"),
+    [
+        ("fence.proxy.async;", "", False),
+        ("fence.proxy.async.global;", "", False),
+        ("", "fence.proxy.async;", False),
+        ("fence.proxy.async.shared::cta;", "", True),
+        ("", "", True),
+    ],
+)
+def test_the_copy_engine_needs_a_fence_for_global_memory_too(
+    writer: str, reader: str, found: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "kernel.cu").write_text(WRITTEN)
+    fences = [f'asm volatile("{fence}" ::: "memory")' if fence else "" for fence in (writer, reader)]
+    kernel = emulator.load(tmp_path / "kernel.cu", "kernel", tuple(zip(("WRITER", "READER"), fences, strict=True)))
+    out = np.zeros(64, np.float32)
+    with finds(*[DefectKind.GLOBAL_RACE] * found):
+        kernel.launch(ONE, (64, 1, 1), (out, np.zeros(64, np.float32)))
+        assert out.tolist() == [*range(63, -1, -1)]
