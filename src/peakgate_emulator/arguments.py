@@ -92,6 +92,10 @@ texture, surface or tensor map a TexelArray or TileArray; for a value or an arra
 _OBJECT_BYTES = _POINTER_BYTES = 8
 _MAP_BYTES, _MAP_ALIGNMENT, _MAP_MARK = 128, 64, 0x70614D726F736E65
 _KINDS = {"u": 0, "i": 1, "f": 2}
+UNSET = np.array([0xFEFEFEFE, 0xFBFBFBFB, 0x7B7B7B7B], np.uint32)
+"""Words of variables that are not set (``-ftrivial-auto-var-init``), of absent lanes (``warp.cpp``) and of results that
+CUB leaves undefined (``cuda_cub.h``)."""
+
 _NONFINITE = {
     "float64": (8, 0x7FF0000000000000),
     "float32": (4, 0x7F800000),
@@ -129,6 +133,8 @@ class Arguments:
         self._scalars: list[ctypes.Array[ctypes.c_char]] = []
         self._maps: list[np.ndarray[Any, Any]] = []
         self._by_place: dict[Place, BufferStructure] = {}
+        self._arrays: dict[Place, np.ndarray[Any, Any]] = {}
+        self._outputs: list[tuple[int, np.ndarray[Any, Any]]] = []
         self.named: list[tuple[int, str]] = []
         """The argument and name of each pointer in a value or an array; the runtime counts them from MAX_ARGUMENTS."""
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
@@ -154,11 +160,23 @@ class Arguments:
         """Mark outputs: a launch reports their bytes that are read before they are written, or never written."""
         for place in places:
             self._by_place[place].is_output = 1
+            self._outputs.append((self._by_place[place].argument, self._arrays[place]))
 
     def unwritten(self) -> list[tuple[int, int, int, int]]:
         """For each incomplete output: argument, bytes, how many of them the launch did not write, and the first."""
         known = self.buffers[: self.buffer_count]
         return [(part.argument, part.size, part.unwritten, part.first_unwritten) for part in known if part.unwritten]
+
+    def unset(self) -> list[tuple[int, int]]:
+        """Argument and byte of the first number in each output that is what no thread has set; see ``UNSET``."""
+        found = []
+        for argument, array in self._outputs:
+            if array.dtype.kind not in "fiu" or array.dtype.itemsize not in (4, 8):
+                continue
+            words = np.isin(array.reshape(-1).view(np.uint32), UNSET).reshape(array.size, -1)
+            if (places := np.flatnonzero(words.all(axis=1))).size:
+                found.append((argument, int(places[0]) * array.dtype.itemsize))
+        return found
 
     def report_nonfinite(self, types: Mapping[Place, str]) -> None:
         """Mark arrays, given the types of their elements: a launch reports each NaN or infinity written to them."""
@@ -248,7 +266,7 @@ class Arguments:
         if not parameter.is_pointer:
             return words.ctypes.data
         held = self._known(where, place, words, writable=False)
-        self._by_place[place] = buffer
+        self._by_place[place], self._arrays[place] = buffer, array
         return ctypes.addressof(held)
 
     def _known(self, where: str, place: Place, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
@@ -262,6 +280,7 @@ class Arguments:
             if (known.host, known.size) == (address, value.nbytes):
                 known.writable |= writable
                 self._by_place[place] = known
+                self._arrays[place] = value
                 return known
             if value.nbytes and known.host < address + value.nbytes and address < known.host + known.size:
                 number = known.argument
@@ -273,6 +292,7 @@ class Arguments:
         buffer.host, buffer.size, buffer.writable = address, value.nbytes, writable
         buffer.argument = place if isinstance(place, int) else MAX_ARGUMENTS + len(self.named) - 1  # the last one named
         self._by_place[place] = buffer
+        self._arrays[place] = value
         self.buffer_count += 1
         return buffer
 

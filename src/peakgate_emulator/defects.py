@@ -46,6 +46,7 @@ class DefectKind(IntEnum):
     DANGLING_POINTER = 20
     LAUNCH_REFUSED = 21
     INVALID_METADATA = 22
+    UNSET_VALUE = 23
 
     @property
     def words(self) -> str:
@@ -108,7 +109,7 @@ class EmulatorDefect:
         against = " at ".join(filter(None, (other, self.other_location)))
         against = f", against {against}" if against else ""
         often = f", {self.count} times" if self.count > 1 else ""
-        if self.kind is DefectKind.UNWRITTEN_OUTPUT:
+        if self.kind in (DefectKind.UNWRITTEN_OUTPUT, DefectKind.UNSET_VALUE):
             return f"{self.kind.words}: {self.message}"
         line = f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
         return f"{line}; {self.missing}" if self.missing else line

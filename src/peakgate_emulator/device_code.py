@@ -309,10 +309,10 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
         mentioned |= more
         called += more & macros.keys()
     heads = {
-        name: part.code[declaration.start : declaration.end].partition("{")[0]
+        type_name: part.code[declaration.start : declaration.end].partition("{")[0]
         for part in parsed
         for declaration in drop[id(part)]
-        if (name := types.get((id(part), declaration)))
+        if (type_name := types.get((id(part), declaration)))
     }
     mentioned |= _bases(mentioned, heads)
     for part in parsed:  # keep types that a kernel uses, without the bodies of their host functions

@@ -55,6 +55,7 @@ enum Kind : int32_t {
     DANGLING_POINTER,
     LAUNCH_REFUSED,
     INVALID_METADATA,
+    UNSET_VALUE, // reported by launch.py
 };
 
 // Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if unknown.

@@ -75,7 +75,7 @@ def test_every_kind_of_defect_has_a_kernel() -> None:
     injected = {injected_in(source)[0] for source in DEFECTS}
     # Those of outputs and of numbers that are not finite are asked for (test_emulator_writes.py); a race on registers
     # needs more threads (test_emulator_wgmma.py).
-    elsewhere = {DefectKind.UNWRITTEN_OUTPUT, DefectKind.NONFINITE}
+    elsewhere = {DefectKind.UNWRITTEN_OUTPUT, DefectKind.NONFINITE, DefectKind.UNSET_VALUE}
     assert injected == set(DefectKind) - elsewhere - {DefectKind.REGISTER_RACE}
 
 

@@ -151,3 +151,22 @@ def test_a_race_of_atomics_has_the_values_of_both(call: str, source: Path) -> No
     with pytest.raises(KernelDefect) as caught:
         emulator.load(source, "kernel").launch((2, 1, 1), ONE, (np.zeros(1, np.int32), np.array([1, 2], np.int32)))
     assert {defect.kind for defect in caught.value.defects} == {GLOBAL_RACE}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("float best[2]; best[0] = in[0]; out[threadIdx.x] = best[(int)in[threadIdx.x]];", True),
+        ("float best[2]; best[0] = in[0]; out[threadIdx.x] = best[0];", False),
+        ("out[threadIdx.x] = __shfl_down_sync(3, in[threadIdx.x], 2);", True),
+        ("const float v = __shfl_down_sync(3, in[threadIdx.x], 2); out[threadIdx.x] = in[0] > 9 ? v : 1;", False),
+    ],
+)
+def test_a_value_that_nobody_has_set_is_found_in_an_output(body: str, found: bool, source: Path) -> None:
+    arrays = np.zeros(2, np.float32), np.array([0, 1], np.float32)
+    if not found:
+        kernel_of(source, body).launch(ONE, (2, 1, 1), arrays, schedule=2, outputs=(0,))
+        return
+    with pytest.raises(KernelDefect, match=r"^unset value: argument 1 \(out\)") as caught:
+        kernel_of(source, body).launch(ONE, (2, 1, 1), arrays, schedule=2, outputs=(0,))
+    assert caught.value.kind is DefectKind.UNSET_VALUE
