@@ -532,7 +532,7 @@ static void check_updated(uintptr_t offset, size_t size, uintptr_t caller) {
     for (; offset < end; offset = (offset / 4 + 1) * 4) {
         const int last = end - offset / 4 * 4 < 4 ? static_cast<int>(end - offset / 4 * 4) : 4;
         const int read = ((1 << last) - 1) & ~((1 << offset % 4) - 1), there = initialised_bytes(shared_cells[offset / 4].write, SHARED);
-        if (shared_cells[offset / 4].write.address != BEHIND_ARRAY && (read & ~there)) report_uninitialised(SHARED, offset, caller, read, there);
+        if (shared_cells[offset / 4].write.address != BEHIND_ARRAY && (read & ~there)) report_uninitialised(SHARED, offset, caller, read, there, false);
     }
 }
 

@@ -128,16 +128,16 @@ void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uin
                 clash == READ_BEFORE_WRITE ? " (here the read came first)" : "");
 }
 
-// Some bytes of a word are written and others read too: a struct is copied, and those are its padding. Of two numbers of 16
-// bits, read as one, both must have been written.
+// Some bytes of a word are written and others read too. In a wide access a struct is copied, and those are its padding; yet
+// of two numbers of 16 bits in a vector, both must have been written.
 static bool is_padding(int read, int there) {
     constexpr int low_half = 0x3, high_half = 0xc;
     const int known = read & there;
     return known && (copies_whole || (known != low_half && known != high_half));
 }
 
-void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int read, int there) {
-    if (is_padding(read, there)) return;
+void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int read, int there, bool wide) {
+    if (wide && is_padding(read, there)) return;
     const uintptr_t address = state.shared + offset, copied = is_shared(space) ? async_copy_in_flight(address, -1) : 0;
     const uintptr_t issued_at = copied || !is_shared(space) ? copied : bulk_copy_in_flight(address);
     if (issued_at)

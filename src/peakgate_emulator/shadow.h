@@ -252,17 +252,17 @@ template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes
     }
 }
 
-// `read`, `there`: the bytes of the word that are read, and those that have been written.
-void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int read, int there);
+// `read`, `there`: the bytes of the word that are read, and those that have been written; `wide`: other words are read too.
+void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int read, int there, bool wide);
 void report_discarded(const Access& discard, uintptr_t offset, uintptr_t caller);
 
 // Inlined in every hook, so that accesses to whole words need no mask.
 template <Manner manner>
-__attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
+__attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller, bool wide) {
     const Access& write = cell.write;
     if ((write.bytes & bytes) && !ordered(write, space)) read_meets_write<manner>(cell, space, offset, caller);
     if (__builtin_expect(write.bytes & DISCARDED, 0)) report_discarded(write, offset, caller);
-    if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) report_uninitialised(space, offset, caller, bytes, initialised_bytes(write, space));
+    if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) report_uninitialised(space, offset, caller, bytes, initialised_bytes(write, space), wide);
     const auto how = static_cast<uint8_t>(
         is_strong(manner) ? STRONG_READ | (state.scope == PEAKGATE_BLOCK ? READ_OF_BLOCK : 0) | (is_volatile(manner) ? VOLATILE_READ : 0)
                           : 0);
@@ -313,7 +313,7 @@ inline void note(Cell* cells, uintptr_t offset, size_t size, Space space, uintpt
     if (offset % 4 == 0 && size % 4 == 0) {
         for (Cell* cell = cells + offset / 4; offset < end; offset += 4, ++cell) {
             if (is_read(manner))
-                note_read<manner>(*cell, INITIALISED, space, offset, caller);
+                note_read<manner>(*cell, INITIALISED, space, offset, caller, size > 4);
             else
                 note_write<manner>(*cell, INITIALISED, space, offset, caller);
         }
@@ -324,7 +324,7 @@ inline void note(Cell* cells, uintptr_t offset, size_t size, Space space, uintpt
         const uintptr_t count = end - offset < 4 - first ? end - offset : 4 - first;
         const auto bytes = static_cast<uint8_t>(((1u << count) - 1) << first);
         if (is_read(manner))
-            note_read<manner>(cells[offset / 4], bytes, space, offset, caller);
+            note_read<manner>(cells[offset / 4], bytes, space, offset, caller, size > 4);
         else
             note_write<manner>(cells[offset / 4], bytes, space, offset, caller);
         offset += count;

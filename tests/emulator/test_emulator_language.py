@@ -295,8 +295,9 @@ __global__ void kernel(int* out, const int* in) {
         ("items[threadIdx.x].b = 2", "halves[2 * threadIdx.x + 1] = 0", False),
         ("", "halves[2 * threadIdx.x + 1] = 0", True),
         ("items[threadIdx.x].b = 2", "", True),
+        ("((char*)&items[threadIdx.x].b)[0] = 2", "if (items[threadIdx.x].b) halves[2 * threadIdx.x + 1] = 0", True),
     ],
-    ids=["all but the padding", "a member missing", "half a word missing"],
+    ids=["all but the padding", "a member missing", "half a word missing", "bytes of a number missing"],
 )
 def test_the_padding_of_a_struct_needs_no_value(
     written: str, halves: str, found: bool, compiler: Compiler, source: Path
