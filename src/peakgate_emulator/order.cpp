@@ -387,6 +387,7 @@ void know_thread(int self, int other, uint32_t stamp) {
     Order& order = rows_in_use();
     order.threads[self].row_epoch = state.epoch;
     state.threads[self].met_stamp = ++state.threads[self].stamp;
+    state.threads[self].met_epoch = state.epoch;
     if (stamp > order.rows[self][other]) order.rows[self][other] = stamp;
 }
 
@@ -772,6 +773,7 @@ void threads_met(const int* threads, int count) {
         memcpy(&order.rows[threads[i]][begin], joined_row, static_cast<size_t>(columns) * sizeof *joined_row);
         order.threads[threads[i]].row_epoch = state.epoch;
         state.threads[threads[i]].met_stamp = state.threads[threads[i]].stamp;
+        state.threads[threads[i]].met_epoch = state.epoch;
     }
     if (!order.listed_count) return;
     Clock *others = nullptr, *fenced[SCOPES] = {};
@@ -831,6 +833,7 @@ void acquire_from(const Published& published, int thread, bool narrow) {
     order.wide = true;
     order.threads[thread].row_epoch = state.epoch;
     state.threads[thread].met_stamp = ++state.threads[thread].stamp;
+    state.threads[thread].met_epoch = state.epoch;
     uint32_t* own = order.rows[thread];
     for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
     join_agents(own, published.known);
@@ -941,7 +944,10 @@ bool fenced_for_agents(const Block& block, const Access& write, PeakgateProxy ne
     if (!own.count) return false;
     const auto& last = own.fences[(own.count - 1) % FENCES];
     if (!(last.covers & needed)) return false;
-    return last.epoch > write.epoch || (last.epoch == write.epoch && last.stamp >= state.threads[self].met_stamp);
+    if (last.epoch != write.epoch) return last.epoch > write.epoch;
+    // Unless the thread has met the writer before its fence, it knows of the write by a later barrier only.
+    const Thread& thread = state.threads[self];
+    return last.stamp >= thread.met_stamp && (state.epoch == write.epoch || thread.met_epoch == write.epoch);
 }
 
 // ---- strong accesses ----

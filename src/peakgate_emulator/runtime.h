@@ -186,6 +186,7 @@ struct Thread {
     unsigned warp_mask;  // argument of the warp primitive it waits in, or the lanes it converged with
     uint32_t stamp;      // number of times it has met other threads in this block, acquired or released
     uint32_t met_stamp;  // its stamp when it last learned of others
+    uint32_t met_epoch;  // and the epoch, if not by a barrier of the block
     int stack;
     uintptr_t waits_at;     // code address of the call it waits in
     bool has_stored;        // by a strong store, since it was last interrupted

@@ -302,7 +302,7 @@ WRITTEN = """__global__ void kernel(float* out, float* kept) {
     const auto at = [](const void* p) { return (unsigned)__cvta_generic_to_shared(p); };
     if (threadIdx.x == 0) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&full)) : "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("fence.proxy.async" EARLY ";" ::: "memory");
     }
     kept[threadIdx.x] = threadIdx.x;
     WRITER;
@@ -328,14 +328,18 @@ WRITTEN = """__global__ void kernel(float* out, float* kept) {
         ("", "fence.proxy.async;", False),
         ("fence.proxy.async.shared::cta;", "", True),
         ("", "", True),
+        ("EARLY", "", True),
     ],
 )
 def test_the_copy_engine_needs_a_fence_for_global_memory_too(
     writer: str, reader: str, found: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "kernel.cu").write_text(WRITTEN)
-    fences = [f'asm volatile("{fence}" ::: "memory")' if fence else "" for fence in (writer, reader)]
-    kernel = emulator.load(tmp_path / "kernel.cu", "kernel", tuple(zip(("WRITER", "READER"), fences, strict=True)))
+    early = '""' if writer == "EARLY" else '".shared::cta"'  # of the barrier object, before the others write
+    fences = [f'asm volatile("{fence}" ::: "memory")' if "fence" in fence else "" for fence in (writer, reader)]
+    kernel = emulator.load(
+        tmp_path / "kernel.cu", "kernel", (("WRITER", fences[0]), ("READER", fences[1]), ("EARLY", early))
+    )
     out = np.zeros(64, np.float32)
     with finds(*[DefectKind.GLOBAL_RACE] * found):
         kernel.launch(ONE, (64, 1, 1), (out, np.zeros(64, np.float32)))
