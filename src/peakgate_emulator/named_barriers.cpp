@@ -66,7 +66,6 @@ static void check_arrival(const NamedBarrier& barrier, int name, uintptr_t calle
     if (left_in != barrier.phase && (left_in + 1 != barrier.phase || knows_last_phase(barrier))) return;
     report(DIVERGENT_BARRIER, caller, 0,
            "arrives again at named barrier %d, and nothing orders this after the end of the phase in which it has arrived before", name);
-    abandon_launch();
 }
 
 void check_barrier_zero(uintptr_t caller) {
