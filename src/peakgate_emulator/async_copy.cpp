@@ -15,6 +15,7 @@ struct Copy {
     int group;
     const void* object; // barrier object whose phase completes it; null: its group's wait
     uintptr_t issued_at;
+    char given[16]; // the source when it was issued
 };
 
 struct Queue {
@@ -45,6 +46,8 @@ void append(Queue& queue, const Copy& copy) {
 
 void perform(const Copy& copy) {
     check_read(copy.source, static_cast<size_t>(copy.source_bytes), copy.issued_at);
+    if (memcmp(copy.source, copy.given, static_cast<size_t>(copy.source_bytes)) != 0)
+        report(GLOBAL_RACE, copy.issued_at, 0, "the source of an asynchronous copy is written before the copy has been waited for");
     check_write(copy.destination, static_cast<size_t>(copy.bytes), copy.issued_at);
     memcpy(copy.destination, copy.source, static_cast<size_t>(copy.source_bytes));
     memset(static_cast<char*>(copy.destination) + copy.source_bytes, 0,
@@ -127,7 +130,9 @@ void peakgate_async_copy(void* destination, const void* source, int bytes, int s
     check_async_destination(destination, static_cast<size_t>(bytes), caller);
     memset(destination, 0xff, static_cast<size_t>(bytes));
     Queue& queue = queue_of(state.current);
-    append(queue, {destination, source, bytes, source_bytes, queue.committed, nullptr, caller});
+    Copy copy = {destination, source, bytes, source_bytes, queue.committed, nullptr, caller, {}};
+    if (source_bytes) memcpy(copy.given, source, static_cast<size_t>(source_bytes));
+    append(queue, copy);
 }
 
 void peakgate_async_bind(const void* object) {

@@ -19,6 +19,10 @@ INIT = 'if (t == 0) asm volatile("mbarrier.init.shared.b64 [%%0], %s;" ::"r"(at)
 ARRIVE = 'asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory"); '
 INVALIDATE = '__syncthreads(); if (t == 0) asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory"); '
 COPY = "__shared__ int s[16]; __pipeline_memcpy_async(s + t, in + t, 4); __pipeline_commit(); "
+SOURCE = (
+    "__shared__ int s[16]; out[t] = 1; __pipeline_memcpy_async(s + t, out + t, 4); __pipeline_commit(); "
+    "%sout[t] = 2; %sout[t + 16] = s[t];"
+)
 GROUP = (
     "__shared__ alignas(16) int s[16]; __shared__ cuda::barrier<cuda::thread_scope_block> b; if (t == 0) init(&b, 16); "
     "__syncthreads(); cuda::memcpy_async(cooperative_groups::this_thread_block(), s, in + %d, "
@@ -52,6 +56,8 @@ CASES: dict[str, tuple[str, DefectKind | None]] = {
     "a counter that is not set": (COUNTER % "out[0] = 1", UNWRITTEN),
     "a write after the copy": (COPY + "__pipeline_wait_prior(0); s[t] += 1; out[t] = s[t];", None),
     "a write during the copy": (COPY + "s[t] = 1; __pipeline_wait_prior(0);", RACE),
+    "a source written after the copy": (SOURCE % ("__pipeline_wait_prior(0); ", ""), None),
+    "a source written during the copy": (SOURCE % ("", "__pipeline_wait_prior(0); "), DefectKind.GLOBAL_RACE),
     "a copy from an aligned address": (GROUP % 4, None),
     "a copy from an address aligned to less": (GROUP % 1, CONDITION),
     "a semaphore at its maximum": (SEMAPHORE % 2, None),
