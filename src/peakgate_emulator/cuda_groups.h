@@ -129,7 +129,7 @@ struct lane_group {
         const unsigned met = details::gather(mask, value, all, caller);
         const unsigned from = details::nth(mask, choose(thread_rank()));
         if (from >= 32) return value;
-        if (!(met >> from & 1)) __builtin_memset(static_cast<void*>(&all[from]), 0xff, sizeof(T));
+        if (!(met >> from & 1)) __builtin_memset(static_cast<void*>(&all[from]), 0xfb, sizeof(T)); // as UNSET of arguments.py
         return all[from];
     }
     template <class T> PEAKGATE_MEMBER T shfl(const T& value, int rank) const {
