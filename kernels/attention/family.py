@@ -6,7 +6,7 @@ Queries, keys, values and the result are ``heads x length x width``; each head i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -24,12 +24,16 @@ LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 SOME_LENGTHS = LENGTHS[1::2]
 """Lengths for the intermediate stages: 1024, 4096, 16384."""
 SHORT = LENGTHS[:2]
-"""Lengths for stages that take a hundred times as long as the last one."""
+"""Lengths for stages that take a hundred times as long as the last ones."""
+BLOCKS_OF_A_FULL_GPU = 132
+"""Most blocks of a persistent grid: about one for each SM of a large GPU."""
 SMALL: Size = (2, 72)
 PROBES: tuple[Size, ...] = ((1, 1), (2, 63), (1, 65), (1, 130))
 """One key alone, less than a tile, just more than one tile, and more than two."""
 LONG_PROBES: tuple[Size, ...] = ((1, 900), (6, 200))
 """More tiles of keys than twice the slots of the ring, more heads than share the first blocks of the grid."""
+FEW_BLOCKS = 5
+"""Blocks of a persistent grid on LONG_PROBES: some take one tile of queries more than others."""
 FLOAT_TOLERANCE = 2e-5
 """For scores and exponentials in float32."""
 WEIGHT_TOLERANCE = 2**-8 + FLOAT_TOLERANCE
@@ -46,6 +50,7 @@ class Tiling:
     groups: int
     keys: int
     slots: int = 2
+    query_slots: int = 1
 
     @staticmethod
     def of(width: int, causal: bool) -> Tiling:
@@ -56,6 +61,13 @@ class Tiling:
         if width == 64:
             return Tiling(width, groups=3, keys=128)
         return Tiling(width, groups=2, keys=128 if causal else 176)
+
+    @staticmethod
+    def persistent(width: int, causal: bool) -> Tiling:
+        """With three slots of queries; short lengths are whole multiples of the queries, causal ones of few of them."""
+        if width == 64 and not causal:
+            return Tiling(width, groups=4, keys=64, slots=4, query_slots=3)
+        return Tiling(width, groups=2, keys=128, query_slots=3)
 
     @property
     def queries(self) -> int:
@@ -68,8 +80,9 @@ class Tiling:
 
     @property
     def shared_bytes(self) -> int:
-        """Queries, tiles of keys and values, two barriers for each of these and one for the queries."""
-        return 2 * self.width * (self.queries + 2 * self.slots * self.keys) + 8 * (1 + 4 * self.slots)
+        """Queries, tiles of keys and values, two barriers for each slot; one for queries in a single slot."""
+        rows = self.query_slots * self.queries + 2 * self.slots * self.keys
+        return 2 * self.width * rows + 8 * (2 * self.query_slots - (self.query_slots == 1) + 4 * self.slots)
 
     @property
     def macros(self) -> dict[str, int]:
@@ -77,10 +90,14 @@ class Tiling:
         return {"GROUPS": self.groups, "KEYS": self.keys, "SLOTS": self.slots}
 
     def maps(self, heads: int, length: int) -> list[Any]:
-        """Arguments of a kernel that copies by tensor maps."""
+        """The tensor maps by which a kernel copies."""
         rows_of_boxes = (64, self.queries, self.keys, self.keys)
         given = zip(tensors(heads, length, self.width), rows_of_boxes, strict=True)
-        return [*(TensorMap(each, box=(1, rows, 64), swizzle=128) for each, rows in given), Value(length)]
+        return [TensorMap(each, box=(1, rows, 64), swizzle=128) for each, rows in given]
+
+    def tiles(self, heads: int, length: int) -> int:
+        """Tiles of queries of all heads."""
+        return ceil(length / self.queries) * heads
 
 
 def tensors(heads: int, length: int, width: int) -> list[Buffer]:
@@ -153,16 +170,31 @@ def _by_blocks(rows: int, block: int) -> dict[str, Any]:
     }
 
 
+def _by_tiling(tiling: Callable[[int, bool], Tiling]) -> dict[str, Any]:
+    """Parameters of a stage with a block for each tile of queries."""
+    return {
+        "arguments": lambda heads, length, width, causal: [*tiling(width, causal).maps(heads, length), Value(length)],
+        "grid": lambda heads, length, width, causal: (ceil(length / tiling(width, causal).queries), heads),
+        "block": lambda width, causal: tiling(width, causal).block,
+        "shared_bytes": lambda width, causal: tiling(width, causal).shared_bytes,
+        "defines": lambda width, causal: {"HEAD": width, "CAUSAL": int(causal)} | tiling(width, causal).macros,
+        "edges": (*PROBES, *LONG_PROBES),
+        "min_capability": "9.0a",
+    }
+
+
+def _persistent_arguments(heads: int, length: int, width: int, causal: bool) -> list[Any]:
+    return [*Tiling.persistent(width, causal).maps(heads, length), Value(heads), Value(length)]
+
+
+def _persistent_grid(heads: int, length: int, width: int, causal: bool) -> int:
+    most = FEW_BLOCKS if (heads, length) in LONG_PROBES else BLOCKS_OF_A_FULL_GPU
+    return min(most, Tiling.persistent(width, causal).tiles(heads, length))
+
+
 _FLOAT: dict[str, Any] = {"tolerance": FLOAT_TOLERANCE, "gate": SHORT[0]} | _by_blocks(rows=8, block=256)
-_BY_TILING: dict[str, Any] = {
-    "arguments": lambda heads, length, width, causal: Tiling.of(width, causal).maps(heads, length),
-    "grid": lambda heads, length, width, causal: (ceil(length / Tiling.of(width, causal).queries), heads),
-    "block": lambda width, causal: Tiling.of(width, causal).block,
-    "shared_bytes": lambda width, causal: Tiling.of(width, causal).shared_bytes,
-    "defines": lambda width, causal: {"HEAD": width, "CAUSAL": int(causal)} | Tiling.of(width, causal).macros,
-    "edges": (*PROBES, *LONG_PROBES),
-    "min_capability": "9.0a",
-}
+_BY_TILING = _by_tiling(Tiling.of)
+_PERSISTENT = _by_tiling(Tiling.persistent) | {"arguments": _persistent_arguments, "grid": _persistent_grid}
 
 FAMILY = family(
     _stage(stage(1, "two_pass", "One warp per query, each score computed twice."), *SHORT, **_FLOAT),
@@ -185,8 +217,14 @@ FAMILY = family(
         causal={"causal": True},
         **_BY_TILING,
     ),
+    _stage(
+        stage(8, "persistent", "A block takes one tile of queries after the other; the next arrives meanwhile."),
+        *LENGTHS[:3],
+        gate=0,
+        **_PERSISTENT,
+    ),
     summary="attention in bfloat16",
     headlines=dict.fromkeys(("two_pass", "online"), "256x1024-128-full")
     | dict.fromkeys(("mma_sync", "wgmma", "ping_pong", "overlapped"), "64x4096-128-full")
-    | {"longest_first": "64x4096-128-causal"},
+    | {"longest_first": "64x4096-128-causal", "persistent": "512x1024-64-full"},
 )
