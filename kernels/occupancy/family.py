@@ -12,9 +12,7 @@ from math import ceil
 from typing import Any
 
 from peakgate.family import Array, Buffer, Family, In, InOut, Out, StageKernel, Value, family, stage
-from peakgate.judge.occupancy import KIB
-
-from .proposal import max_potential_block_size
+from peakgate.judge.occupancy import KIB, max_potential_block_size
 
 FLOAT_BYTES = 4
 

@@ -10,9 +10,8 @@ from family_modules import occupancy as family
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.occupancy.proposal import max_potential_block_size
 from peakgate.case import Case, Scalar, Scale, Stage, Tier
-from peakgate.judge.occupancy import KIB, LIMITS, occupancy
+from peakgate.judge.occupancy import KIB, LIMITS, max_potential_block_size, occupancy
 
 FAMILY = family.FAMILY
 minus_largest = family.minus_largest

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.occupancy.proposal import max_potential_block_size
 from peakgate.case import Scale
-from peakgate.judge.occupancy import occupancy
+from peakgate.judge.occupancy import max_potential_block_size, occupancy
 from peakgate.spec.catalogue import cases
 
 RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/occupancy.json"))

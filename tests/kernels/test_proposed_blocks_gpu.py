@@ -8,8 +8,8 @@ from ctypes import CFUNCTYPE, c_int, c_size_t, c_void_p, cast
 import pytest
 from family_modules import occupancy as family
 
-from kernels.occupancy.proposal import max_potential_block_size
 from peakgate.case import Scale
+from peakgate.judge.occupancy import max_potential_block_size
 
 pytestmark = pytest.mark.gpu(here=True)
 

@@ -7,6 +7,7 @@ reproduce ``cuOccupancyMaxActiveBlocksPerMultiprocessor`` with the largest share
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from peakgate.base.errors import Code, PeakgateError
@@ -14,6 +15,9 @@ from peakgate.spec.case import Launch
 
 Capability = tuple[int, int]
 """Compute capability as (major, minor)."""
+
+SharedBytes = int | Callable[[int], int]
+"""Dynamic shared memory of a block in bytes: fixed, or as a function of the threads in the block."""
 
 KIB = 1024
 WARP_THREADS = 32
@@ -86,6 +90,15 @@ class Occupancy:
     limiters: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class BlockProposal:
+    """The block size with the highest occupancy, and its dynamic shared memory ``shared_bytes``."""
+
+    threads_per_block: int
+    shared_bytes: int
+    occupancy: Occupancy
+
+
 def limits_of(capability: Capability) -> SmLimits:
     """The limits of a compute capability; raises PeakgateError for an unknown one."""
     try:
@@ -141,6 +154,37 @@ def occupancy(
         fraction=blocks * warps / limits.warps_per_sm,
         limiters=tuple(name for name, count in fit.items() if count == blocks),
     )
+
+
+def max_potential_block_size(
+    capability: Capability,
+    registers: int,
+    static_shared: int = 0,
+    dynamic_shared: SharedBytes = 0,
+    block_limit: int = THREADS_PER_BLOCK_MAX,
+) -> BlockProposal:
+    """The block size with most resident threads per SM, as ``cuOccupancyMaxPotentialBlockSize`` chooses it.
+
+    Sizes are multiples of a warp, and of equal ones the largest is chosen. ``dynamic_shared`` may be a function of the
+    block size. ``block_limit`` is the kernel's own maximum (``__launch_bounds__``). Raises PeakgateError if no block
+    size can be launched.
+    """
+    best: BlockProposal | None = None
+    limit = min(block_limit, THREADS_PER_BLOCK_MAX)
+    for whole_warps in range(_round_up(limit, WARP_THREADS), 0, -WARP_THREADS):
+        threads = min(whole_warps, limit)
+        shared = dynamic_shared(threads) if callable(dynamic_shared) else dynamic_shared
+        found = occupancy(capability, threads, registers, static_shared, shared)
+        if threads * found.blocks_per_sm > (best.threads_per_block * best.occupancy.blocks_per_sm if best else 0):
+            best = BlockProposal(threads, shared, found)
+    if best is None:
+        raise PeakgateError(
+            f"no block size up to {block_limit} threads fits a SM of compute capability "
+            f"{capability[0]}.{capability[1]} with {registers} registers per thread "
+            f"and {static_shared} bytes of static shared memory; lower the registers or the shared memory",
+            Code.LAUNCH,
+        )
+    return best
 
 
 def launch_refusal(
