@@ -50,7 +50,7 @@ class Tiling:
     groups: int
     keys: int
     slots: int = 2
-    query_slots: int = 1
+    query_slots: int = 0
 
     @staticmethod
     def of(width: int, causal: bool) -> Tiling:
@@ -64,10 +64,10 @@ class Tiling:
 
     @staticmethod
     def persistent(width: int, causal: bool) -> Tiling:
-        """With three slots of queries; short lengths are whole multiples of the queries, causal ones of few of them."""
+        """With two slots of queries; short lengths are whole multiples of the queries, causal ones of few of them."""
         if width == 64 and not causal:
-            return Tiling(width, groups=4, keys=64, slots=4, query_slots=3)
-        return Tiling(width, groups=2, keys=128, query_slots=3)
+            return Tiling(width, groups=4, keys=64, slots=4, query_slots=2)
+        return Tiling(width, groups=2, keys=128, query_slots=2)
 
     @property
     def queries(self) -> int:
@@ -80,9 +80,9 @@ class Tiling:
 
     @property
     def shared_bytes(self) -> int:
-        """Queries, tiles of keys and values, two barriers for each slot; one for queries in a single slot."""
-        rows = self.query_slots * self.queries + 2 * self.slots * self.keys
-        return 2 * self.width * rows + 8 * (2 * self.query_slots - (self.query_slots == 1) + 4 * self.slots)
+        """The queries' ring and place, tiles of keys and values; two barriers for each slot, and one for the place."""
+        rows = (1 + self.query_slots) * self.queries + 2 * self.slots * self.keys
+        return 2 * self.width * rows + 8 * (1 + 2 * self.query_slots + 4 * self.slots)
 
     @property
     def macros(self) -> dict[str, int]:

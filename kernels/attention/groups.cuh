@@ -10,8 +10,6 @@
 // operand of the product with the values needs once they are rounded to bfloat16. Until the end each thread sums the
 // weights of its own share of the keys.
 //
-// QUERY_SLOTS: with several, a block takes several tiles of queries, and the next ones arrive meanwhile.
-//
 // PING_PONG: the groups take turns, so that one computes exponentials while the other multiplies. OVERLAP: a group
 // starts the products for the next scores before the product with the values, and computes the exponentials of these
 // scores while that product is executing.
@@ -30,9 +28,6 @@
 #ifndef SLOTS
 #define SLOTS 2
 #endif
-#ifndef QUERY_SLOTS
-#define QUERY_SLOTS 1
-#endif
 #ifndef PING_PONG
 #define PING_PONG 0
 #endif
@@ -46,26 +41,26 @@
 #define BYTES_OF_QUERIES (QUERIES * HEAD * 2)
 #define BYTES_OF_KEYS (KEYS * HEAD * 2)
 #define PRODUCER_REGISTERS (GROUPS == 2 ? 40 : 32)
-#define GROUP_REGISTERS (GROUPS == 2 ? 232 : GROUPS == 3 ? 160 : 112)  // with the producer's at most as many as at launch
+#define GROUP_REGISTERS (GROUPS == 2 ? 232 : 160)  // with the producer's at most as many as at launch
 
 // Layout of the block's shared memory: queries, slots of keys, slots of values, barriers.
 struct Tiles {
     unsigned char* memory;
 
-    __device__ __forceinline__ unsigned char* queries(unsigned group, unsigned slot = 0) const {
-        return memory + slot * BYTES_OF_QUERIES + group * (64 * 128);
+    __device__ __forceinline__ unsigned char* queries(unsigned group) const {
+        return memory + group * (64 * 128);
     }
     __device__ __forceinline__ unsigned char* keys(unsigned slot) const {
-        return memory + QUERY_SLOTS * BYTES_OF_QUERIES + slot * BYTES_OF_KEYS;
+        return memory + BYTES_OF_QUERIES + slot * BYTES_OF_KEYS;
     }
     __device__ __forceinline__ unsigned char* values(unsigned slot) const {
         return keys(SLOTS + slot);
     }
-    __device__ __forceinline__ Barrier* queries_full(unsigned slot = 0) const {
-        return reinterpret_cast<Barrier*>(keys(2 * SLOTS)) + slot;
+    __device__ __forceinline__ Barrier* queries_full() const {
+        return reinterpret_cast<Barrier*>(keys(2 * SLOTS));
     }
     __device__ __forceinline__ Barrier* keys_full(unsigned slot) const {
-        return queries_full(QUERY_SLOTS + slot);
+        return queries_full() + 1 + slot;
     }
     __device__ __forceinline__ Barrier* keys_empty(unsigned slot) const {
         return keys_full(SLOTS + slot);
@@ -76,36 +71,26 @@ struct Tiles {
     __device__ __forceinline__ Barrier* values_empty(unsigned slot) const {
         return keys_full(3 * SLOTS + slot);
     }
-    __device__ __forceinline__ Barrier* queries_empty(unsigned slot) const {
-        return keys_full(4 * SLOTS + slot);
-    }
 };
 
 // The current slot of a ring, and the parity of the current phase of its barriers.
-template <int LENGTH>
-struct TurnOf {
+struct Turn {
     unsigned slot = 0;
     unsigned parity = 0;
 
     __device__ __forceinline__ void next() {
-        if (++slot == LENGTH) {
+        if (++slot == SLOTS) {
             slot = 0;
             parity ^= 1;
         }
     }
 };
-using Turn = TurnOf<SLOTS>;
 
 // All threads of the block have to call it, once.
 __device__ __forceinline__ Tiles new_tiles(unsigned char* memory) {
     const Tiles tiles = {memory};
     if (threadIdx.x == 0) {
-        for (unsigned slot = 0; slot < QUERY_SLOTS; ++slot) {
-            barrier_init(tiles.queries_full(slot), 1);
-#if QUERY_SLOTS > 1
-            barrier_init(tiles.queries_empty(slot), GROUPS);
-#endif
-        }
+        barrier_init(tiles.queries_full(), 1);
         for (unsigned slot = 0; slot < SLOTS; ++slot) {
             barrier_init(tiles.keys_full(slot), 1);
             barrier_init(tiles.values_full(slot), 1);
@@ -128,9 +113,11 @@ __device__ __forceinline__ void bring(unsigned char* to, const CUtensorMap* map,
     }
 }
 
-// The producer's part: requests all tiles of keys and values of a head, the last tiles first.
-__device__ __forceinline__ void bring_tiles(const Tiles& tiles, Turn& turn, const CUtensorMap* k, const CUtensorMap* v,
-                                            int head, int count) {
+// The producer's part: requests the block's queries, and all tiles of keys and values, the last tiles first.
+__device__ __forceinline__ void bring_tiles(const Tiles& tiles, const CUtensorMap* q, const CUtensorMap* k,
+                                            const CUtensorMap* v, int first_row, int head, int count) {
+    Turn turn;
+    bring<QUERIES>(tiles.queries(0), q, first_row, head, tiles.queries_full());
     for (int tile = count - 1; tile >= 0; --tile) {
         barrier_wait(tiles.keys_empty(turn.slot), turn.parity ^ 1);
         bring<KEYS>(tiles.keys(turn.slot), k, tile * KEYS, head, tiles.keys_full(turn.slot));
@@ -151,7 +138,6 @@ struct Group {
     const Tiles& tiles;
     unsigned number;
     int row, length;
-    unsigned query_slot = 0;
     Turn keys_turn, values_turn;
     float out[HEAD / 2];
     unsigned weights[KEYS / 16][4];
@@ -160,7 +146,7 @@ struct Group {
     // Starts the products of the queries with a tile of keys, as one group of products.
     __device__ __forceinline__ void start_scores(float (&scores)[KEYS / 2]) {
         barrier_wait(tiles.keys_full(keys_turn.slot), keys_turn.parity);
-        const unsigned long long a = tile_descriptor(tiles.queries(number, query_slot));
+        const unsigned long long a = tile_descriptor(tiles.queries(number));
         const unsigned long long b = tile_descriptor(tiles.keys(keys_turn.slot));
         wgmma_fence();
 #pragma unroll
@@ -279,8 +265,8 @@ struct Group {
         round_weights(scores);
     }
 
-    // The first tile that the block takes, whose scores nothing overlaps.
-    __device__ __forceinline__ void take_first(int tile) {
+    // All tiles, the last first; tiles from `whole` on have keys that some query must not see.
+    __device__ __forceinline__ void take_tiles(int count, int whole) {
         float scores[KEYS / 2], shrink[2];
         if (PING_PONG && number == GROUPS - 1) {
             pass_turn();  // the first group has the first turn
@@ -290,12 +276,8 @@ struct Group {
         pass_turn();
         wgmma_wait<0>();
         release_keys();
-        weigh<true>(scores, shrink, tile * KEYS);
+        weigh<true>(scores, shrink, (count - 1) * KEYS);
         round_weights(scores);
-    }
-
-    // The tiles of a head after the last one; tiles from `whole` on have keys that some query must not see.
-    __device__ __forceinline__ void take_rest(int count, int whole) {
         int tile = count - 2;
         for (; tile >= whole; --tile) {
             take_tile<true>(tile, tile < count - 2);
@@ -303,33 +285,28 @@ struct Group {
         for (; tile >= 0; --tile) {
             take_tile<false>(tile, tile < count - 2);
         }
-    }
-
-    // The product of the last weights that the block computes.
-    __device__ __forceinline__ void take_values(bool add) {
         await_turn();
-        start_values(add);
+        start_values(count > 1);
         if (number < GROUPS - 1) {
             pass_turn();
         }
         wgmma_wait<0>();
     }
 
-    // Starts to store the result, divided by the sum of the weights, as bfloat16: to shared memory in place of the group's
-    // queries, then to the array. Rows outside the array are omitted.
-    __device__ __forceinline__ void store(const CUtensorMap* o, float (&weight)[2], unsigned slot, int first_row,
-                                          int head) {
+    // Stores the result as bfloat16: to shared memory in place of the group's queries, then to the array. Rows outside
+    // the array are omitted.
+    __device__ __forceinline__ void store(const CUtensorMap* o, int first_row, int head) {
         const unsigned lane = threadIdx.x % 32;
         const unsigned at = threadIdx.x % 128 / 32 * 16 + lane % 16;
         float factor[2];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            weight[half] += __shfl_xor_sync(0xffffffff, weight[half], 1);
-            weight[half] += __shfl_xor_sync(0xffffffff, weight[half], 2);
-            factor[half] = 1.0f / weight[half];
+            sum[half] += __shfl_xor_sync(0xffffffff, sum[half], 1);
+            sum[half] += __shfl_xor_sync(0xffffffff, sum[half], 2);
+            factor[half] = 1.0f / sum[half];
         }
         shrink_out(factor);
-        unsigned char* const memory = tiles.queries(number, slot);
+        unsigned char* const memory = tiles.queries(number);
 #pragma unroll
         for (int j = 0; j < HEAD / 8; j += 2) {
             const float* from = out + 4 * j;
@@ -346,14 +323,10 @@ struct Group {
                 store_tile(o, memory + piece * (QUERIES * 128), piece * 64, first_row, head);
             }
             commit_stores();
+            wait_stores_read<0>();
         }
     }
 };
-
-// The first of this thread's two rows in a block's tile of queries.
-__device__ __forceinline__ int row_in_tile() {
-    return threadIdx.x / 128 * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-}
 
 // What a block does for its queries, from `first_row` on.
 __device__ __forceinline__ void attend(unsigned char* memory, const CUtensorMap* o, const CUtensorMap* q,
@@ -365,18 +338,14 @@ __device__ __forceinline__ void attend(unsigned char* memory, const CUtensorMap*
     if (group == GROUPS) {
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x % 128 == 0) {
-            Turn turn;
-            bring<QUERIES>(tiles.queries(0), q, first_row, head, tiles.queries_full());
-            bring_tiles(tiles, turn, k, v, head, count);
+            bring_tiles(tiles, q, k, v, first_row, head, count);
         }
     } else {
         take_registers<GROUP_REGISTERS>();
-        Group own = {tiles, group, first_row + row_in_tile(), length};
+        const int row = first_row + group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+        Group own = {tiles, group, row, length};
         barrier_wait(tiles.queries_full(), 0);
-        own.take_first(count - 1);
-        own.take_rest(count, CAUSAL ? first_row / KEYS : length / KEYS);
-        own.take_values(count > 1);
-        own.store(o, own.sum, 0, first_row + group * 64, head);
-        wait_stores_read<0>();  // shared memory must not be released while stores read it
+        own.take_tiles(count, CAUSAL ? first_row / KEYS : length / KEYS);
+        own.store(o, first_row + group * 64, head);
     }
 }

@@ -44,7 +44,8 @@ def test_other_types_take_the_general_way(elements):
 def test_types_that_numpy_lacks_are_filled_as_on_the_host(dtype):
     import cupy  # noqa: PLC0415
 
-    for described in ({}, {"data": 3}, {"data": (-0.0 if dtype == "uint4" else -2, 5)}):
+    low = {"uint4": -0.0, dtypes.SCALE: 0.25}.get(dtype, -2)
+    for described in ({}, {"data": 3}, {"data": (low, 5)}):
         buffer = Buffer(Role.IN, (33, 64), dtype, **described)
         assert (data.input_array(cupy, buffer, 7).get() == data.input_array(np, buffer, 7)).all()
     stored = dtypes.storage(dtype)
