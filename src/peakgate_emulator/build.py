@@ -48,12 +48,13 @@ _ON_DEMAND = {
     "cuda_narrow.h": re.compile(r"\basm\b.*?\.u?e\dm\dx2", re.DOTALL),
     "cuda_matrix.h": re.compile(r"\b(?:(?:mma|ldmatrix|stmatrix|movmatrix)\.sync|mma\.sp)\b"),
     "cuda_wgmma.h": re.compile(r"\bwgmma\."),
+    "cuda_tcgen05.h": re.compile(r"\btcgen05\."),
 }
 """Headers that are included only if the source matches; each would add 10 ms to every build."""
 PRODUCTS = "matrix_products.cpp"
 """Linked to the kernels that multiply matrices, which alone wait for its compilation."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp") if path.name != PRODUCTS))
-RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
+RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h", "tensor_memory.h")
 
 DEFAULT_CAPABILITY = (9, 0)
 """Default compute capability, which defines ``__CUDA_ARCH__``."""
@@ -159,7 +160,9 @@ def build_kernel(
         with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
         rewritten = _watched if by_macros else lambda text: _watched(translated(text))
         for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
-            wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
+            wrapper.write_text(
+                _wrapper(compiled, included, macros, entry, capability if specific else (0, 0)), encoding="utf-8"
+            )
             # Quoted includes search the file's own folder first, which has to be given if a copy of the file is
             # compiled.
             own = command if compiled == source else [*command, f"-iquote{source.parent}"]
@@ -321,16 +324,20 @@ def _directive(option: str) -> str:
     return f"#define {name} {value if '=' in option else 1}" if option.startswith("-D") else f"#undef {name}"
 
 
-def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], entry: KernelEntry) -> str:
+def _wrapper(
+    source: Path, included: Sequence[Path], macros: Sequence[str], entry: KernelEntry, specific: tuple[int, int]
+) -> str:
     """The translation unit: the emulator's headers, the macros, the source, the entry point.
 
     The macros follow the headers, which use short names themselves. The kernel is renamed, because ``fma`` or ``read``
     would be a C library function, unless its name is that of a member of CUDA's vectors, which would be renamed too.
+    ``specific`` is the compute capability whose specific features are available; (0, 0) for none.
     """
     own_name = entry.name if entry.name in ("x", "y", "z", "w") else f"peakgate_kernel_{entry.name}"
     return "\n".join(
         (
             *(f'#include "{header}"' for header in included),
+            f"enum {{ peakgate_specific = {100 * specific[0] + 10 * specific[1]} }};",
             *macros,
             f"#define {entry.name} {own_name}",
             f'#include "{source}"',

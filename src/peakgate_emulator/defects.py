@@ -47,6 +47,10 @@ class DefectKind(IntEnum):
     LAUNCH_REFUSED = 21
     INVALID_METADATA = 22
     UNSET_VALUE = 23
+    TENSOR_RACE = 24
+    TENSOR_ACCESS = 25
+    UNINITIALISED_TENSOR = 26
+    INVALID_DESCRIPTOR = 27
 
     @property
     def words(self) -> str:

@@ -873,6 +873,14 @@ void await_published(const Published& published) {
     of.awaited->of_fences |= published.of_fences;
 }
 
+void know_or_await(uint32_t* known, int first_agent, int count) {
+    const Published* const awaited = here().threads[state.current].awaited;
+    for (int i = 0; i < count; ++i) {
+        known[i] = state.known[first_agent + i];
+        if (awaited && awaited->known[first_agent + i] > known[i]) known[i] = awaited->known[first_agent + i];
+    }
+}
+
 void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published) {
     const uint64_t block = static_cast<uint64_t>(number) << 16;
     for (int i = 0; i < state.thread_count; ++i) {

@@ -36,7 +36,7 @@ NOT: "!"
 TYPE: /\.[a-z]\w*/
 LABEL.3: /[A-Za-z_$][\w$]*\s*:(?!:)/
 DIRECTIVE.2: /\.(pragma|loc|file)\b[^;]*/
-OPCODE.1: /[a-z]\w*(\.\w+(::\w+)*)*/
+OPCODE.1: /[a-z]\w*(\.\w+(::(\w+|%\d+))*)*/
 GIVEN: /%\d+(\.[bh][0-3])?/
 NAME: /%?[A-Za-z_$][\w$]*(\.[xyzw]|\.[bh][0-3])?/
 NUMBER: /[-~]?(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*([eE][-+]?\d+)?|\d+U?)/

@@ -13,6 +13,7 @@ from peakgate_emulator import ptx_async, ptx_matrix
 from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of, two_of
 from peakgate_emulator.ptx_integers import INTEGER_STATEMENTS, carried, carries
 from peakgate_emulator.ptx_narrow import FORMATS, narrow_conversion
+from peakgate_emulator.ptx_tensor import tensor_statement
 from peakgate_emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
 _ATOMICS = {
@@ -479,4 +480,5 @@ _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "setmaxnreg": _registers,
     "exit": _exit,
     "trap": _trap,
+    "tcgen05": tensor_statement,
 }

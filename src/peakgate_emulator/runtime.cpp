@@ -215,6 +215,7 @@ int end_thread() {
     settle_untested_reads();
     end_thread_of_bulk_copies();
     end_thread_of_tensor_cores();
+    end_thread_of_tensor_memory();
     if (state.cluster) end_thread_of_cluster();
     const int ended = state.current;
     state.threads[ended].status = DONE;
@@ -310,6 +311,7 @@ void begin_threads() {
     begin_block_of_sync_objects();
     begin_block_of_bulk_copies();
     begin_block_of_tensor_cores();
+    begin_block_of_tensor_memory();
 }
 
 bool may_see_news(const Block& block, const Thread& thread) {

@@ -23,9 +23,9 @@ template <class T> void append(T*& list, size_t& count, size_t& room, const T& i
 constexpr int MAX_THREADS = 1024;
 constexpr int WARP = 32;
 // Agents perform asynchronous operations: each has a clock, which threads join by waiting for it. There are agents for
-// copies to shared memory, by barrier object, and for copies from it and products, by warp.
-constexpr int AGENTS_OF_A_KIND = 32, AGENTS = 3 * AGENTS_OF_A_KIND;
-enum AgentKind { LOADS, STORES, PRODUCTS };
+// copies to shared memory, by barrier object, and for copies from it, products, and accesses to tensor memory, by warp.
+constexpr int AGENTS_OF_A_KIND = 32, AGENTS = 4 * AGENTS_OF_A_KIND;
+enum AgentKind { LOADS, STORES, PRODUCTS, TENSORS };
 constexpr int agent(AgentKind kind, int number) { return MAX_THREADS + kind * AGENTS_OF_A_KIND + number % AGENTS_OF_A_KIND; }
 constexpr int MAX_CLUSTER = 16; // blocks
 constexpr int MAX_BUFFERS = 64;
@@ -56,6 +56,10 @@ enum Kind : int32_t {
     LAUNCH_REFUSED,
     INVALID_METADATA,
     UNSET_VALUE, // reported by launch.py
+    TENSOR_RACE,
+    TENSOR_ACCESS,
+    UNINITIALISED_TENSOR,
+    INVALID_DESCRIPTOR,
 };
 
 // Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if unknown.
@@ -212,6 +216,7 @@ struct SyncObjects;   // sync_objects.cpp
 struct AsyncCopies;   // async_copy.cpp
 struct BulkCopies;    // bulk_copy.cpp
 struct TensorCores;   // tensor_cores.cpp
+struct TensorMemory;  // tensor_memory.cpp
 struct Cell;          // shadow.h
 struct Cluster;       // clusters.cpp
 Order* new_order();
@@ -240,6 +245,7 @@ struct Block {
     AsyncCopies* async_copies;
     BulkCopies* bulk_copies;
     TensorCores* tensor_cores;
+    TensorMemory* tensor_memory; // null until it is used
     Cell* shadow; // of its shared memory
     size_t shadow_size;
     uint32_t shadow_since;
@@ -358,6 +364,8 @@ void threads_met(const int* threads, int count);
 void publish_to(Published& published);
 // `narrow`: in block scope, without what other blocks have released.
 void acquire_from(const Published& published, int thread, bool narrow = false);
+// What the current thread knows of agents, or has seen by a relaxed wait.
+void know_or_await(uint32_t* known, int first_agent, int count);
 // Publishes the current thread's clock to threads of another block.
 void publish_across(Clock*& published);
 // Publishes the current thread's clock at its last fence of a scope; how a relaxed arrival orders.
@@ -551,6 +559,8 @@ void report_out_of_time(uintptr_t at);
 int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller);
 // The bytes have been sent: the phase ends at the next test if nothing is missing.
 void settle_bytes(Block& block, int object);
+// One arrival at a barrier object of the block, which orders what is known of agents and nothing else.
+void arrive_for_agents(const void* address, const uint32_t* known, uintptr_t caller);
 // Describes what a barrier object waits for.
 void describe_object(int object, char* words, size_t size);
 // ---- bulk_copy.cpp ----
@@ -574,6 +584,12 @@ void begin_block_of_tensor_cores();
 void end_thread_of_tensor_cores();
 // The current thread accesses its local memory: reports sums of a product that it has not waited for.
 void check_sums(uintptr_t address, size_t size, uintptr_t caller);
+// ---- tensor_memory.cpp ----
+// A relaxed arrival, too, passes on what its thread knows of accesses to tensor memory.
+void publish_tensors(Published& published);
+void begin_block_of_tensor_memory();
+// A thread ends: reports what is allocated if it is the last one.
+void end_thread_of_tensor_memory();
 // The current thread starts an agent's operation that reads shared memory until it is waited for.
 void check_agent_read(const void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
 // The same for one that writes: the new contents are valid only once they `arrived`, and the old ones are lost unless it

@@ -278,3 +278,33 @@ PEAKGATE_API void peakgate_wgmma(const PeakgateProduct* product, const void* cal
 PEAKGATE_API void peakgate_wgmma_fence(const void* caller);
 PEAKGATE_API void peakgate_wgmma_commit(const void* caller);
 PEAKGATE_API void peakgate_wgmma_wait(int groups_left, const void* caller);
+
+// Tensor memory (tensor_memory.cpp); an address has the lane above the column. All lanes of a warp call the functions
+// together, except for the fence and the commit.
+enum PeakgateTensorShape { PEAKGATE_32X32B, PEAKGATE_16X64B, PEAKGATE_16X128B, PEAKGATE_16X256B };
+PEAKGATE_API void peakgate_tensor_alloc(void* to, unsigned columns, const void* caller);
+PEAKGATE_API void peakgate_tensor_dealloc(uint32_t address, unsigned columns, const void* caller);
+PEAKGATE_API void peakgate_tensor_relinquish(const void* caller);
+// Between `count` registers of each lane and the words of a shape; `packs`: the lower halves of two columns in one.
+PEAKGATE_API void peakgate_tensor_move(uint32_t address, int shape, int count, int packs, int loads, uint32_t* registers,
+                                       const void* caller);
+PEAKGATE_API void peakgate_tensor_wait(int stores, const void* caller);
+PEAKGATE_API void peakgate_tensor_fence(int after);
+// Arrives at a barrier object when the thread's products and copies are complete.
+PEAKGATE_API void peakgate_tensor_commit(void* barrier, const void* caller);
+
+// Products and copies, issued by one thread (tensor_products.cpp). The descriptors are those of the PTX ISA.
+enum PeakgateTensorKind { PEAKGATE_KIND_F16, PEAKGATE_KIND_TF32, PEAKGATE_KIND_F8F6F4, PEAKGATE_KIND_I8 };
+struct PeakgateTensorProduct {
+    uint32_t to;
+    uint64_t a; // a descriptor, or an address in tensor memory
+    uint64_t b;
+    uint32_t instruction;
+    PeakgateTensorKind kind;
+    int a_in_tensor_memory, adds;
+    uint32_t disabled[4]; // a bit for each lane that is not written
+    decltype(peakgate_multiply_rows)* multiply;
+};
+PEAKGATE_API void peakgate_tensor_multiply(const PeakgateTensorProduct* product, const void* caller);
+// Copies `rows` of 16 * `units` bytes; `repeats`: 4, or 2 to lanes 64 further on, or -2 to lanes 32 further on.
+PEAKGATE_API void peakgate_tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats, const void* caller);

@@ -137,11 +137,27 @@ bool somebody_waits_at(const Block& block, int number) {
     return false;
 }
 
+void check_count(const SyncObject& object, int count, uintptr_t caller) {
+    if (count >= 1 && count <= object.pending) return;
+    report(DIVERGENT_BARRIER, caller, 0, "%d arrivals at a barrier object that expects %d more", count, object.pending);
+    abandon_launch();
+}
+
 void check_bytes(const SyncObject& object, uintptr_t caller) {
     if (object.pending || object.sent <= object.announced) return;
     report(DIVERGENT_BARRIER, caller, 0, "%lld bytes arrive at the barrier object at byte %ld of shared memory, whose phase expects %lld",
            static_cast<long long>(object.sent), place_of(object), static_cast<long long>(object.announced));
     abandon_launch();
+}
+
+// Ends the phase if nothing is missing and nobody has to test the barrier for it.
+void settle(const Barrier& barrier) {
+    if (!is_complete(barrier.object)) return;
+    const int number = number_of(barrier.block, barrier.object);
+    if (!state.agents || !has_bulk_copies(barrier.block, number) || somebody_waits_at(barrier.block, number))
+        end_phase(barrier.block, barrier.object);
+    else
+        ++state.progress;
 }
 
 } // namespace
@@ -183,6 +199,21 @@ int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller) {
     object.sent += bytes;
     check_bytes(object, caller);
     return number_of(barrier.block, object);
+}
+
+void arrive_for_agents(const void* address, const uint32_t* known, uintptr_t caller) {
+    const Barrier barrier = barrier_at(address, caller);
+    if (!barrier.is_own()) {
+        report(NOT_EMULATED, caller, 0, "tcgen05.commit to a barrier object of another block");
+        abandon_launch();
+    }
+    SyncObject& object = barrier.object;
+    check_count(object, 1, caller);
+    uint32_t* const published = object.published[object.phase % PHASES].known + MAX_THREADS;
+    for (int i = 0; i < AGENTS; ++i) published[i] = known[i] > published[i] ? known[i] : published[i];
+    --object.pending;
+    check_bytes(object, caller);
+    settle(barrier);
 }
 
 void settle_bytes(Block& block, int number) {
@@ -232,15 +263,13 @@ uint64_t peakgate_sync_arrive(void* address, int count, int how, const void* cal
     const Barrier barrier = barrier_at(address, called_at);
     SyncObject& object = barrier.object;
     if (!barrier.is_own() && is_complete(object)) end_phase(barrier.block, object); // it has not been tested yet
-    if (count < 1 || count > object.pending) {
-        report(DIVERGENT_BARRIER, called_at, 0, "%d arrivals at a barrier object that expects %d more", count, object.pending);
-        abandon_launch();
-    }
+    check_count(object, count, called_at);
     const uint64_t phase = object.phase;
     Published& published = object.published[phase % PHASES];
     if (how & PEAKGATE_UNORDERED) {
         publish_fenced(barrier.is_own() ? published.others : published.across, barrier.is_own() ? PEAKGATE_BLOCK : PEAKGATE_CLUSTER);
         published.of_fences |= barrier.is_own();
+        if (barrier.is_own()) publish_tensors(published);
     } else if (barrier.is_own()) {
         publish_to(published);
     } else if (!(how & PEAKGATE_NARROW)) {
@@ -249,13 +278,7 @@ uint64_t peakgate_sync_arrive(void* address, int count, int how, const void* cal
     object.pending -= count;
     object.expected -= how & PEAKGATE_LEAVES ? count : 0;
     check_bytes(object, called_at);
-    if (is_complete(object)) {
-        const int number = number_of(barrier.block, object);
-        if (!state.agents || !has_bulk_copies(barrier.block, number) || somebody_waits_at(barrier.block, number))
-            end_phase(barrier.block, object);
-        else
-            ++state.progress;
-    }
+    settle(barrier);
     return phase;
 }
 

@@ -275,8 +275,8 @@ def image(matrix: Matrix, *, transposed: bool, mode: int) -> tuple[Matrix, np.ui
     itemsize, span = matrix.itemsize, SPANS[mode]
     room = np.zeros(1 << 15, np.uint8)
     if transposed:
-        # Atoms of eight k by a span of rows; without a swizzle of eight rows.
-        across = span // itemsize if span else 8
+        # Atoms of eight k by a span of rows; without a swizzle by 16 bytes of rows.
+        across = (span or 16) // itemsize
         atoms = -(-rows // across)
         leading, stride = (1024, 1024 * atoms) if span else (128 * atoms, 128)
         pitch = span or 16

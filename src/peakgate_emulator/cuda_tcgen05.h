@@ -1,0 +1,48 @@
+// Tensor memory and the products in it (PTX's tcgen05): tensor_memory.cpp, tensor_products.cpp.
+#pragma once
+
+#include "cuda_matrix.h"
+
+namespace peakgate_ptx {
+
+// Ends a launch for an architecture without the instruction; `specific` is that of the build's macros.
+inline void needs_tensor_memory(int specific, const char* instruction) {
+    if (specific != 1000 && specific != 1030) peakgate_not_emulated(instruction);
+}
+// The same for a group of two blocks, where a template's argument gives the number.
+inline void needs_one_block(int blocks, const char* instruction) {
+    if (blocks != 1) peakgate_not_emulated(instruction);
+}
+
+PEAKGATE_PTX_CALL inline void tensor_alloc(void* to, unsigned columns) { peakgate_tensor_alloc(to, columns, __builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void tensor_dealloc(uint32_t address, unsigned columns) {
+    peakgate_tensor_dealloc(address, columns, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void tensor_relinquish() { peakgate_tensor_relinquish(__builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void tensor_wait(int stores) { peakgate_tensor_wait(stores, __builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void tensor_commit(void* barrier) { peakgate_tensor_commit(barrier, __builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats) {
+    peakgate_tensor_copy(to, from, rows, units, repeats, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void tensor_multiply(PeakgateTensorProduct product) {
+    product.multiply = peakgate_multiply_rows;
+    peakgate_tensor_multiply(&product, __builtin_return_address(0));
+}
+
+template <int COUNT> struct TensorRegisters {
+    uint32_t of[COUNT];
+};
+
+template <int COUNT> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED TensorRegisters<COUNT> tensor_load(uint32_t address, int shape, int packs) {
+    TensorRegisters<COUNT> loaded;
+    peakgate_tensor_move(address, shape, COUNT, packs, 1, loaded.of, __builtin_return_address(0));
+    return loaded;
+}
+
+// The registers are passed as values, since accesses to an array would be instrumented.
+template <class... R> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED void tensor_store(uint32_t address, int shape, int packs, R... registers) {
+    uint32_t given[] = {static_cast<uint32_t>(registers)...};
+    peakgate_tensor_move(address, shape, sizeof...(R), packs, 0, given, __builtin_return_address(0));
+}
+
+} // namespace peakgate_ptx

@@ -1,0 +1,186 @@
+"""C++ statements for PTX's ``tcgen05``: tensor memory and the products in it; ``cuda_tcgen05.h`` implements them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from peakgate_emulator.ptx_grammar import Address, Instruction, Names, Operand, Unknown, Vector, members_of
+
+_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+"""Registers of a lane by shape, at ``.x1``."""
+_MOST_REGISTERS = 128
+_COPIES = {
+    ("128x256b",): (128, 2, 1),
+    ("128x128b",): (128, 1, 1),
+    ("64x128b", "warpx2::02_13"): (64, 1, 2),
+    ("64x128b", "warpx2::01_23"): (64, 1, -2),
+    ("32x128b", "warpx4"): (32, 1, 4),
+}
+"""Rows, units of 16 bytes and repetitions of ``tcgen05.cp``."""
+_KINDS = ("f16", "tf32", "f8f6f4", "i8")
+
+
+def _place(operand: Operand, names: Names) -> str:
+    """``[address + offset]`` in tensor memory as a number."""
+    if not isinstance(operand, Address) or operand.further:
+        raise Unknown
+    offset = names.value(operand.offset, "uint32_t") if operand.offset in names.registers else operand.offset
+    return f"uint32_t({names.value(operand.word, 'uint32_t')} + {offset.lstrip('+')})"
+
+
+def _blocks(modifiers: Sequence[str], instruction: Instruction, names: Names) -> tuple[str, list[str]]:
+    """The check that one block takes part, where a template's argument says so, and the other modifiers."""
+    first, *others = modifiers
+    if first == "cta_group::1":
+        return "", others
+    if not (found := re.fullmatch(r"cta_group::(%\d+)", first)):
+        raise Unknown
+    return f'peakgate_ptx::needs_one_block({names.value(found[1], "int")}, "{instruction.opcode}"); ', others
+
+
+def _aligned(modifiers: Sequence[str], *further: str) -> None:
+    if tuple(modifiers) not in (("sync", "aligned", *further), ("sync", "aligned", "shared::cta", *further)):
+        raise Unknown
+
+
+def _alloc(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    one, others = _blocks(modifiers, instruction, names)
+    _aligned(others, "b32")
+    to, columns = instruction.operands
+    place = names.address(to, "shared" if "shared::cta" in others else "generic")
+    return f"{one}peakgate_ptx::tensor_alloc({place}, {names.value(columns, 'uint32_t')});"
+
+
+def _dealloc(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    one, others = _blocks(modifiers, instruction, names)
+    _aligned(others, "b32")
+    given = ", ".join(names.value(operand, "uint32_t") for operand in instruction.operands)
+    return f"{one}peakgate_ptx::tensor_dealloc({given});"
+
+
+def _relinquish(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    one, others = _blocks(modifiers, instruction, names)
+    _aligned(others)
+    return f"{one}peakgate_ptx::tensor_relinquish();"
+
+
+def _moved(modifiers: Sequence[str], packing: str, registers: Operand) -> tuple[str, int, int]:
+    """The shape as the runtime's constant, the number of registers and whether columns are packed."""
+    if tuple(modifiers[:2]) != ("sync", "aligned") or modifiers[-1] != "b32":
+        raise Unknown
+    shape, repeats, *packs = modifiers[2:-1]
+    found = re.fullmatch(r"x(1|2|4|8|16|32|64|128)", repeats)
+    if shape not in _SHAPES or packs not in ([], [packing]) or not found:
+        raise Unknown
+    count = int(found[1]) * _SHAPES[shape]
+    if count > _MOST_REGISTERS or len(members_of(registers)) != count:
+        raise Unknown
+    return f"PEAKGATE_{shape.upper()}", count, len(packs)
+
+
+def _load(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    to, place = instruction.operands
+    shape, count, packs = _moved(modifiers, "pack::16b", to)
+    call = f"const auto loaded = peakgate_ptx::tensor_load<{count}>({_place(place, names)}, {shape}, {packs});"
+    taken = (names.put(member, f"loaded.of[{at}]", "uint32_t") for at, member in enumerate(members_of(to)))
+    return f"{call} {' '.join(taken)}"
+
+
+def _store(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    place, values = instruction.operands
+    shape, _count, packs = _moved(modifiers, "unpack::16b", values)
+    given = ", ".join(names.bits(member) for member in members_of(values))
+    return f"peakgate_ptx::tensor_store({_place(place, names)}, {shape}, {packs}, {given});"
+
+
+def _wait_for_loads(modifiers: Sequence[str], _instruction: Instruction, _names: Names) -> str:
+    _aligned(modifiers)
+    return "peakgate_ptx::tensor_wait(0);"
+
+
+def _wait_for_stores(modifiers: Sequence[str], _instruction: Instruction, _names: Names) -> str:
+    _aligned(modifiers)
+    return "peakgate_ptx::tensor_wait(1);"
+
+
+def _fence_before(_modifiers: Sequence[str], _instruction: Instruction, _names: Names) -> str:
+    return "peakgate_tensor_fence(0);"
+
+
+def _fence_after(_modifiers: Sequence[str], _instruction: Instruction, _names: Names) -> str:
+    return "peakgate_tensor_fence(1);"
+
+
+def _commit(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    one, others = _blocks(modifiers, instruction, names)
+    if others not in (["mbarrier::arrive::one", *space, "b64"] for space in ([], ["shared::cluster"])):
+        raise Unknown
+    (barrier,) = instruction.operands
+    at = names.address(barrier, "shared" if "shared::cluster" in others else "generic")
+    return f"{one}peakgate_ptx::tensor_commit({at});"
+
+
+def _copy(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    one, others = _blocks(modifiers, instruction, names)
+    if tuple(others) not in _COPIES:
+        raise Unknown
+    to, source = instruction.operands
+    how = ", ".join(map(str, _COPIES[tuple(others)]))
+    return f"{one}peakgate_ptx::tensor_copy({_place(to, names)}, {names.bits(source)}, {how});"
+
+
+def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    """Dense ``tcgen05.mma``; what a collector buffer keeps does not change the result."""
+    one, others = _blocks(modifiers, instruction, names)
+    kind, *hints = others
+    kind = kind.removeprefix("kind::")
+    if kind not in _KINDS or not set(hints) <= {"collector::a::discard", "collector::a::fill", "collector::a::lastuse"}:
+        raise Unknown
+    to, a, b, described, *further = instruction.operands
+    disabled: tuple[Operand, ...] = ()
+    if isinstance(further[0], Vector):
+        disabled, further = further[0].members, further[1:]
+        if len(disabled) != 4:  # words of 32 lanes
+            raise Unknown
+    (adds,) = further  # a scale of the sums is not emulated
+    in_tensor_memory = isinstance(a, Address)
+    given = [
+        _place(to, names),
+        _place(a, names) if in_tensor_memory else names.bits(a),
+        names.bits(b),
+        names.value(described, "uint32_t"),
+        f"PEAKGATE_KIND_{kind.upper()}",
+        str(int(in_tensor_memory)),
+        names.value(adds, "bool"),
+        f"{{{', '.join(names.value(lanes, 'uint32_t') for lanes in disabled)}}}",
+        "nullptr",
+    ]
+    return f"{one}peakgate_ptx::tensor_multiply(PeakgateTensorProduct{{{', '.join(given)}}});"
+
+
+_STATEMENTS: dict[str, Callable[[Sequence[str], Instruction, Names], str]] = {
+    "alloc": _alloc,
+    "dealloc": _dealloc,
+    "relinquish_alloc_permit": _relinquish,
+    "ld": _load,
+    "st": _store,
+    "wait::ld": _wait_for_loads,
+    "wait::st": _wait_for_stores,
+    "fence::before_thread_sync": _fence_before,
+    "fence::after_thread_sync": _fence_after,
+    "commit": _commit,
+    "cp": _copy,
+    "mma": _product,
+}
+"""By the word after ``tcgen05``."""
+
+
+def tensor_statement(instruction: Instruction, names: Names) -> str:
+    """A ``tcgen05`` instruction, which only some architectures have."""
+    what, *modifiers = instruction.modifiers
+    if what not in _STATEMENTS:
+        raise Unknown
+    statement = _STATEMENTS[what](modifiers, instruction, names)
+    needs = f'peakgate_ptx::needs_tensor_memory(peakgate_specific, "PTX instruction {instruction.opcode}");'
+    return f"{needs} {statement}"

@@ -1,0 +1,356 @@
+"""Tensor memory and the products in it: matrices lie as their descriptors say, and what is not ordered is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from emulating import ONE, finds, loaded
+from matrix_forms import BITS, TYPES, drawn, image
+
+import peakgate_emulator as emulator
+from peakgate_emulator import DefectKind, EmulatorError
+
+BLACKWELL: dict[str, Any] = {"capability": (10, 0), "specific": True}
+KINDS = ("f16", "tf32", "f8f6f4", "i8", "f16 with A in tensor memory")
+CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1}
+SUMS = {"f16": 0, "f32": 1, "s32": 2}
+
+
+@dataclass(frozen=True)
+class Form:
+    """A product: rows, columns, types, the swizzle's mode, and which matrices are not contiguous along k."""
+
+    kind: int
+    rows: int
+    columns: int
+    sums: str
+    a: str
+    b: str
+    mode: int = 1
+    transposed: str = ""
+    flags: int = 0
+    hidden: int = 0
+
+    @property
+    def described(self) -> np.uint32:
+        """The instruction descriptor."""
+        types = SUMS[self.sums] << 4 | CODES[self.a] << 7 | CODES[self.b] << 10
+        layouts = ("a" in self.transposed) << 15 | ("b" in self.transposed) << 16
+        return np.uint32(types | layouts | self.columns // 8 << 17 | self.rows // 16 << 24 | self.flags)
+
+    def launched(self, kernel: Any, *, add: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The product and what it should be."""
+        generator = np.random.default_rng(1)
+        depth = 256 // BITS[self.a]
+        a, b = drawn(generator, (self.rows, depth), self.a), drawn(generator, (self.columns, depth), self.b)
+        c = drawn(generator, (self.rows, self.columns), self.sums)
+        of_a, a_at = image(a, transposed="a" in self.transposed, mode=self.mode)
+        of_b, b_at = image(b, transposed="b" in self.transposed, mode=self.mode)
+        lanes = np.arange(128) if self.rows == 128 else np.arange(self.rows) // 16 * 32 + np.arange(self.rows) % 16
+        out = np.full((128, 256), 7, np.uint32)
+        width = np.uint16 if self.sums == "f16" else np.uint32
+        out[lanes, : self.columns] = c.view(width)
+        held = np.ascontiguousarray(a).view(np.uint32).reshape(self.rows, 8)
+        given = (np.resize(held, (128, 8)), a_at | np.uint64(1 << 46), b_at | np.uint64(1 << 46))
+        images = np.concatenate((of_a, of_b)).view(np.uint32)
+        numbers = (self.described, np.int32(self.kind), np.int32(add), np.uint32(self.hidden))
+        kernel.launch((1, 1, 1), (128, 1, 1), (out, images, *given, *numbers), shared_bytes=65536)
+        sign = -1 if self.flags & 1 << 13 else 1
+        exact = sign * a.astype(np.float64) @ b.astype(np.float64).T + add * c.astype(np.float64)
+        expected = np.full((128, 256), 7, np.uint32)
+        expected[lanes, : self.columns] = exact.astype(TYPES[self.sums]).view(width)
+        if self.hidden:
+            expected[:16, : self.columns] = c[:16].view(width)
+        return out, expected
+
+
+FORMS = [
+    *(Form(0, 128, columns, "f32", "bf16", "bf16") for columns in (16, 128, 256)),
+    *(Form(0, 64, columns, "f32", "f16", "f16") for columns in (8, 24, 256)),
+    *(Form(0, 128, 64, "f32", "f16", "f16", mode) for mode in range(4)),
+    *(Form(0, 128, 128, "f32", "bf16", "bf16", mode, "ab") for mode in range(4)),
+    Form(0, 128, 32, "f32", "f16", "f16", 2, "a"),
+    Form(0, 128, 32, "f16", "f16", "f16"),
+    Form(0, 128, 32, "f32", "f16", "f16", flags=1 << 13),
+    Form(0, 128, 32, "f32", "f16", "f16", hidden=0xFFFF),
+    Form(1, 128, 48, "f32", "tf32", "tf32"),
+    Form(1, 64, 8, "f32", "tf32", "tf32", 0),
+    Form(2, 128, 64, "f32", "e4m3", "e5m2"),
+    Form(2, 128, 64, "f32", "e5m2", "e4m3", 3, "b"),
+    Form(2, 64, 16, "f16", "e4m3", "e4m3", 0, "ab"),
+    Form(3, 128, 32, "s32", "s8", "u8"),
+    Form(3, 64, 24, "s32", "u8", "s8", 0),
+    Form(4, 128, 64, "f32", "bf16", "bf16"),
+]
+
+
+@pytest.fixture(scope="module")
+def product() -> Any:
+    return loaded("tensor_product", **BLACKWELL)
+
+
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_product_is_of_the_described_matrices(product: Any, form: Form, add: bool) -> None:
+    found, expected = form.launched(product, add=add)
+    if form.sums == "f32":
+        np.testing.assert_allclose(found.view(np.float32), expected.view(np.float32), rtol=2e-7, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        Form(0, 128, 24, "f32", "f16", "f16"),  # columns of 128 rows come in sixteens
+        Form(0, 32, 16, "f32", "f16", "f16"),
+        Form(0, 128, 16, "f16", "bf16", "bf16"),
+        Form(1, 128, 16, "f32", "bf16", "bf16"),
+        Form(3, 128, 16, "f32", "s8", "s8"),
+        Form(0, 128, 16, "f32", "f16", "f16", flags=1 << 23),
+    ],
+)
+def test_an_instruction_that_there_is_not_is_found(product: Any, form: Form) -> None:
+    with finds(DefectKind.INVALID_DESCRIPTOR):
+        form.launched(product, add=False)
+
+
+SOUND = {
+    "ALLOC": 'asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(at(&address)))',
+    "DEALLOC": 'asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 64;" ::"r"(sums))',
+    "EMPTY(b, p)": "wait(b, p)",
+    "TAKEN(b, p)": "wait(b, p)",
+    "AFTER_TAKEN": "AFTER",
+    "FULL(b, p)": "wait(b, p)",
+    "RELEASE(b)": "commit(b)",
+    "COMMIT(b)": "commit(b)",
+    "MADE(b, p)": "wait(b, p)",
+    "AFTER_MADE": "AFTER",
+    "LANES": "warp * 32",
+    "LOADED": 'asm volatile("tcgen05.wait::ld.sync.aligned;")',
+    "BEFORE_TAKEN": "BEFORE",
+    "END": "__syncthreads()",
+}
+RACE, ACCESS = {DefectKind.TENSOR_RACE}, {DefectKind.TENSOR_ACCESS}
+SHARED = {DefectKind.SHARED_RACE, DefectKind.UNINITIALISED_SHARED}
+UNMADE = {DefectKind.TENSOR_RACE, DefectKind.UNINITIALISED_TENSOR}
+AWAY = {DefectKind.WARP_MASK, DefectKind.DIVERGENT_BARRIER}
+NO_WAIT = "(void)(b), (void)(p)"
+ALLOC, DEALLOC, LOADED = (SOUND[step] for step in ("ALLOC", "DEALLOC", "LOADED"))
+BROKEN: dict[str, tuple[dict[str, str], set[DefectKind], str]] = {
+    "operands that have not arrived": ({"FULL(b, p)": NO_WAIT}, SHARED, ""),
+    "the phase before": ({"FULL(b, p)": "wait(b, (p) ^ 1)"}, {*SHARED, DefectKind.DIVERGENT_BARRIER}, ""),
+    "a slot refilled early": ({"EMPTY(b, p)": NO_WAIT}, {*SHARED, DefectKind.DIVERGENT_BARRIER}, ""),
+    "a slot released without a commit": ({"RELEASE(b)": "arrive(b)"}, SHARED, ""),
+    "sums read before the wait": ({"MADE(b, p)": NO_WAIT}, UNMADE, ""),
+    "sums of the phase before": ({"MADE(b, p)": "wait(b, (p) ^ 1)"}, UNMADE, ""),
+    "sums made known without a commit": ({"COMMIT(b)": "arrive(b)"}, RACE, "tcgen05.commit"),
+    "no fence before the loads": ({"AFTER_MADE": ""}, RACE, "fence::after_thread_sync"),
+    "no fence before the products": ({"AFTER_TAKEN": ""}, RACE, "fence::after_thread_sync"),
+    "no fence after the loads": ({"BEFORE_TAKEN": ""}, RACE, "fence::before_thread_sync"),
+    "no wait for the loads": ({"LOADED": ""}, RACE, "tcgen05.wait::ld"),
+    "sums replaced while they are read": ({"TAKEN(b, p)": NO_WAIT}, RACE, ""),
+    "lanes of another warp": ({"LANES": "0"}, ACCESS, "reaches lanes"),
+    "too few columns": ({"ALLOC": ALLOC.replace("64", "32")}, ACCESS, "not allocated"),
+    "an odd number of columns": ({"ALLOC": ALLOC.replace("64", "48")}, ACCESS, "power of two"),
+    "another number of columns freed": ({"DEALLOC": DEALLOC.replace("64", "32")}, ACCESS, "dealloc"),
+    "nothing is freed": ({"DEALLOC": ""}, ACCESS, "when the block ends"),
+    "freed twice": (
+        {"DEALLOC": f"{{ {DEALLOC}; {DEALLOC}; }}"},
+        ACCESS,
+        "where no allocation begins",
+    ),
+    "freed early": ({"END": ""}, RACE | ACCESS, ""),
+    "allocated after the permit is given back": (
+        {"DEALLOC": f"{{ {DEALLOC}; {ALLOC}; }}"},
+        ACCESS,
+        "permit",
+    ),
+    "a lane stays away": (
+        {"LOADED": f"if (threadIdx.x != 5) {LOADED}"},
+        AWAY,
+        "",
+    ),
+}
+
+
+def rings(changes: dict[str, str], schedule: int) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(1)
+    tiles, count = 3, 3
+    a, b = (drawn(generator, (rows, tiles * count * 64), "bf16") for rows in (128, 16))
+    slices = []
+    for first in range(0, tiles * count * 64, 64):
+        for matrix in (a, b):
+            tile = np.ascontiguousarray(matrix[:, first : first + 64]).view(np.uint8).reshape(-1, 8, 16)
+            slices += [tile[row, np.arange(8) ^ row % 8] for row in range(len(tile))]
+    c = np.zeros((tiles, 128, 16), np.float32)
+    given = np.concatenate(slices).reshape(-1).view(np.uint32)
+    launched: dict[str, Any] = {"shared_bytes": 2 * 144 * 128, "schedule": schedule, "outputs": [0]}
+    kernel = loaded("tensor_slots", SOUND | changes, **BLACKWELL)
+    kernel.launch((1, 1, 1), (192, 1, 1), (c, given, np.int32(tiles), np.int32(count)), **launched)
+    parts = (each.astype(np.float64).reshape(len(each), tiles, -1).swapaxes(0, 1) for each in (a, b))
+    return c, np.matmul(next(parts), next(parts).swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2, 7])
+def test_rings_of_slots_and_sums_give_the_products(schedule: int) -> None:
+    got, expected = rings({}, schedule)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize("what", BROKEN)
+def test_rings_without_a_wait_a_fence_or_a_commit_are_found(what: str, schedule: int) -> None:
+    changes, kinds, words = BROKEN[what]
+    with finds(*kinds) as caught:
+        rings(changes, schedule)
+    assert words in " ".join(str(each) for each in caught.value.defects)
+
+
+AROUND = """
+__device__ unsigned at(const void* p) {{ return (unsigned)__cvta_generic_to_shared(p); }}
+extern "C" __global__ void moves(unsigned* out, const uint4* given) {{
+    extern __shared__ __align__(1024) uint4 memory[];
+    __shared__ unsigned address;
+    __shared__ unsigned long long made;
+    const int lanes = threadIdx.x / 32 * 32 << 16;
+    for (int i = threadIdx.x; i < 2048; i += 128) memory[i] = given[i];
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at(&made)));
+    if (threadIdx.x < 32)
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"(at(&address)));
+    asm volatile("fence.proxy.async; fence.mbarrier_init.release.cluster;");
+    __syncthreads();
+    const unsigned words = address;
+    {steps}
+    for (int i = 0; i < {columns}; ++i)
+        asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%0}}, [%1];"
+                     : "=r"(out[{columns} * threadIdx.x + i]) : "r"(words + lanes + i));
+    asm volatile("tcgen05.wait::ld.sync.aligned;");
+    __syncthreads();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" ::"r"(words));
+}}
+"""
+WAITED = """if (threadIdx.x == 0)
+        asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(at(&made)));
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again; }"
+                 ::"r"(at(&made)));
+    asm volatile("tcgen05.fence::after_thread_sync;");"""
+
+
+def moved(folder: Path, steps: str, given: np.ndarray, columns: int, **options: Any) -> np.ndarray:
+    source = folder / "moves.cu"
+    source.write_text(AROUND.format(steps=steps, columns=columns), encoding="utf-8")
+    out = np.zeros((128, columns), np.uint32)
+    kernel = emulator.load(source, "moves", (), **(options or BLACKWELL))
+    kernel.launch(ONE, (128, 1, 1), (out, np.resize(given.reshape(-1).view(np.uint32), 8192)), shared_bytes=32768)
+    return out
+
+
+def stored(shape: str, repeats: int, registers: int, packing: str = "") -> str:
+    """Statements that store registers, to the second half of a warp's lanes too if the shape has 16."""
+    names = ", ".join(f"%{i + 1}" for i in range(registers))
+    values = ", ".join(f'"r"(of[{i}])' for i in range(registers))
+    starts = ("0",) if shape[:2] == "32" else ("0", "16")
+    stores = (
+        f"of = (const unsigned*)memory + (threadIdx.x * {len(starts)} + {at}) * {registers}; "
+        f'asm volatile("tcgen05.st.sync.aligned.{shape}.x{repeats}{packing}.b32 [%0], {{{names}}};"'
+        f' ::"r"(words + lanes + ({start} << 16)), {values});'
+        for at, start in enumerate(starts)
+    )
+    return f'const unsigned* of; {" ".join(stores)} asm volatile("tcgen05.wait::st.sync.aligned;");'
+
+
+PLACES: dict[str, Any] = {
+    "32x32b": lambda t, r: (t, r),
+    "16x64b": lambda t, r: (t // 4 + 8 * (t % 2), 2 * r + t // 2 % 2),
+    "16x128b": lambda t, r: (t // 4 + 8 * (r % 2), r // 2 * 4 + t % 4),
+    "16x256b": lambda t, r: (t // 4 + 8 * (r // 2 % 2), r // 4 * 8 + t % 4 * 2 + r % 2),
+}
+"""Row and column of a thread's register, from the figures of the PTX ISA."""
+MOVES = [("32x32b", 4, 4), ("16x64b", 2, 2), ("16x128b", 2, 4), ("16x256b", 2, 8)]
+
+
+@pytest.mark.parametrize(("shape", "repeats", "registers"), MOVES)
+@pytest.mark.parametrize("packing", ["", ".unpack::16b"])
+def test_registers_lie_as_their_shape_says(
+    shape: str, repeats: int, registers: int, packing: str, tmp_path: Path
+) -> None:
+    halves = 1 if shape == "32x32b" else 2
+    given = np.random.default_rng(1).integers(0, 1 << 32, (128, halves, registers), np.uint32)
+    columns = registers if halves == 1 else 2 * registers
+    expected = np.zeros((128, columns), np.uint32)
+    for thread, half, number in np.ndindex(given.shape):
+        row, column = PLACES[shape](thread % 32, number)
+        expected[thread // 32 * 32 + half * 16 + row, column] = given[thread, half, number]
+    if packing:
+        expected = expected.view(np.uint16).astype(np.uint32)
+    found = moved(tmp_path, stored(shape, repeats, registers, packing), given, expected.shape[1])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "columns", "lanes"),
+    [
+        ("128x256b", 128, 8, np.arange(128)),
+        ("128x128b", 128, 4, np.arange(128)),
+        ("64x128b.warpx2::02_13", 64, 4, np.arange(128) % 64),
+        ("64x128b.warpx2::01_23", 64, 4, np.arange(128) // 64 * 32 + np.arange(128) % 32),
+        ("32x128b.warpx4", 32, 4, np.arange(128) % 32),
+    ],
+)
+def test_copies_from_shared_memory_fill_the_lanes(
+    shape: str, rows: int, columns: int, lanes: np.ndarray, tmp_path: Path
+) -> None:
+    matrix = np.random.default_rng(1).integers(0, 256, (rows, 4 * columns), np.uint8)
+    placed, where = image(matrix, transposed=False, mode=0)
+    copy = f'asm volatile("tcgen05.cp.cta_group::1.{shape} [%0], %1;" ::"r"(words), "l"(from));'
+    steps = f"const unsigned long long from = (at(memory) & 0x3ffff) >> 4 | {int(where) | 1 << 46}ull;"
+    found = moved(tmp_path, f"{steps} if (threadIdx.x == 0) {copy} {WAITED}", placed, columns)
+    np.testing.assert_array_equal(found, matrix.view(np.uint32)[lanes])
+
+
+UNWRITTEN = {DefectKind.UNINITIALISED_TENSOR}
+BAD_STORES = {
+    "no wait for the stores": (("wait::st", "wait::ld"), RACE),
+    "columns that no warp has stored": (
+        ("x4.b32 [%0], {%1, %2, %3, %4}", "x1.b32 [%0], {%1}"),
+        UNWRITTEN,
+    ),
+    "stores of other warps": (("lanes + (0", "(0"), ACCESS),
+}
+
+
+@pytest.mark.parametrize("what", BAD_STORES)
+def test_stores_that_no_wait_or_warp_covers_are_found(what: str, tmp_path: Path) -> None:
+    (before, after), kinds = BAD_STORES[what]
+    steps = stored("32x32b", 4, 4)
+    assert before in steps
+    with finds(*kinds):
+        moved(tmp_path, steps.replace(before, after), np.zeros(512, np.uint32), 4)
+
+
+@pytest.mark.parametrize(("capability", "specific"), [((9, 0), True), ((10, 0), False), ((12, 0), True)])
+def test_other_architectures_have_no_tensor_memory(capability: Any, specific: bool, tmp_path: Path) -> None:
+    options = {"capability": capability, "specific": specific}
+    with pytest.raises(EmulatorError, match=r"tcgen05\.alloc"):
+        moved(tmp_path, "", np.zeros(512, np.uint32), 4, **options)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "tcgen05.shift.cta_group::1.down [%0];",
+        "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 32;",
+        "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%0}, [%0], 16;",
+        "tcgen05.mma.ws.cta_group::1.kind::f16 [%0], %1, %1, %0, p;",
+        "tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;",
+    ],
+)
+def test_what_is_not_emulated_is_refused_by_name(statement: str, tmp_path: Path) -> None:
+    step = f'asm volatile("{{ .reg .pred p; {statement} }}" ::"r"(words), "l"(0ull));'
+    with pytest.raises(EmulatorError, match=statement.split(maxsplit=1)[0].replace(".", r"\.")):
+        moved(tmp_path, step, np.zeros(512, np.uint32), 4)
