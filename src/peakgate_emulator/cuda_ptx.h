@@ -104,6 +104,10 @@ PEAKGATE_PTX_CALL inline void set_registers(unsigned count) {
     peakgate_warp(&call, __builtin_return_address(0));
     peakgate_registers(count, __builtin_return_address(0));
 }
+// Ends a launch with an instruction of a group of two blocks, where a template's argument gives the number.
+inline void needs_one_block(int blocks, const char* instruction) {
+    if (blocks != 1) peakgate_not_emulated(instruction);
+}
 PEAKGATE_PTX_CALL inline void cluster_arrive(int releases) { peakgate_cluster_arrive(releases, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void cluster_wait(int site) { peakgate_cluster_wait(site, __builtin_return_address(0)); }
 // The corresponding address in another block's shared memory, for a pointer or a 32-bit address.

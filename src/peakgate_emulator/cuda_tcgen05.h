@@ -9,10 +9,6 @@ namespace peakgate_ptx {
 inline void needs_tensor_memory(int specific, const char* instruction) {
     if (specific != 1000 && specific != 1030) peakgate_not_emulated(instruction);
 }
-// The same for a group of two blocks, where a template's argument gives the number.
-inline void needs_one_block(int blocks, const char* instruction) {
-    if (blocks != 1) peakgate_not_emulated(instruction);
-}
 
 PEAKGATE_PTX_CALL inline void tensor_alloc(void* to, unsigned columns) { peakgate_tensor_alloc(to, columns, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void tensor_dealloc(uint32_t address, unsigned columns) {

@@ -26,6 +26,21 @@ def all_known(modifiers: Sequence[str], *known: str) -> None:
         raise Unknown
 
 
+def of_one_block(modifiers: Sequence[str], instruction: Instruction, names: Names) -> tuple[str, list[str]]:
+    """The other modifiers than ``.cta_group::1``, after the check that a template's argument is 1 if that gives it."""
+    groups = [modifier for modifier in modifiers if modifier.startswith("cta_group::")]
+    if len(groups) != 1:
+        raise Unknown
+    others = [modifier for modifier in modifiers if modifier not in groups]
+    (number,) = (group.removeprefix("cta_group::") for group in groups)
+    if number == "1":
+        return "", others
+    if number == "2":
+        raise Unknown
+    opcode = instruction.opcode.replace("%", "")
+    return f'peakgate_ptx::needs_one_block({names.value(number, "int")}, "PTX instruction {opcode}"); ', others
+
+
 def _space(modifiers: Sequence[str]) -> str:
     return "shared" if SHARED & {*modifiers} else "generic"
 
@@ -72,7 +87,10 @@ def _bulk(instruction: Instruction, names: Names) -> str:
         return f"peakgate_bulk_wait({names.value(operands[0], 'int32_t')}, {int('read' in modifiers)});"
     if modifiers[0] == "prefetch":
         return ";"
-    return _moved(modifiers, operands, names)
+    if not any(modifier.startswith("cta_group::") for modifier in modifiers):
+        return _moved(modifiers, operands, names)
+    check, modifiers = of_one_block(modifiers, instruction, names)
+    return check + _moved(modifiers, operands, names)
 
 
 def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:

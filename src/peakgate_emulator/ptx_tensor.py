@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from peakgate_emulator.ptx_async import of_one_block
 from peakgate_emulator.ptx_grammar import Address, Instruction, Names, Operand, Unknown, Vector, members_of
 
 _SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
@@ -29,23 +30,13 @@ def _place(operand: Operand, names: Names) -> str:
     return f"uint32_t({names.value(operand.word, 'uint32_t')} + {offset.lstrip('+')})"
 
 
-def _blocks(modifiers: Sequence[str], instruction: Instruction, names: Names) -> tuple[str, list[str]]:
-    """The check that one block takes part, where a template's argument says so, and the other modifiers."""
-    first, *others = modifiers
-    if first == "cta_group::1":
-        return "", others
-    if not (found := re.fullmatch(r"cta_group::(%\d+)", first)):
-        raise Unknown
-    return f'peakgate_ptx::needs_one_block({names.value(found[1], "int")}, "{instruction.opcode}"); ', others
-
-
 def _aligned(modifiers: Sequence[str], *further: str) -> None:
     if tuple(modifiers) not in (("sync", "aligned", *further), ("sync", "aligned", "shared::cta", *further)):
         raise Unknown
 
 
 def _alloc(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = _blocks(modifiers, instruction, names)
+    one, others = of_one_block(modifiers, instruction, names)
     _aligned(others, "b32")
     to, columns = instruction.operands
     place = names.address(to, "shared" if "shared::cta" in others else "generic")
@@ -53,14 +44,14 @@ def _alloc(modifiers: Sequence[str], instruction: Instruction, names: Names) -> 
 
 
 def _dealloc(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = _blocks(modifiers, instruction, names)
+    one, others = of_one_block(modifiers, instruction, names)
     _aligned(others, "b32")
     given = ", ".join(names.value(operand, "uint32_t") for operand in instruction.operands)
     return f"{one}peakgate_ptx::tensor_dealloc({given});"
 
 
 def _relinquish(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = _blocks(modifiers, instruction, names)
+    one, others = of_one_block(modifiers, instruction, names)
     _aligned(others)
     return f"{one}peakgate_ptx::tensor_relinquish();"
 
@@ -113,7 +104,7 @@ def _fence_after(_modifiers: Sequence[str], _instruction: Instruction, _names: N
 
 
 def _commit(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = _blocks(modifiers, instruction, names)
+    one, others = of_one_block(modifiers, instruction, names)
     if others not in (["mbarrier::arrive::one", *space, "b64"] for space in ([], ["shared::cluster"])):
         raise Unknown
     (barrier,) = instruction.operands
@@ -122,7 +113,7 @@ def _commit(modifiers: Sequence[str], instruction: Instruction, names: Names) ->
 
 
 def _copy(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = _blocks(modifiers, instruction, names)
+    one, others = of_one_block(modifiers, instruction, names)
     if tuple(others) not in _COPIES:
         raise Unknown
     to, source = instruction.operands
@@ -132,7 +123,7 @@ def _copy(modifiers: Sequence[str], instruction: Instruction, names: Names) -> s
 
 def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
     """Dense ``tcgen05.mma``; what a collector buffer keeps does not change the result."""
-    one, others = _blocks(modifiers, instruction, names)
+    one, others = of_one_block(modifiers, instruction, names)
     kind, *hints = others
     kind = kind.removeprefix("kind::")
     if kind not in _KINDS or not set(hints) <= {"collector::a::discard", "collector::a::fill", "collector::a::lastuse"}:

@@ -105,6 +105,14 @@ const char* missing_between(const Operation& earlier) {
     return ordered(earlier.issued, SHARED) ? "tcgen05.fence::before_thread_sync" : "a barrier";
 }
 
+void report_unwritten(const Operation& by, int lane, int column) {
+    TensorMemory& memory = here();
+    if (memory.reported) return;
+    memory.reported = true;
+    report(UNINITIALISED_TENSOR, place_of(by), 0, "tcgen05.%s reads tensor memory that was not written (lane %d, column %d)", name_of(by.kind),
+           lane, column);
+}
+
 void check_order(uint32_t earlier, uint32_t later, bool was_consumed, const char* how, int lane, int column) {
     TensorMemory& memory = here();
     if (!earlier || earlier == later || earlier == memory.last_checked) return;
@@ -178,7 +186,7 @@ void allocate(void* const* offered) {
     memory.allocations[memory.allocation_count++] = {first, columns, asked.caller};
     memset(memory.owner + first, memory.allocation_count, asked.columns);
     for (int lane = 0; lane < TENSOR_LANES; ++lane)
-        memset(&memory.words[lane * TENSOR_COLUMNS + first], 0, asked.columns * sizeof(Word));
+        for (int column = first; column < first + columns; ++column) memory.words[lane * TENSOR_COLUMNS + column] = {~0u, 0, 0, 0};
     const auto address = static_cast<uint32_t>(first);
     check_write(asked.to, sizeof address, asked.caller);
     memcpy(asked.to, &address, sizeof address);
@@ -263,6 +271,17 @@ int columns_of(const Moved& moved) {
     return moved.count * per_register[moved.shape] * (moved.packs ? 2 : 1);
 }
 
+// Lanes without sums, of products of 64 rows, may be loaded if their values are not used: they are NaN. A column of
+// which no lane was written is a defect.
+void check_written(uint32_t number, int first_lane, int lanes, int first, int columns) {
+    const TensorMemory& memory = here();
+    for (int column = first; column < first + columns; ++column) {
+        bool written = false;
+        for (int lane = first_lane; lane < first_lane + lanes; ++lane) written |= memory.words[lane * TENSOR_COLUMNS + column].write != 0;
+        if (!written) report_unwritten(operation(number), first_lane, column);
+    }
+}
+
 void move(void* const* offered) {
     const auto* const* lanes = reinterpret_cast<const Moved* const*>(offered);
     const Moved& moved = *lanes[0];
@@ -282,6 +301,7 @@ void move(void* const* offered) {
     }
     check_columns(first, columns_of(moved), what, moved.caller);
     const uint32_t number = begin_operation(moved.loads ? LOADED : STORED, 0, moved.caller);
+    if (moved.loads) check_written(number, first_lane, moved.shape == PEAKGATE_32X32B ? WARP : WARP / 2, first, columns_of(moved));
     for (int lane = 0; lane < WARP; ++lane) {
         for (int i = 0; i < moved.count; ++i) {
             uint32_t& bits = lanes[lane]->registers[i];
@@ -345,11 +365,7 @@ Word& use_word(uint32_t number, int lane, int column, int use) {
     TensorMemory& memory = here();
     Word& word = memory.words[lane * TENSOR_COLUMNS + column];
     const Operation& by = operation(number);
-    if ((use & TENSOR_READS) && !word.write && !memory.reported) {
-        memory.reported = true;
-        report(UNINITIALISED_TENSOR, place_of(by), 0, "tcgen05.%s reads tensor memory that was not written (lane %d, column %d)", name_of(by.kind), lane,
-               column);
-    }
+    if ((use & TENSOR_READS) && !word.write && by.kind != LOADED) report_unwritten(by, lane, column);
     check_order(word.write, number, false, use & TENSOR_READS ? "reads what was written by" : "overwrites the result of", lane, column);
     if (use & TENSOR_WRITES) {
         check_order(word.load, number, false, "overwrites what is read by", lane, column);

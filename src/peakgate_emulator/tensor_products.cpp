@@ -125,6 +125,9 @@ Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
     return found;
 }
 
+// The lane of a row: of 64 rows each warp's quarter has 16 in its first lanes.
+int lane_of(int row, const Instruction& what) { return what.rows == TENSOR_LANES ? row : row / ROWS_AT_ONCE * WARP + row % ROWS_AT_ONCE; }
+
 // Where `peakgate_multiply_rows` has a sum of 16 rows: a register of a lane, of half sums a part of one.
 size_t place_of_sum(int row, int column, const PeakgateProduct& product) {
     const int lane = row % 8 * 4 + column % 8 / 2, pair = column / 8 * 2 + row / 8;
@@ -145,11 +148,12 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     unsigned char a[TENSOR_LANES * ROW_BYTES], b[MAX_COLUMNS * ROW_BYTES];
     if (asked.a_in_tensor_memory) {
         const int first = static_cast<int>(asked.a & 0xffff);
-        if (what.rows != TENSOR_LANES || asked.a >> 16 & 0xffff) not_emulated(caller, "tcgen05.mma with A in tensor memory but not in all of its lanes");
+        if (asked.a >> 16 & 0xffff) not_emulated(caller, "tcgen05.mma whose A does not begin in lane 0");
         if (what.transposes_a) invalid(caller, "instruction descriptor that transposes A in tensor memory (%u)", 1);
         check_columns(first, ROW_BYTES / 4, "mma", caller);
-        for (int row = 0; row < TENSOR_LANES; ++row)
-            for (int i = 0; i < ROW_BYTES / 4; ++i) memcpy(a + row * ROW_BYTES + 4 * i, &use_word(number, row, first + i, TENSOR_READS).bits, 4);
+        for (int row = 0; row < what.rows; ++row)
+            for (int i = 0; i < ROW_BYTES / 4; ++i)
+                memcpy(a + row * ROW_BYTES + 4 * i, &use_word(number, lane_of(row, what), first + i, TENSOR_READS).bits, 4);
     } else {
         Tile(asked.a, what.transposes_a, what.element_bytes, ROW_BYTES / UNIT, caller).gather(what.rows, by, caller, a);
     }
@@ -167,8 +171,7 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     product.clamps = what.clamps;
     uint32_t sums[ROWS_AT_ONCE * MAX_COLUMNS];
     for (int first = 0; first < what.rows; first += ROWS_AT_ONCE) {
-        // With 64 rows each warp's quarter has 16 in its first lanes.
-        const int first_lane = what.rows == TENSOR_LANES ? first : first * 2;
+        const int first_lane = lane_of(first, what);
         const auto is_written = [&](int lane) { return !(asked.disabled[lane / WARP] >> lane % WARP & 1); };
         if (asked.adds) {
             memset(sums, 0, sizeof sums);

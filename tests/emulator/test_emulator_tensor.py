@@ -54,8 +54,9 @@ class Form:
         out = np.full((128, 256), 7, np.uint32)
         width = np.uint16 if self.sums == "f16" else np.uint32
         out[lanes, : self.columns] = c.view(width)
-        held = np.ascontiguousarray(a).view(np.uint32).reshape(self.rows, 8)
-        given = (np.resize(held, (128, 8)), a_at | np.uint64(1 << 46), b_at | np.uint64(1 << 46))
+        held = np.zeros((128, 8), np.uint32)
+        held[lanes] = np.ascontiguousarray(a).view(np.uint32).reshape(self.rows, 8)
+        given = (held, a_at | np.uint64(1 << 46), b_at | np.uint64(1 << 46))
         images = np.concatenate((of_a, of_b)).view(np.uint32)
         numbers = (self.described, np.int32(self.kind), np.int32(add), np.uint32(self.hidden))
         kernel.launch((1, 1, 1), (128, 1, 1), (out, images, *given, *numbers), shared_bytes=65536)
@@ -84,7 +85,7 @@ FORMS = [
     Form(2, 64, 16, "f16", "e4m3", "e4m3", 0, "ab"),
     Form(3, 128, 32, "s32", "s8", "u8"),
     Form(3, 64, 24, "s32", "u8", "s8", 0),
-    Form(4, 128, 64, "f32", "bf16", "bf16"),
+    *(Form(4, rows, 64, "f32", "bf16", "bf16") for rows in (64, 128)),
 ]
 
 
