@@ -20,6 +20,14 @@ _COPIES = {
 }
 """Rows, units of 16 bytes and repetitions of ``tcgen05.cp``."""
 _KINDS = ("f16", "tf32", "f8f6f4", "i8")
+_SCALED = {
+    "mxf8f6f4": {"": 1, "scale_vec::1X": 1, "block32": 1},
+    "mxf4": {"": 2, "scale_vec::2X": 2, "block32": 2},
+    "mxf4nvf4": {"scale_vec::2X": 2, "block32": 2, "scale_vec::4X": 4, "block16": 4},
+}
+"""Scales of a row in the depth of a product, by kind and modifier."""
+_HINTS = {"collector::a::discard", "collector::a::fill", "collector::a::lastuse"}
+"""What a collector buffer keeps does not change the result."""
 
 
 def _place(operand: Operand, names: Names) -> str:
@@ -121,14 +129,27 @@ def _copy(modifiers: Sequence[str], instruction: Instruction, names: Names) -> s
     return f"{one}peakgate_ptx::tensor_copy({_place(to, names)}, {names.bits(source)}, {how});"
 
 
-def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    """Dense ``tcgen05.mma``; what a collector buffer keeps does not change the result."""
-    one, others = of_one_block(modifiers, instruction, names)
-    kind, *hints = others
-    kind = kind.removeprefix("kind::")
-    if kind not in _KINDS or not set(hints) <= {"collector::a::discard", "collector::a::fill", "collector::a::lastuse"}:
+def _scales(kind: str, how: Sequence[str]) -> int:
+    """The number of scales of a row; 0 of a kind without scales."""
+    if kind in _KINDS and not how:
+        return 0
+    scaled, *vector = how
+    if scaled != "block_scale" or len(vector) > 1 or kind not in _SCALED:
         raise Unknown
+    found = _SCALED[kind].get("".join(vector))
+    if found is None:
+        raise Unknown
+    return found
+
+
+def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    """Dense ``tcgen05.mma``, also with block scales."""
+    one, others = of_one_block(modifiers, instruction, names)
+    kind, *how = (modifier for modifier in others if modifier not in _HINTS)
+    kind = kind.removeprefix("kind::")
+    scales = _scales(kind, how)
     to, a, b, described, *further = instruction.operands
+    places, further = (further[:2], further[2:]) if scales else ([], further)
     disabled: tuple[Operand, ...] = ()
     if isinstance(further[0], Vector):
         disabled, further = further[0].members, further[1:]
@@ -145,6 +166,8 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         str(int(in_tensor_memory)),
         names.value(adds, "bool"),
         f"{{{', '.join(names.value(lanes, 'uint32_t') for lanes in disabled)}}}",
+        str(scales),
+        *([_place(place, names) for place in places] or ["0", "0"]),
         "nullptr",
     ]
     return f"{one}peakgate_ptx::tensor_multiply(PeakgateTensorProduct{{{', '.join(given)}}});"

@@ -294,7 +294,16 @@ PEAKGATE_API void peakgate_tensor_fence(int after);
 PEAKGATE_API void peakgate_tensor_commit(void* barrier, const void* caller);
 
 // Products and copies, issued by one thread (tensor_products.cpp). The descriptors are those of the PTX ISA.
-enum PeakgateTensorKind { PEAKGATE_KIND_F16, PEAKGATE_KIND_TF32, PEAKGATE_KIND_F8F6F4, PEAKGATE_KIND_I8 };
+enum PeakgateTensorKind {
+    PEAKGATE_KIND_F16,
+    PEAKGATE_KIND_TF32,
+    PEAKGATE_KIND_F8F6F4,
+    PEAKGATE_KIND_I8,
+    // with block scales
+    PEAKGATE_KIND_MXF8F6F4,
+    PEAKGATE_KIND_MXF4,
+    PEAKGATE_KIND_MXF4NVF4
+};
 struct PeakgateTensorProduct {
     uint32_t to;
     uint64_t a; // a descriptor, or an address in tensor memory
@@ -303,6 +312,8 @@ struct PeakgateTensorProduct {
     PeakgateTensorKind kind;
     int a_in_tensor_memory, adds;
     uint32_t disabled[4]; // a bit for each lane that is not written
+    int scales;           // of a row in its depth; 0: none
+    uint32_t scales_a, scales_b; // addresses in tensor memory
     decltype(peakgate_multiply_rows)* multiply;
 };
 PEAKGATE_API void peakgate_tensor_multiply(const PeakgateTensorProduct* product, const void* caller);

@@ -11,7 +11,7 @@ namespace peakgate {
 namespace {
 
 constexpr int ROW_BYTES = 32, UNIT = 16, ROWS_AT_ONCE = 16;
-constexpr int MAX_COLUMNS = 256;
+constexpr int MAX_COLUMNS = 256, MAX_DEPTH = 64, MAX_SCALES = 4;
 
 [[noreturn]] void not_emulated(uintptr_t caller, const char* what) {
     report(NOT_EMULATED, caller, 0, "%s", what);
@@ -80,34 +80,92 @@ struct Tile {
 // What an instruction descriptor says (PTX ISA, instruction descriptor).
 struct Instruction {
     PeakgateNumber a, b, sums;
+    unsigned narrow_a, narrow_b; // codes of types of 8 bits and fewer
+    bool is_narrow;              // multiplied here, not by `peakgate_multiply_rows`
     bool negates_a, negates_b, transposes_a, transposes_b, clamps;
     int rows, columns, element_bytes;
+    int scale_a, scale_b; // the first byte of a word of scales
+    bool powers;          // the scales are powers of two (ue8m0)
 };
+
+// Types of 8 bits and fewer, by their codes.
+constexpr unsigned E4M3 = 0, E5M2 = 1, E2M3 = 3, E3M2 = 4, E2M1 = 5, PACKED_E2M1 = 1;
+
+bool is_scaled(PeakgateTensorKind kind) { return kind >= PEAKGATE_KIND_MXF8F6F4; }
+bool is_packed(PeakgateTensorKind kind) { return kind >= PEAKGATE_KIND_MXF4; }
 
 PeakgateNumber number_of(PeakgateTensorKind kind, unsigned code, uintptr_t caller) {
     if (kind == PEAKGATE_KIND_F16 && code < 2) return code ? PEAKGATE_BF16 : PEAKGATE_F16;
     if (kind == PEAKGATE_KIND_TF32 && code == 2) return PEAKGATE_TF32;
     if (kind == PEAKGATE_KIND_I8 && code < 2) return code ? PEAKGATE_S8 : PEAKGATE_U8;
     if (kind == PEAKGATE_KIND_F8F6F4 && code < 2) return code ? PEAKGATE_E5M2 : PEAKGATE_E4M3;
-    if (kind == PEAKGATE_KIND_F8F6F4 && code >= 3 && code <= 5) not_emulated(caller, "tcgen05.mma of numbers of 6 or 4 bits");
     invalid(caller, "instruction descriptor with type %u, which its kind does not have", code);
+}
+
+void check_narrow(const Instruction& what, uint32_t bits, uintptr_t caller) {
+    const unsigned codes[] = {what.narrow_a, what.narrow_b};
+    for (int i = 0; i < 2; ++i) {
+        if (codes[i] == 2 || codes[i] > E2M1) invalid(caller, "instruction descriptor with type %u, which its kind does not have", codes[i]);
+        if (codes[i] >= E2M3 && (bits >> (15 + i) & 1)) invalid(caller, "instruction descriptor that transposes numbers of type %u", codes[i]);
+    }
+}
+
+// The descriptor of a product with block scales, whose fields differ.
+Instruction described_with_scales(const PeakgateTensorProduct& product, uintptr_t caller) {
+    const uint32_t bits = product.instruction;
+    const auto field = [&](int shift, int count) { return bits >> shift & ((1u << count) - 1); };
+    const bool packed = is_packed(product.kind);
+    if (field(31, 1)) not_emulated(caller, "tcgen05.mma of 96 numbers along k");
+    const uint32_t reserved = bits & (1u << 6 | 1u << 3 | 3u | 7u << 24 | (packed ? 1u << 12 | 3u << 15 : 0));
+    if (reserved) invalid(caller, "instruction descriptor with reserved bits %#x set", reserved);
+    Instruction found = {};
+    found.is_narrow = true;
+    found.narrow_a = field(7, 3);
+    found.narrow_b = field(10, packed ? 2 : 3);
+    if (!packed) check_narrow(found, bits, caller);
+    if (packed && (found.narrow_a != PACKED_E2M1 || found.narrow_b != PACKED_E2M1))
+        invalid(caller, "instruction descriptor with types %#x, expected e2m1", found.narrow_a << 4 | found.narrow_b);
+    if (packed) found.narrow_a = found.narrow_b = E2M1;
+    found.sums = PEAKGATE_F32;
+    found.negates_a = field(13, 1);
+    found.negates_b = field(14, 1);
+    found.transposes_a = field(15, 1);
+    found.transposes_b = field(16, 1);
+    found.columns = static_cast<int>(field(17, 6)) * 8;
+    found.rows = static_cast<int>(field(24, 5)) * 16;
+    found.element_bytes = 1;
+    found.powers = field(23, 1);
+    found.scale_a = static_cast<int>(field(29, 2));
+    found.scale_b = static_cast<int>(field(4, 2));
+    if (!found.powers && product.scales != MAX_SCALES) invalid(caller, "instruction descriptor with scales of type ue4m3, of which each row has %u", static_cast<unsigned>(product.scales));
+    if (found.scale_a % product.scales || found.scale_b % product.scales || (product.scales == MAX_SCALES && found.scale_a + found.scale_b))
+        invalid(caller, "instruction descriptor with scales from byte %#x of a word on", static_cast<unsigned>(found.scale_a << 4 | found.scale_b));
+    if (found.rows != TENSOR_LANES) invalid(caller, "instruction descriptor with M = %u, expected 128", static_cast<unsigned>(found.rows));
+    if (found.columns < 8 || found.columns > MAX_COLUMNS) invalid(caller, "instruction descriptor with N = %u, expected 8 to 256", static_cast<unsigned>(found.columns));
+    return found;
 }
 
 Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
     const uint32_t bits = product.instruction;
     const auto field = [&](int shift, int count) { return bits >> shift & ((1u << count) - 1); };
     if (field(2, 1)) not_emulated(caller, "tcgen05.mma whose instruction descriptor has a sparse A");
+    if (is_scaled(product.kind)) return described_with_scales(product, caller);
     const uint32_t reserved = bits & (1u << 6 | 1u << 23 | 1u << 29 | 3u << 30 | 3u);
     if (reserved) invalid(caller, "instruction descriptor with reserved bits %#x set", reserved);
     Instruction found = {};
-    found.a = number_of(product.kind, field(7, 3), caller);
-    found.b = number_of(product.kind, field(10, 3), caller);
+    found.narrow_a = field(7, 3);
+    found.narrow_b = field(10, 3);
+    found.is_narrow = product.kind == PEAKGATE_KIND_F8F6F4 && (found.narrow_a > E5M2 || found.narrow_b > E5M2);
+    if (found.is_narrow) check_narrow(found, bits, caller);
+    found.a = found.is_narrow ? PEAKGATE_E4M3 : number_of(product.kind, found.narrow_a, caller);
+    found.b = found.is_narrow ? PEAKGATE_E4M3 : number_of(product.kind, found.narrow_b, caller);
     const bool is_whole = product.kind == PEAKGATE_KIND_I8;
     if (product.kind == PEAKGATE_KIND_F16 && found.a != found.b) not_emulated(caller, "tcgen05.mma of f16 with bf16");
     const unsigned sums = field(4, 2);
     const bool halves = sums == 0 && (found.a == PEAKGATE_F16 || product.kind == PEAKGATE_KIND_F8F6F4);
     if (is_whole ? sums != 2 : sums != 1 && !halves) invalid(caller, "instruction descriptor with sums of type %u, which its kind does not have", sums);
     found.sums = is_whole ? PEAKGATE_S32 : sums ? PEAKGATE_F32 : PEAKGATE_F16;
+    if (found.is_narrow && found.sums == PEAKGATE_F16) not_emulated(caller, "tcgen05.mma of numbers of 6 or 4 bits with half sums");
     found.clamps = field(3, 1);
     found.negates_a = field(13, 1);
     found.negates_b = field(14, 1);
@@ -133,6 +191,103 @@ size_t place_of_sum(int row, int column, const PeakgateProduct& product) {
     const int lane = row % 8 * 4 + column % 8 / 2, pair = column / 8 * 2 + row / 8;
     const int register_of = product.number_sums == PEAKGATE_F16 ? pair : pair * 2 + column % 2;
     return static_cast<size_t>(lane * product.registers + register_of);
+}
+
+// A number of a sign, `exponent` and `mantissa` bits; those of 8 bits have NaNs, e5m2 infinities too.
+float narrow_number(unsigned bits, int exponent, int mantissa) {
+    const int size = exponent + mantissa, bias = (1 << (exponent - 1)) - 1;
+    const unsigned magnitude = bits & ((1u << size) - 1), fraction = magnitude & ((1u << mantissa) - 1);
+    const int power = static_cast<int>(magnitude >> mantissa);
+    float number = __builtin_ldexpf(static_cast<float>(power ? fraction | 1u << mantissa : fraction), (power ? power : 1) - bias - mantissa);
+    if (size == 7 && exponent == 4 && magnitude == 0x7f) number = __builtin_nanf("");
+    if (size == 7 && exponent == 5 && power == 31) number = fraction ? __builtin_nanf("") : __builtin_inff();
+    return bits >> size & 1 ? -number : number;
+}
+
+float narrow_number(unsigned code, unsigned bits) {
+    constexpr struct {
+        int exponent, mantissa;
+    } formats[] = {{4, 3}, {5, 2}, {}, {2, 3}, {3, 2}, {2, 1}};
+    return narrow_number(bits, formats[code].exponent, formats[code].mantissa);
+}
+
+// The numbers of a row of 32 bytes: 64 of 4 bits, or 32; of these, 16 of 6 or 4 bits are at the start of 16 bytes.
+void decode_row(const unsigned char* row, unsigned code, bool packed, float* to) {
+    if (packed)
+        for (int k = 0; k < MAX_DEPTH; ++k) to[k] = narrow_number(code, row[k / 2] >> k % 2 * 4 & 0xfu);
+    const unsigned bits = code == E2M1 ? 4 : code >= E2M3 ? 6 : 8, mask = (1u << bits) - 1;
+    for (unsigned k = 0; k < ROW_BYTES && !packed; ++k) {
+        const unsigned first = k % UNIT * bits, place = k / UNIT * UNIT + first / 8;
+        const unsigned both = row[place] | (first % 8 + bits > 8 ? row[place + 1] << 8 : 0u);
+        to[k] = narrow_number(code, both >> first % 8 & mask);
+    }
+}
+
+// Scales of rows in tensor memory: of 32 rows in a column, the same in each warp's lanes.
+void read_scales(uint32_t number, uint32_t address, int rows, int count, int first_byte, bool powers, double (*to)[MAX_SCALES], uintptr_t caller) {
+    const int first = static_cast<int>(address & 0xffff);
+    if (address >> 16 & 0x3fff) not_emulated(caller, "tcgen05.mma whose scales do not begin in lane 0");
+    check_columns(first, (rows + WARP - 1) / WARP, "mma", caller);
+    for (int row = 0; row < rows; ++row) {
+        const uint32_t word = use_word(number, row % WARP, first + row / WARP, TENSOR_READS).bits;
+        for (int quarter = 1; quarter < WARPS_OF_GROUP; ++quarter)
+            if (use_word(number, quarter * WARP + row % WARP, first + row / WARP, TENSOR_READS).bits != word)
+                not_emulated(caller, "tcgen05.mma whose scales differ between the lanes of the four warps");
+        for (int i = 0; i < count; ++i) {
+            const unsigned bits = word >> 8 * (first_byte + i) & 0xff;
+            to[row][i] = !powers ? static_cast<double>(narrow_number(E4M3, bits & 0x7f)) : bits == 0xff ? __builtin_nan("") : __builtin_ldexp(1.0, static_cast<int>(bits) - 127);
+        }
+    }
+}
+
+// What a product of narrow numbers multiplies; too large for a thread's stack.
+struct Narrow {
+    float a[TENSOR_LANES][MAX_DEPTH], b[MAX_DEPTH][MAX_COLUMNS];
+    double scales_a[TENSOR_LANES][MAX_SCALES], scales_b[MAX_COLUMNS][MAX_SCALES];
+    int depth, scales;
+};
+
+void decode_narrow(const PeakgateTensorProduct& asked, const Instruction& what, uint32_t number, const unsigned char* a, const unsigned char* b, Narrow& to,
+                   uintptr_t caller) {
+    const bool packed = is_packed(asked.kind);
+    to.depth = packed ? MAX_DEPTH : ROW_BYTES;
+    to.scales = asked.scales ? asked.scales : 1;
+    for (int row = 0; row < what.rows; ++row) decode_row(a + row * ROW_BYTES, what.narrow_a, packed, to.a[row]);
+    for (int column = 0; column < what.columns; ++column) {
+        float numbers[MAX_DEPTH];
+        decode_row(b + column * ROW_BYTES, what.narrow_b, packed, numbers);
+        for (int k = 0; k < to.depth; ++k) to.b[k][column] = numbers[k];
+    }
+    for (auto& scales : to.scales_a) scales[0] = 1;
+    for (auto& scales : to.scales_b) scales[0] = 1;
+    if (!asked.scales) return;
+    read_scales(number, asked.scales_a, what.rows, asked.scales, what.scale_a, what.powers, to.scales_a, caller);
+    read_scales(number, asked.scales_b, what.columns, asked.scales, what.scale_b, what.powers, to.scales_b, caller);
+}
+
+// Adds the products of a row to its sums, all exactly, as far as doubles go.
+void add_narrow(const Narrow& from, int row, int columns, bool negates, double* sums) {
+    for (int scale = 0; scale < from.scales; ++scale) {
+        const int part = from.depth / from.scales;
+        double products[MAX_COLUMNS] = {};
+        for (int k = scale * part; k < (scale + 1) * part; ++k) {
+            const double of_a = from.a[row][k];
+            for (int column = 0; column < columns; ++column) products[column] += of_a * from.b[k][column];
+        }
+        const double factor = negates ? -from.scales_a[row][scale] : from.scales_a[row][scale];
+        for (int column = 0; column < columns; ++column) sums[column] += factor * from.scales_b[column][scale] * products[column];
+    }
+}
+
+void multiply_narrow(const Narrow& from, const Instruction& what, const PeakgateProduct& product, int first_row, uint32_t* sums) {
+    for (int row = 0; row < ROWS_AT_ONCE; ++row) {
+        double numbers[MAX_COLUMNS] = {};
+        for (int column = 0; column < what.columns && product.adds; ++column)
+            numbers[column] = static_cast<double>(__builtin_bit_cast(float, sums[place_of_sum(row, column, product)]));
+        add_narrow(from, first_row + row, what.columns, what.negates_a != what.negates_b, numbers);
+        for (int column = 0; column < what.columns; ++column)
+            sums[place_of_sum(row, column, product)] = __builtin_bit_cast(uint32_t, static_cast<float>(numbers[column]));
+    }
 }
 
 void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
@@ -170,6 +325,8 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     product.scale_b = what.negates_b ? -1 : 1;
     product.clamps = what.clamps;
     uint32_t sums[ROWS_AT_ONCE * MAX_COLUMNS];
+    static Narrow narrow;
+    if (what.is_narrow) decode_narrow(asked, what, number, a, b, narrow, caller);
     for (int first = 0; first < what.rows; first += ROWS_AT_ONCE) {
         const int first_lane = lane_of(first, what);
         const auto is_written = [&](int lane) { return !(asked.disabled[lane / WARP] >> lane % WARP & 1); };
@@ -182,7 +339,10 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
                 }
             }
         }
-        asked.multiply(&product, a + first * ROW_BYTES, b, sums);
+        if (what.is_narrow)
+            multiply_narrow(narrow, what, product, first, sums);
+        else
+            asked.multiply(&product, a + first * ROW_BYTES, b, sums);
         for (int row = 0; row < ROWS_AT_ONCE; ++row) {
             for (int column = 0; column < what.columns && is_written(first_lane + row); ++column) {
                 const uint32_t bits = sums[place_of_sum(row, column, product)];
