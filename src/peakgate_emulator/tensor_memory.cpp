@@ -291,8 +291,10 @@ void move(void* const* offered) {
         report(WARP_MASK, moved.caller, 0, "tcgen05.%s whose lanes give different addresses", what);
         abandon_launch();
     }
-    const int first_lane = static_cast<int>(moved.address >> 16), first = static_cast<int>(moved.address & 0xffff);
-    const int quarter = own_warp() % WARPS_OF_GROUP * WARP;
+    const int first = static_cast<int>(moved.address & 0xffff), quarter = own_warp() % WARPS_OF_GROUP * WARP;
+    // Hardware ignores the bits of the warp, and public kernels leave them out.
+    int first_lane = static_cast<int>(moved.address >> 16);
+    if (first_lane < WARP) first_lane += quarter;
     const bool begins_well = first_lane == quarter || (moved.shape != PEAKGATE_32X32B && first_lane == quarter + WARP / 2);
     if (!begins_well) {
         report(TENSOR_ACCESS, moved.caller, 0, "tcgen05.%s from lane %d on by warp %d, which reaches lanes %d to %d", what, first_lane, own_warp(),

@@ -155,7 +155,7 @@ BROKEN: dict[str, tuple[dict[str, str], set[DefectKind], str]] = {
     "no fence after the loads": ({"BEFORE_TAKEN": ""}, RACE, "fence::before_thread_sync"),
     "no wait for the loads": ({"LOADED": ""}, RACE, "tcgen05.wait::ld"),
     "sums replaced while they are read": ({"TAKEN(b, p)": NO_WAIT}, RACE, ""),
-    "lanes of another warp": ({"LANES": "0"}, ACCESS, "reaches lanes"),
+    "lanes of another warp": ({"LANES": "(warp % 3 + 1) * 32"}, ACCESS, "reaches lanes"),
     "too few columns": ({"ALLOC": ALLOC.replace("64", "32")}, ACCESS, "not allocated"),
     "an odd number of columns": ({"ALLOC": ALLOC.replace("64", "48")}, ACCESS, "power of two"),
     "another number of columns freed": ({"DEALLOC": DEALLOC.replace("64", "32")}, ACCESS, "dealloc"),
@@ -201,6 +201,10 @@ def rings(changes: dict[str, str], schedule: int) -> tuple[np.ndarray, np.ndarra
 def test_rings_of_slots_and_sums_give_the_products(schedule: int) -> None:
     got, expected = rings({}, schedule)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_each_warp_has_its_lanes_from_lane_zero_on() -> None:
+    np.testing.assert_allclose(*rings({"LANES": "0"}, 2), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("schedule", [0, 1, 2])
@@ -321,7 +325,7 @@ BAD_STORES = {
         ("x4.b32 [%0], {%1, %2, %3, %4}", "x1.b32 [%0], {%1}"),
         UNWRITTEN,
     ),
-    "stores of other warps": (("lanes + (0", "(0"), ACCESS),
+    "stores of other warps": (("lanes + (0", "(lanes ^ 1 << 21) + (0"), ACCESS),
 }
 
 
