@@ -559,8 +559,9 @@ void report_out_of_time(uintptr_t at);
 int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller);
 // The bytes have been sent: the phase ends at the next test if nothing is missing.
 void settle_bytes(Block& block, int object);
-// One arrival at a barrier object of the block, which orders what is known of agents and nothing else.
-void arrive_for_agents(const void* address, const uint32_t* known, uintptr_t caller);
+// One arrival at a barrier object of the block when an agent's operations with stamps up to this one are complete. They
+// come after all that the current thread knows.
+void arrive_for_agent(const void* address, int agent, uint32_t stamp, uintptr_t caller);
 // Describes what a barrier object waits for.
 void describe_object(int object, char* words, size_t size);
 // ---- bulk_copy.cpp ----

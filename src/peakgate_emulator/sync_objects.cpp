@@ -201,7 +201,7 @@ int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller) {
     return number_of(barrier.block, object);
 }
 
-void arrive_for_agents(const void* address, const uint32_t* known, uintptr_t caller) {
+void arrive_for_agent(const void* address, int agent, uint32_t stamp, uintptr_t caller) {
     const Barrier barrier = barrier_at(address, caller);
     if (!barrier.is_own()) {
         report(NOT_EMULATED, caller, 0, "tcgen05.commit to a barrier object of another block");
@@ -209,8 +209,9 @@ void arrive_for_agents(const void* address, const uint32_t* known, uintptr_t cal
     }
     SyncObject& object = barrier.object;
     check_count(object, 1, caller);
-    uint32_t* const published = object.published[object.phase % PHASES].known + MAX_THREADS;
-    for (int i = 0; i < AGENTS; ++i) published[i] = known[i] > published[i] ? known[i] : published[i];
+    Published& published = object.published[object.phase % PHASES];
+    publish_to(published);
+    if (published.known[agent] <= stamp) published.known[agent] = stamp + 1;
     --object.pending;
     check_bytes(object, caller);
     settle(barrier);

@@ -454,10 +454,6 @@ void peakgate_tensor_fence(int after) {
 }
 
 void peakgate_tensor_commit(void* barrier, const void* caller) {
-    TensorMemory& memory = here();
     peakgate_tensor_fence(0); // implicit
-    uint32_t known[AGENTS];
-    memcpy(known, state.known + MAX_THREADS, sizeof known);
-    if (const uint32_t stamp = memory.issued[state.current]) known[agent(PRODUCTS, own_warp()) - MAX_THREADS] = stamp + 1;
-    arrive_for_agents(barrier, known, reinterpret_cast<uintptr_t>(caller));
+    arrive_for_agent(barrier, agent(PRODUCTS, own_warp()), here().issued[state.current], reinterpret_cast<uintptr_t>(caller));
 }
