@@ -345,3 +345,21 @@ bool run_grid() {
 }
 
 } // namespace peakgate
+
+using namespace peakgate;
+
+void peakgate_try_cancel(void* to, const void* barrier, const void* caller) {
+    if (cluster_blocks() > 1) {
+        report(NOT_EMULATED, reinterpret_cast<uintptr_t>(caller), 0, "clusterlaunchcontrol.try_cancel in a cluster of several blocks");
+        abandon_launch();
+    }
+    const uint32_t* grid = state.launch.grid;
+    const uint32_t total = grid[0] * grid[1] * grid[2];
+    uint32_t response[4] = {}; // whether a block is cancelled, and its index
+    if (begun < total && !state.launch.cooperative) {
+        const uint3 index = index_of_block(shuffled(begun++, total));
+        const uint32_t cancelled[] = {1, index.x, index.y, index.z};
+        memcpy(response, cancelled, sizeof response);
+    }
+    peakgate_send_value(to, response, sizeof response, barrier, caller);
+}

@@ -104,6 +104,9 @@ PEAKGATE_PTX_CALL inline void set_registers(unsigned count) {
     peakgate_warp(&call, __builtin_return_address(0));
     peakgate_registers(count, __builtin_return_address(0));
 }
+PEAKGATE_PTX_CALL inline void try_cancel(void* to, const void* barrier) { peakgate_try_cancel(to, barrier, __builtin_return_address(0)); }
+// A word of the answer: whether a block was cancelled, then its index.
+inline uint32_t cancelled(unsigned __int128 answer, int word) { return static_cast<uint32_t>(answer >> (32 * word)); }
 // Ends a launch with an instruction of a group of two blocks, where a template's argument gives the number.
 inline void needs_one_block(int blocks, const char* instruction) {
     if (blocks != 1) peakgate_not_emulated(instruction);

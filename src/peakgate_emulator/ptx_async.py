@@ -250,10 +250,36 @@ def reduced(instruction: Instruction, names: Names) -> str:
     return f"peakgate_ptx::reduce_value<{TYPES[kind]}, peakgate_ptx::{operation.title()}>({given});"
 
 
+def _launch_control(instruction: Instruction, names: Names) -> str:
+    """``clusterlaunchcontrol`` of blocks without a cluster, where each takes over the work of later ones."""
+    what, *modifiers = instruction.modifiers
+    if what == "try_cancel":
+        all_known(modifiers, "async", "shared::cta", _COMPLETES, "multicast::cluster::all", "b128")
+        to, barrier = (names.address(operand, _space(modifiers)) for operand in instruction.operands)
+        return f"peakgate_ptx::try_cancel({to}, {barrier});"
+    to, answer = instruction.operands
+    words = {"get_first_ctaid::x": 1, "get_first_ctaid::y": 2, "get_first_ctaid::z": 3}
+    if what != "query_cancel" or modifiers[-1] != "b128":
+        raise Unknown
+    given = names.bits(answer)
+    if modifiers[:-1] == ["is_canceled", "pred"]:
+        return names.put(to, f"peakgate_ptx::cancelled({given}, 0)", "bool")
+    if modifiers[:-1] == ["get_first_ctaid", "v4", "b32"]:
+        *members, _rest = members_of(to)
+        return " ".join(
+            names.put(member, f"peakgate_ptx::cancelled({given}, {word})", "uint32_t")
+            for word, member in enumerate(members, 1)
+        )
+    if modifiers[0] not in words or modifiers[1:-1] != ["b32"]:
+        raise Unknown
+    return names.put(to, f"peakgate_ptx::cancelled({given}, {words[modifiers[0]]})", "uint32_t")
+
+
 ASYNC_STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "cp": _copy,
     "mbarrier": _mbarrier,
     "mapa": _map,
     "getctarank": _rank,
+    "clusterlaunchcontrol": _launch_control,
 }
 """By the instruction's name."""

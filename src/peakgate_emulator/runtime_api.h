@@ -99,6 +99,9 @@ PEAKGATE_API void peakgate_cluster_wait(int site, const void* caller);
 #define PEAKGATE_RANK_SHIFT 24 // of the rank plus one; 0: the own block
 PEAKGATE_API char* peakgate_cluster_pointer(uint32_t address);
 PEAKGATE_API uint64_t peakgate_cluster_address(const void* pointer);
+// Takes the next block off the launch (cluster launch control); the answer of 16 bytes, whether there was one and its
+// index, arrives in shared memory as a copy does.
+PEAKGATE_API void peakgate_try_cancel(void* to, const void* barrier, const void* caller);
 // The corresponding address in another block's shared memory.
 PEAKGATE_API void* peakgate_map_shared(const void* pointer, unsigned rank, const void* caller);
 
