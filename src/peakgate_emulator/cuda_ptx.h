@@ -104,9 +104,22 @@ PEAKGATE_PTX_CALL inline void set_registers(unsigned count) {
     peakgate_warp(&call, __builtin_return_address(0));
     peakgate_registers(count, __builtin_return_address(0));
 }
+// Combines a number of each lane of a mask.
+template <class F> PEAKGATE_HELPER float reduced_floats(unsigned mask, float value, F combined) {
+    float all[warpSize];
+    const PeakgateWarpCall call = {PEAKGATE_WARP_REDUCE, mask, &value, all, sizeof value, 0, warpSize};
+    unsigned left = peakgate_warp(&call, PEAKGATE_CALLER);
+    float found = all[__builtin_ctz(left)];
+    for (left &= left - 1; left; left &= left - 1) found = combined(found, all[__builtin_ctz(left)]);
+    return found;
+}
 PEAKGATE_PTX_CALL inline void try_cancel(void* to, const void* barrier) { peakgate_try_cancel(to, barrier, __builtin_return_address(0)); }
 // A word of the answer: whether a block was cancelled, then its index.
 inline uint32_t cancelled(unsigned __int128 answer, int word) { return static_cast<uint32_t>(answer >> (32 * word)); }
+// Ends a launch for an architecture without the features of 10.0a; `specific` is that of the build's macros.
+inline void needs_features(int specific, const char* instruction) {
+    if (specific != 1000 && specific != 1030) peakgate_not_emulated(instruction);
+}
 // Ends a launch with an instruction of a group of two blocks, where a template's argument gives the number.
 inline void needs_one_block(int blocks, const char* instruction) {
     if (blocks != 1) peakgate_not_emulated(instruction);

@@ -5,11 +5,6 @@
 
 namespace peakgate_ptx {
 
-// Ends a launch for an architecture without the instruction; `specific` is that of the build's macros.
-inline void needs_tensor_memory(int specific, const char* instruction) {
-    if (specific != 1000 && specific != 1030) peakgate_not_emulated(instruction);
-}
-
 PEAKGATE_PTX_CALL inline void tensor_alloc(void* to, unsigned columns) { peakgate_tensor_alloc(to, columns, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void tensor_dealloc(uint32_t address, unsigned columns) {
     peakgate_tensor_dealloc(address, columns, __builtin_return_address(0));

@@ -310,12 +310,35 @@ def _match(instruction: Instruction, names: Names) -> str:
 
 
 def _redux(instruction: Instruction, names: Names) -> str:
+    if instruction.modifiers[-1] == "f32":
+        return _redux_of_floats(instruction, names)
     sync, what, written = instruction.modifiers
     if sync != "sync" or what not in ("add", "min", "max", "and", "or", "xor") or written not in ("u32", "s32", "b32"):
         raise Unknown
     to, value, mask = instruction.operands
     call = f"__reduce_{what}_sync({names.value(mask, 'uint32_t')}, {names.value(value, TYPES[written])})"
     return names.put(to, call, TYPES[written])
+
+
+def _redux_of_floats(instruction: Instruction, names: Names) -> str:
+    """``redux.sync`` of ``f32``: as ``min`` and ``max`` of two; only some architectures have it."""
+    sync, what, *modifiers, _kind = instruction.modifiers
+    nan = ".NaN" * ("NaN" in modifiers)
+    combined = value_of(f"{what}{nan}.f32")
+    if (
+        sync != "sync"
+        or what not in ("min", "max")
+        or not combined
+        or modifiers not in ([], ["abs"], ["NaN"], ["abs", "NaN"])
+    ):
+        raise Unknown
+    to, value, mask = instruction.operands
+    given = names.value(value, "float")
+    given = f"__builtin_fabsf({given})" if "abs" in modifiers else given
+    combine = f"[](float a, float b) {{ return float({combined.expression}); }}"
+    call = f"peakgate_ptx::reduced_floats({names.value(mask, 'uint32_t')}, {given}, {combine})"
+    needs = f'peakgate_ptx::needs_features(peakgate_specific, "PTX instruction {instruction.opcode}");'
+    return f"{needs} {names.put(to, call, 'float')}"
 
 
 def _activemask(instruction: Instruction, names: Names) -> str:

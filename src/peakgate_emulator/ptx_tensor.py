@@ -196,5 +196,5 @@ def tensor_statement(instruction: Instruction, names: Names) -> str:
     if what not in _STATEMENTS:
         raise Unknown
     statement = _STATEMENTS[what](modifiers, instruction, names)
-    needs = f'peakgate_ptx::needs_tensor_memory(peakgate_specific, "PTX instruction {instruction.opcode}");'
+    needs = f'peakgate_ptx::needs_features(peakgate_specific, "PTX instruction {instruction.opcode}");'
     return f"{needs} {statement}"

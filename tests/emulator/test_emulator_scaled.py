@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import pytest
 from emulating import ONE, finds, loaded
 from matrix_forms import image
 
+import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind
 
 # Code in a descriptor, bits, and numpy's type.
@@ -140,3 +142,19 @@ def test_a_product_is_of_scaled_numbers(kernel: Any, form: Scaled, add: bool) ->
 def test_scales_that_there_are_not_are_found(kernel: Any, form: Scaled) -> None:
     with finds(DefectKind.INVALID_DESCRIPTOR):
         launched(kernel, form, add=False)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("min", -3), ("max", 4), ("min.abs", 1), ("max.abs", 4), ("max.NaN", np.nan), ("min.abs.NaN", np.nan)],
+)
+def test_floats_of_a_warp_are_reduced(how: str, expected: float, tmp_path: Path) -> None:
+    source = tmp_path / "reduced.cu"
+    step = f'asm volatile("redux.sync.{how}.f32 %0, %1, 0xffffffff;" : "=f"(found) : "f"(given[threadIdx.x]));'
+    text = f"float found; {step} out[threadIdx.x] = found;"
+    source.write_text(
+        f'extern "C" __global__ void reduced(float* out, const float* given) {{ {text} }}', encoding="utf-8"
+    )
+    given, out = np.resize(np.array([1, -3, np.nan, 4], np.float32), 32), np.zeros(32, np.float32)
+    emulator.load(source, "reduced", (), capability=(10, 0), specific=True).launch(ONE, (32, 1, 1), (out, given))
+    np.testing.assert_array_equal(out, np.full(32, expected, np.float32))
