@@ -226,8 +226,8 @@ void decode_row(const unsigned char* row, unsigned code, bool packed, float* to)
 // Scales of rows in tensor memory: of 32 rows in a column, the same in each warp's lanes.
 void read_scales(uint32_t number, uint32_t address, int rows, int count, int first_byte, bool powers, double (*to)[MAX_SCALES], uintptr_t caller) {
     const int first = static_cast<int>(address & 0xffff);
-    if (address >> 16 & 0x3fff) not_emulated(caller, "tcgen05.mma whose scales do not begin in lane 0");
     check_columns(first, (rows + WARP - 1) / WARP, "mma", caller);
+    if (address >> 16 & 0x3fff) not_emulated(caller, "tcgen05.mma whose scales do not begin in lane 0");
     for (int row = 0; row < rows; ++row) {
         const uint32_t word = use_word(number, row % WARP, first + row / WARP, TENSOR_READS).bits;
         for (int quarter = 1; quarter < WARPS_OF_GROUP; ++quarter)
@@ -294,8 +294,8 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     const Instruction what = described(asked, caller);
     const bool halves = what.sums == PEAKGATE_F16;
     const int first_column = static_cast<int>(asked.to & 0xffff);
-    if (asked.to >> 16) not_emulated(caller, "tcgen05.mma whose sums do not begin in lane 0");
     check_columns(first_column, what.columns, "mma", caller);
+    if (asked.to >> 16) not_emulated(caller, "tcgen05.mma whose sums do not begin in lane 0");
     const uint64_t accumulator = asked.to | static_cast<uint64_t>(what.rows << 9 | what.columns) << 32 | static_cast<uint64_t>(asked.kind) << 60;
     const uint32_t number = begin_operation(MULTIPLIED, accumulator, caller);
     const Operation by = operation(number);
@@ -303,9 +303,9 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     unsigned char a[TENSOR_LANES * ROW_BYTES], b[MAX_COLUMNS * ROW_BYTES];
     if (asked.a_in_tensor_memory) {
         const int first = static_cast<int>(asked.a & 0xffff);
-        if (asked.a >> 16 & 0xffff) not_emulated(caller, "tcgen05.mma whose A does not begin in lane 0");
         if (what.transposes_a) invalid(caller, "instruction descriptor that transposes A in tensor memory (%u)", 1);
         check_columns(first, ROW_BYTES / 4, "mma", caller);
+        if (asked.a >> 16 & 0xffff) not_emulated(caller, "tcgen05.mma whose A does not begin in lane 0");
         for (int row = 0; row < what.rows; ++row)
             for (int i = 0; i < ROW_BYTES / 4; ++i)
                 memcpy(a + row * ROW_BYTES + 4 * i, &use_word(number, lane_of(row, what), first + i, TENSOR_READS).bits, 4);
@@ -356,8 +356,8 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
 void copy(uint32_t to, uint64_t from, int rows, int units, int repeats, uintptr_t caller) {
     constexpr int words = UNIT / 4;
     const int first_column = static_cast<int>(to & 0xffff);
-    if (to >> 16) not_emulated(caller, "tcgen05.cp that does not begin in lane 0");
     check_columns(first_column, units * words, "cp", caller);
+    if (to >> 16) not_emulated(caller, "tcgen05.cp that does not begin in lane 0");
     const uint32_t number = begin_operation(COPIED, 0, caller);
     const Operation by = operation(number);
     unsigned char bytes[TENSOR_LANES * ROW_BYTES];

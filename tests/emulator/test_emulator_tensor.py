@@ -159,6 +159,7 @@ BROKEN: dict[str, tuple[dict[str, str], set[DefectKind], str]] = {
     "too few columns": ({"ALLOC": ALLOC.replace("64", "32")}, ACCESS, "not allocated"),
     "an odd number of columns": ({"ALLOC": ALLOC.replace("64", "48")}, ACCESS, "power of two"),
     "another number of columns freed": ({"DEALLOC": DEALLOC.replace("64", "32")}, ACCESS, "dealloc"),
+    "nothing is allocated": ({"ALLOC": "address = ~0u"}, ACCESS, "not allocated"),
     "nothing is freed": ({"DEALLOC": ""}, ACCESS, "when the block ends"),
     "freed twice": (
         {"DEALLOC": f"{{ {DEALLOC}; {DEALLOC}; }}"},
