@@ -873,12 +873,10 @@ void await_published(const Published& published) {
     of.awaited->of_fences |= published.of_fences;
 }
 
-void know_or_await(uint32_t* known, int first_agent, int count) {
-    const Published* const awaited = here().threads[state.current].awaited;
-    for (int i = 0; i < count; ++i) {
-        known[i] = state.known[first_agent + i];
-        if (awaited && awaited->known[first_agent + i] > known[i]) known[i] = awaited->known[first_agent + i];
-    }
+uint32_t known_of_agent(int thread, int agent, bool or_awaits) {
+    const uint32_t known = here().rows[thread][agent];
+    const Published* const awaited = or_awaits ? here().threads[thread].awaited : nullptr;
+    return awaited && awaited->known[agent] > known ? awaited->known[agent] : known;
 }
 
 void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published) {

@@ -255,8 +255,8 @@ def _launch_control(instruction: Instruction, names: Names) -> str:
     what, *modifiers = instruction.modifiers
     if what == "try_cancel":
         all_known(modifiers, "async", "shared::cta", _COMPLETES, "multicast::cluster::all", "b128")
-        to, barrier = (names.address(operand, _space(modifiers)) for operand in instruction.operands)
-        return f"peakgate_ptx::try_cancel({to}, {barrier});"
+        places = [names.address(operand, _space(modifiers)) for operand in instruction.operands]
+        return f"peakgate_ptx::try_cancel({places[0]}, {places[1]});"
     to, answer = instruction.operands
     words = {"get_first_ctaid::x": 1, "get_first_ctaid::y": 2, "get_first_ctaid::z": 3}
     if what != "query_cancel" or modifiers[-1] != "b128":

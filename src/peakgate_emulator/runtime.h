@@ -364,8 +364,8 @@ void threads_met(const int* threads, int count);
 void publish_to(Published& published);
 // `narrow`: in block scope, without what other blocks have released.
 void acquire_from(const Published& published, int thread, bool narrow = false);
-// What the current thread knows of agents, or has seen by a relaxed wait.
-void know_or_await(uint32_t* known, int first_agent, int count);
+// What a thread knows of an agent; also what it has seen by a relaxed wait if that counts.
+uint32_t known_of_agent(int thread, int agent, bool or_awaits);
 // Publishes the current thread's clock to threads of another block.
 void publish_across(Clock*& published);
 // Publishes the current thread's clock at its last fence of a scope; how a relaxed arrival orders.
@@ -586,7 +586,7 @@ void end_thread_of_tensor_cores();
 // The current thread accesses its local memory: reports sums of a product that it has not waited for.
 void check_sums(uintptr_t address, size_t size, uintptr_t caller);
 // ---- tensor_memory.cpp ----
-// A relaxed arrival, too, passes on what its thread knows of accesses to tensor memory.
+// A relaxed arrival passes on what its thread has fenced of accesses to tensor memory.
 void publish_tensors(Published& published);
 void begin_block_of_tensor_memory();
 // A thread ends: reports what is allocated if it is the last one.

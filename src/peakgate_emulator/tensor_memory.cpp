@@ -5,17 +5,16 @@
 //
 //  earlier operation     | is before a later one
 //  ----------------------+----------------------------------------------------------------------------------------------
-//  ld, st of one warp    | for that warp after wait::ld or wait::st; for others if its threads then execute
-//                        | fence::before_thread_sync and synchronise, and the others execute fence::after_thread_sync
-//  mma, cp of one thread | after a commit, for threads that wait for its barrier object and then execute
-//                        | fence::after_thread_sync
+//  ld, st of one warp    | for that warp after wait::ld or wait::st; for threads that synchronise with it after that
+//  mma, cp of one thread | after a commit, for threads that wait for its barrier object, and who synchronise with them
 //  mma of one warp       | for its next mma with the same accumulator, shape and kind, and for later ones that overwrite
 //                        | what it multiplied
 //  cp of one warp        | for its next mma, and for a cp after that
 //
-// An agent of each warp (order.cpp) stands for its loads and stores, another one for its products and copies. What a
-// thread has learned of agents counts from its last fence::after_thread_sync on. Register dependencies on a load are
-// respected without a wait.
+// Synchronisation with release and acquire suffices (the standard mechanisms apply to tcgen05 too, and CUTLASS has no
+// other); a `.relaxed` arrival needs fence::before_thread_sync before it, a `.relaxed` wait fence::after_thread_sync after
+// it. An agent of each warp (order.cpp) stands for its loads and stores, another one for its products and copies.
+// Register dependencies on a load are respected without a wait.
 #include "tensor_memory.h"
 
 #include <stdio.h>
@@ -41,7 +40,7 @@ struct TensorMemory {
     // Per warp: stamps of the first load and of the first store that are not waited for, and of the latest of either.
     uint32_t unwaited[2][MAX_THREADS / WARP], latest[MAX_THREADS / WARP];
     uint32_t issued[MAX_THREADS];                     // stamp of a thread's latest product or copy
-    uint32_t after[MAX_THREADS][AGENTS_OF_TENSORS];   // what a thread knew at its last fence::after_thread_sync
+    uint32_t before[MAX_THREADS][AGENTS_OF_TENSORS];  // what a thread knew at its last fence::before_thread_sync
     Word words[TENSOR_LANES * TENSOR_COLUMNS];
 };
 
@@ -72,12 +71,10 @@ uint32_t waited_until(int warp) {
 
 // Whether all threads that execute an operation know of an earlier one.
 bool known_to_all(const Operation& earlier, const Operation& later) {
-    const TensorMemory& memory = here();
-    const int agent = index_of_agent(earlier.agent);
-    if (!is_by_warp(later)) return memory.after[state.current][agent] > earlier.stamp;
+    if (!is_by_warp(later)) return state.known[earlier.agent] > earlier.stamp;
     const int first = warp_of(later) * WARP;
     bool known = true;
-    for (int thread = first; thread < first + WARP; ++thread) known &= memory.after[thread][agent] > earlier.stamp;
+    for (int thread = first; thread < first + WARP; ++thread) known &= known_of_agent(thread, earlier.agent, false) > earlier.stamp;
     return known;
 }
 
@@ -100,9 +97,10 @@ const char* name_of(TensorKind kind) {
 
 const char* missing_between(const Operation& earlier) {
     if (is_by_warp(earlier) && !earlier.waited) return earlier.kind == LOADED ? "tcgen05.wait::ld" : "tcgen05.wait::st";
-    if (state.known[earlier.agent] > earlier.stamp) return "tcgen05.fence::after_thread_sync";
+    if (known_of_agent(state.current, earlier.agent, true) > earlier.stamp) return "tcgen05.fence::after_thread_sync";
     if (!is_by_warp(earlier)) return "tcgen05.commit, or the wait for its phase,";
-    return ordered(earlier.issued, SHARED) ? "tcgen05.fence::before_thread_sync" : "a barrier";
+    const bool fenced = here().before[earlier.issued.thread][index_of_agent(earlier.agent)] > earlier.stamp;
+    return fenced ? "a barrier" : "a barrier, or tcgen05.fence::before_thread_sync,";
 }
 
 void report_unwritten(const Operation& by, int lane, int column) {
@@ -194,8 +192,8 @@ void allocate(void* const* offered) {
 
 // A load or store must have been waited for, a product or copy committed and waited for.
 bool has_ended(const Operation& of) {
-    if (!is_by_warp(of)) return state.known[of.agent] > of.stamp;
-    return of.waited && (warp_of(of) == own_warp() || ordered(of.issued, SHARED));
+    if (is_by_warp(of) && warp_of(of) == own_warp()) return of.waited;
+    return state.known[of.agent] > of.stamp;
 }
 
 // Reports an operation on deallocated columns that may not have ended.
@@ -335,6 +333,7 @@ void wait_for(bool stores) {
         each.waited |= each.kind == (stores ? STORED : LOADED);
     }
     first = 0;
+    for (int lane = 0; lane < WARP; ++lane) learn(own_warp() * WARP + lane, by, waited_until(own_warp()));
 }
 void wait_for_loads(void* const*) { wait_for(false); }
 void wait_for_stores(void* const*) { wait_for(true); }
@@ -396,8 +395,10 @@ void check_columns(int first, int count, const char* what, uintptr_t caller) {
 void publish_tensors(Published& published) {
     const TensorMemory* const memory = state.block->tensor_memory;
     if (!memory || !memory->used) return;
-    for (int i = FIRST_AGENT; i < FIRST_AGENT + AGENTS_OF_TENSORS; ++i)
-        published.known[i] = state.known[i] > published.known[i] ? state.known[i] : published.known[i];
+    for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
+        uint32_t& known = published.known[FIRST_AGENT + i];
+        if (memory->before[state.current][i] > known) known = memory->before[state.current][i];
+    }
 }
 
 void begin_block_of_tensor_memory() {
@@ -449,11 +450,13 @@ void peakgate_tensor_wait(int stores, const void* caller) { meet(nullptr, stores
 
 void peakgate_tensor_fence(int after) {
     TensorMemory& memory = here();
-    if (!after && memory.latest[own_warp()]) learn(state.current, agent(TENSORS, own_warp()), waited_until(own_warp()));
-    if (after) know_or_await(memory.after[state.current], FIRST_AGENT, AGENTS_OF_TENSORS);
+    for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
+        const uint32_t seen = known_of_agent(state.current, FIRST_AGENT + i, after != 0);
+        if (after && seen) learn(state.current, FIRST_AGENT + i, seen - 1);
+        if (!after) memory.before[state.current][i] = seen;
+    }
 }
 
 void peakgate_tensor_commit(void* barrier, const void* caller) {
-    peakgate_tensor_fence(0); // implicit
     arrive_for_agent(barrier, agent(PRODUCTS, own_warp()), here().issued[state.current], reinterpret_cast<uintptr_t>(caller));
 }

@@ -124,16 +124,17 @@ SOUND = {
     "ALLOC": 'asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(at(&address)))',
     "DEALLOC": 'asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 64;" ::"r"(sums))',
     "EMPTY(b, p)": "wait(b, p)",
-    "TAKEN(b, p)": "wait(b, p)",
+    "TAKEN(b, p)": "wait_relaxed(b, p)",
     "AFTER_TAKEN": "AFTER",
     "FULL(b, p)": "wait(b, p)",
     "RELEASE(b)": "commit(b)",
     "COMMIT(b)": "commit(b)",
-    "MADE(b, p)": "wait(b, p)",
+    "MADE(b, p)": "wait_relaxed(b, p)",
     "AFTER_MADE": "AFTER",
     "LANES": "warp * 32",
     "LOADED": 'asm volatile("tcgen05.wait::ld.sync.aligned;")',
     "BEFORE_TAKEN": "BEFORE",
+    "GIVE(b)": "arrive_relaxed(b)",
     "END": "__syncthreads()",
 }
 RACE, ACCESS = {DefectKind.TENSOR_RACE}, {DefectKind.TENSOR_ACCESS}
@@ -202,6 +203,13 @@ def rings(changes: dict[str, str], schedule: int) -> tuple[np.ndarray, np.ndarra
 def test_rings_of_slots_and_sums_give_the_products(schedule: int) -> None:
     got, expected = rings({}, schedule)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2, 7])
+def test_release_and_acquire_need_no_fence(schedule: int) -> None:
+    waits = dict.fromkeys(("TAKEN(b, p)", "MADE(b, p)"), "wait(b, p)") | {"GIVE(b)": "arrive(b)"}
+    fences = dict.fromkeys(("AFTER_TAKEN", "AFTER_MADE", "BEFORE_TAKEN"), "")
+    np.testing.assert_allclose(*rings(waits | fences, schedule), rtol=1e-5, atol=1e-5)
 
 
 def test_each_warp_has_its_lanes_from_lane_zero_on() -> None:

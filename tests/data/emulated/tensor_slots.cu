@@ -10,6 +10,13 @@ __device__ void wait(void* barrier, unsigned parity) {
     asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again; }"
                  ::"r"(at(barrier)), "r"(parity));
 }
+__device__ void wait_relaxed(void* barrier, unsigned parity) {
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [%0], %1; @!p bra again; }"
+                 ::"r"(at(barrier)), "r"(parity));
+}
+__device__ void arrive_relaxed(void* barrier) {
+    asm volatile("mbarrier.arrive.relaxed.cluster.shared::cta.b64 _, [%0];" ::"r"(at(barrier)));
+}
 __device__ void arrive(void* barrier) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at(barrier))); }
 __device__ void commit(void* barrier) {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(at(barrier)));
@@ -70,7 +77,7 @@ extern "C" __global__ void tensor_slots(float* c, const uint4* slices, int tiles
                          : "r"(sums + tile % SUMS * WIDTH + first + (LANES << 16)));
         LOADED;
         BEFORE_TAKEN;
-        arrive(taken + tile % SUMS);
+        GIVE(taken + tile % SUMS);
         for (int i = 0; i < COLUMNS; ++i) c[(tile * ROWS + threadIdx.x) * COLUMNS + i] = s[i];
     }
     END;
