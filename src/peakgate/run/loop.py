@@ -28,7 +28,7 @@ from peakgate.run.ab_process import LOOK_FILES, MODE_VARIABLE, GpuToken, OtherBu
 from peakgate.run.ahead import CaseShares
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
 from peakgate.run.request import Mode, Request
-from peakgate.run.run_file import Machine, Store
+from peakgate.run.run_file import MachineProbe, Store
 from peakgate.run.selection import Cases, RunCase, wanted_cases
 from peakgate.run.status import StatusLine
 from peakgate.session.outcome import Entry, Outcome
@@ -152,7 +152,7 @@ class BenchRun:
         self.store = Store(self.session, self.link, self.before)
         self.out: Path = request.out or config.current().out
         timed = request.mode is Mode.WHOLE and self.session.device.kind != "cpu"
-        self.machine = Machine(complete=timed)
+        self.machine = MachineProbe(complete=timed)
         self.status = StatusLine(pytest_config)
         self._doubts = [] if self.token.needed else self.session.look()
         self._ahead: dict[str, Outcome] = {}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from peakgate.session.session import Session
 
 
-class Machine:
+class MachineProbe:
     """pytest-benchmark's ``machine_info``: ``complete``, or minimal for an A/B and the emulator.
 
     The complete one is made in a thread: pytest-benchmark's CPU probe takes a second.
