@@ -269,7 +269,7 @@ def _design_row(measured: resample.DesignResult) -> tuple[CellValue, ...]:
         measured.flagged,
         percent(100 * measured.rate, ".1f") + too_many,
         None if measured.at_most is None else percent(100 * measured.at_most, ".0f"),
-        percent(changes[len(changes) // 2]) if changes else None,
+        percent(median(changes)) if changes else None,
         percent(changes[-1]) if changes else None,
     )
 
