@@ -183,6 +183,55 @@ def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     return found
 
 
+def callers_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
+    """``file.cu:41`` by return address: where the kernel calls the inlined function that the address belongs to.
+
+    Without addresses in code of the kernel itself, or of functions that are not inlined.
+    """
+    left, found = {address for address in return_addresses if address}, dict[int, str]()
+    if not left:
+        return {}
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # as above
+
+    with library.open("rb") as file:
+        for unit in ELFFile(file).get_dwarf_info().iter_CUs():
+            program = unit.dwarfinfo.line_program_for_CU(unit)
+            if program is None:
+                continue
+            first_file = 0 if program["version"] >= 5 else 1
+            for entry in unit.iter_DIEs():  # a function comes before those that are inlined into it
+                if entry.tag != "DW_TAG_inlined_subroutine" or "DW_AT_call_line" not in entry.attributes:
+                    continue
+                inside = {at for at in left if any(start < at <= end for start, end in _code_of(entry))}
+                if not inside:
+                    continue
+                place = program["file_entry"][entry.attributes["DW_AT_call_file"].value - first_file]
+                name = PurePath(place.name.decode(errors="replace")).name
+                if name not in OWN_HEADERS:
+                    found |= dict.fromkeys(inside, f"{name}:{entry.attributes['DW_AT_call_line'].value}")
+                    left -= inside
+    return found
+
+
+def _code_of(entry: Any) -> Iterator[tuple[int, int]]:
+    """Start and end of each range of code of a debugging entry."""
+    given = entry.attributes
+    if "DW_AT_high_pc" in given:
+        start, high = given["DW_AT_low_pc"].value, given["DW_AT_high_pc"]
+        yield start, high.value if high.form == "DW_FORM_addr" else start + high.value
+    elif "DW_AT_ranges" in given:
+        base = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
+        offset = base.value if base else 0
+        for each in entry.dwarfinfo.range_lists().get_range_list_at_offset(given["DW_AT_ranges"].value, entry.cu):
+            if hasattr(each, "base_address"):
+                offset = each.base_address
+            else:
+                yield (
+                    (0 if each.is_absolute else offset) + each.begin_offset,
+                    (0 if each.is_absolute else offset) + each.end_offset,
+                )
+
+
 def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
     """Start, end and ``file:line`` of each range of code of one line."""
     program = unit.dwarfinfo.line_program_for_CU(unit)

@@ -89,6 +89,8 @@ class EmulatorDefect:
     ``other_thread`` and ``other_block`` are those of the conflicting access or barrier. ``count`` is the number of
     occurrences. ``both_ways``: the two lines race as read after write and as write after read. ``fence``: the thread
     has read what the other block stored at ``published_at`` (None if unknown), and a fence is missing on one side.
+    ``called_from`` and ``other_called_from`` are the lines of the kernel that call the functions with the locations,
+    None if these are the kernel's own, or unknown.
     """
 
     kind: DefectKind
@@ -103,19 +105,24 @@ class EmulatorDefect:
     both_ways: bool = False
     fence: MissingFence = MissingFence.NONE
     published_at: str | None = None
+    called_from: str | None = None
+    other_called_from: str | None = None
 
     def __str__(self) -> str:
         """One line: location, kind, message, thread, conflicting thread, count."""
         where = f"{self.location}: " if self.location else ""
+        called = f", called from {self.called_from}" if self.called_from else ""
         other = f"thread {self.other_thread}" if self.other_thread else self._unknown_other
         if self.other_block and self.other_block != self.block:
             other = f"{other} of block {self.other_block}"
         against = " at ".join(filter(None, (other, self.other_location)))
         against = f", against {against}" if against else ""
+        against += f", called from {self.other_called_from}" if self.other_called_from else ""
         often = f", {self.count} times" if self.count > 1 else ""
         if self.kind in (DefectKind.UNWRITTEN_OUTPUT, DefectKind.UNSET_VALUE):
             return f"{self.kind.words}: {self.message}"
-        line = f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
+        who = f"thread {self.thread} of block {self.block}{called}"
+        line = f"{where}{self.kind.words}: {self.message}; {who}{against}{often}"
         return f"{line}; {self.missing}" if self.missing else line
 
     @property
@@ -153,15 +160,16 @@ class EmulatorDefect:
         in_block = self.other_block == self.block or self._unknown_other == _OTHERS[0]
         if self.kind not in RACES or not in_block or not self.location or not self.other_location:
             return None
-        if self.location == self.other_location:
+        own, other = self.called_from or self.location, self.other_called_from or self.other_location
+        if own == other:
             # `s[t] += s[t + 16]` needs no loop to race: its read has to be before all writes.
             reads = self.message.startswith((_READ_LAST, _WRITE_LAST))
             between = "between its read and its write, and between" if reads else "between"
             return f"{self.location} needs an atomic, or a barrier {between} two passes of a loop around it"
         if self.both_ways:
-            write, read = self.written_and_read
+            write, read = (other, own) if self.message.startswith(_READ_LAST) else (own, other)
             return f"a barrier is missing between {write} and {read}, or between {read} and the next {write}"
-        return f"a barrier is missing between {self.other_location} and {self.location}"
+        return f"a barrier is missing between {other} and {own}"
 
 
 def in_reading_order(found: Sequence[EmulatorDefect]) -> tuple[EmulatorDefect, ...]:

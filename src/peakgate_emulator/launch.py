@@ -20,6 +20,7 @@ from peakgate_emulator.binary import (
     Parameter,
     ReportStructure,
     VariableStructure,
+    callers_of,
     guards_of,
     lines_of,
     shared_arrays_of,
@@ -270,6 +271,7 @@ class EmulatedKernel:
                 f"{unended.thread.triple()} of block {unended.block.triple()} was here; give a smaller problem, or "
                 "allow more: emulation_timeout_s of [tool.peakgate]"
             )
+        callers = callers_of(self._library, {at for each in reports for at in (each.address, each.other_address)})
         defects = [
             EmulatorDefect(
                 kind=DefectKind(report.kind),
@@ -282,6 +284,8 @@ class EmulatedKernel:
                 other_block=report.other_block.triple() if report.has_other_thread else None,
                 fence=MissingFence(report.missing_fence),
                 published_at=lines.get(report.published_at),
+                called_from=callers.get(report.address),
+                other_called_from=callers.get(report.other_address),
                 count=report.count,
             )
             for report in reports

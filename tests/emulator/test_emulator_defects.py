@@ -246,3 +246,32 @@ def test_a_kernel_runs_soundly_after_one_that_was_abandoned() -> None:
         run(KERNELS / "injected" / "lane_that_never_arrives.cu", compiler)
     expected = CLEAN["warp_reduction"](np.arange(128, dtype=np.float32))
     np.testing.assert_array_equal(run(KERNELS / "clean" / "warp_reduction.cu", compiler), expected)
+
+
+IN_FUNCTIONS = """
+__device__ __forceinline__ void put(float* to, int at, float value) {
+    to[at] = value;
+}
+__device__ __forceinline__ void put_twice(float* to, int at) {
+    put(to, at, 1.0f);
+    put(to, at + 64, 1.0f);
+}
+extern "C" __global__ void in_functions(float* out, const float*, int) {
+    __shared__ float shared[128];
+    put_twice(shared, threadIdx.x);
+    out[blockIdx.x * 64 + threadIdx.x] = shared[63 - threadIdx.x];
+}
+"""
+
+
+@every_compiler
+def test_a_defect_in_a_function_says_where_the_kernel_calls_it(compiler: Compiler, tmp_path: Path) -> None:
+    source = tmp_path / "in_functions.cu"
+    source.write_text(IN_FUNCTIONS)
+    with pytest.raises(KernelDefect) as caught:
+        run(source, compiler)
+    (race,) = (each for each in caught.value.defects if each.kind is DefectKind.SHARED_RACE)
+    sides = {(race.location, race.called_from), (race.other_location, race.other_called_from)}
+    assert sides == {("in_functions.cu:12", None), ("in_functions.cu:3", "in_functions.cu:11")}
+    assert race.missing is not None
+    assert {"in_functions.cu:11", "in_functions.cu:12"} <= {*race.missing.split()}
