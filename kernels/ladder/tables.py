@@ -25,7 +25,7 @@ from peakgate.render.files import escape, folded, table_line
 from peakgate.run import table
 from peakgate.runfile.find import Archive, find_side
 from peakgate.runfile.frame import to_frame
-from peakgate.runfile.saved import CaseResult, Run, load_run
+from peakgate.runfile.saved import CaseResult, Run, commit_label, load_run
 from peakgate.spec.case import Case, Family, Scale, Stage, Tier
 
 TimedCase = tuple[Case, CaseResult]
@@ -281,7 +281,7 @@ def find_run(wanted: str, archive: Archive) -> Run:
 def naming(run: Run, folder: Path) -> str:
     """The line of Markdown that names the run in a document of that folder; ``names_in`` reads the file from it."""
     facts = [*machine(run), f"NVRTC {run.gpu.get('nvrtc') or 'unknown'}", f"tier {run.tier or 'unknown'}"]
-    facts.append(f"commit {run.commit_label}")
+    facts.append(f"commit {commit_label(run.commit, run.dirty)}")
     text = ", ".join(escape(fact) for fact in facts)
     path = _in_repository(run)
     return f"{text}; run file [`{path.as_posix()}`]({link(path, folder)})."

@@ -154,7 +154,6 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     write_whole(family_file, found.text)
     stand_ins = [path for name in found.stand_ins if not (path := folder / STAND_IN_FOLDER / name).exists()]
     for path in stand_ins:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, STAND_IN_TEXT)
     written += [str(each.relative_to(root)) for each in (family_file, *stand_ins)]
     for name in written:

@@ -53,7 +53,7 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
     "line",
     [
         "CRASHED hostile.aborts-1024: its process was ended by SIGABRT during a launch",
-        "CRASHED hostile.recurses-1024: recurses.cu:4: fault: stack overflow",
+        "CRASHED hostile.recurses-1024: recurses.cu:2: fault: stack overflow",
         "CRASHED hostile.traps-1024: traps.cu:3: assertion: assertion failed: __trap()",
         "CRASHED hostile.exits-1024: its process exited with code 0 during a launch",
         "INCONCLUSIVE hostile.sleeps-1024: a launch did not end within 2 s",
