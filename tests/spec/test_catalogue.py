@@ -1,5 +1,6 @@
 """Which families a project has, and the cases they define."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -206,3 +207,11 @@ def test_inputs_from_a_lambda_make_one_problem(project):
     project("one", WITH_A_LAMBDA, twice="__global__ void twice(float* in, float* out) {}")
     problems = catalogue.problems()
     assert sorted((problem.size, problem.variant) for problem in problems) == [("16", ""), ("8", ""), ("8", "other")]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("peakgate.judge.occupancy", "KIB"), ("peakgate.judge.occupancy", "max_potential_block_size")]
+)
+def test_what_families_of_earlier_commits_import_stays(module, name):
+    """Besides peakgate.family: without it ``ab``, ``history`` and ``bisect`` find no case of these commits."""
+    assert hasattr(importlib.import_module(module), name)
