@@ -59,7 +59,8 @@ def codes(generator: np.random.Generator, rows: int, depth: int, name: str) -> t
 def laid(found: np.ndarray, bits: int, *, packed: bool) -> np.ndarray:
     """Rows of 32 bytes: 64 numbers of 4 bits, or 16 numbers at the start of every 16 bytes."""
     if packed:
-        return found[:, 0::2] | found[:, 1::2] << 4
+        pairs: np.ndarray = found[:, 0::2] | found[:, 1::2] << 4
+        return pairs
     rows = len(found)
     digits = np.unpackbits(found[..., None], axis=-1, bitorder="little")[..., :bits].reshape(rows, 2, -1)
     padded = np.zeros((rows, 2, 128), np.uint8)
