@@ -104,8 +104,8 @@ def test_a_source_whose_name_no_file_can_have_is_refused(project):
 
 
 NOT_IN_THE_GATE = {"transpose.smem_rectangular", "attention.persistent"}
-"""A table of paddings, for the record: its work is that of smem_pad, which the gate has. The other one has no floor yet,
-which needs several sessions and GPUs."""
+"""A table of paddings, for the record: its work is that of smem_pad, which the gate has. The other one has no floor
+yet, which needs several sessions and GPUs."""
 
 
 def test_the_gate_covers_every_stage_but_roofs_of_tensor_cores():
