@@ -31,8 +31,8 @@ GUARD_BYTES = 4096
 # This size is 128 pages, whose address translations stay cached.
 APART_BYTES = 256 << 20
 
-# Share of the free memory for copies of large outputs that are compared.
-COPIED_SHARE = 0.25
+# Share of the free memory for copies of outputs that are compared, unless they are smaller than this.
+COPIED_SHARE, SMALL_COPY_BYTES = 0.25, 32 << 20
 
 
 class GpuRefiller:
@@ -79,9 +79,10 @@ def refuse_damage(guards: Sequence[Guard]) -> None:
 def room_for(outputs: Iterable[Any]) -> int | None:
     """How many copies of a launch's outputs fit in memory, at least one; None if they are small."""
     copied_bytes = sum(output.nbytes for output in outputs if hasattr(output, "nbytes"))
-    if copied_bytes <= APART_BYTES:
+    if copied_bytes <= SMALL_COPY_BYTES:
         return None
-    return max(1, int(COPIED_SHARE * cupy.cuda.runtime.memGetInfo()[0] / copied_bytes))
+    free_bytes = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
+    return max(1, int(COPIED_SHARE * free_bytes / copied_bytes))
 
 
 @dataclass(frozen=True, slots=True)
