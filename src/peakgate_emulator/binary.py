@@ -198,19 +198,23 @@ def callers_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
             program = unit.dwarfinfo.line_program_for_CU(unit)
             if program is None:
                 continue
-            first_file = 0 if program["version"] >= 5 else 1
             for entry in unit.iter_DIEs():  # a function comes before those that are inlined into it
                 if entry.tag != "DW_TAG_inlined_subroutine" or "DW_AT_call_line" not in entry.attributes:
                     continue
                 inside = {at for at in left if any(start < at <= end for start, end in _code_of(entry))}
                 if not inside:
                     continue
-                place = program["file_entry"][entry.attributes["DW_AT_call_file"].value - first_file]
-                name = PurePath(place.name.decode(errors="replace")).name
+                name = _file_name(program, entry.attributes["DW_AT_call_file"].value)
                 if name not in OWN_HEADERS:
                     found |= dict.fromkeys(inside, f"{name}:{entry.attributes['DW_AT_call_line'].value}")
                     left -= inside
     return found
+
+
+def _file_name(program: Any, number: int) -> str:
+    """The name of a file of a line program: version 5 counts them from 0, those before it from 1."""
+    first = 0 if program["version"] >= 5 else 1
+    return PurePath(program["file_entry"][number - first].name.decode(errors="replace")).name
 
 
 def _code_of(entry: Any) -> Iterator[tuple[int, int]]:
@@ -226,10 +230,8 @@ def _code_of(entry: Any) -> Iterator[tuple[int, int]]:
             if hasattr(each, "base_address"):
                 offset = each.base_address
             else:
-                yield (
-                    (0 if each.is_absolute else offset) + each.begin_offset,
-                    (0 if each.is_absolute else offset) + each.end_offset,
-                )
+                start = 0 if each.is_absolute else offset
+                yield start + each.begin_offset, start + each.end_offset
 
 
 def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
@@ -237,9 +239,6 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
     program = unit.dwarfinfo.line_program_for_CU(unit)
     if program is None:
         return
-    files = program["file_entry"]
-    # Version 5 counts files from 0, those before it from 1.
-    first_file = 0 if program["version"] >= 5 else 1
     before = None
     place = users = ""
     for entry in program.get_entries():
@@ -249,7 +248,7 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
         if before is not None and before.address < state.address:
             # Code that clang cannot assign to a line has line 0: it gets the file and line of the preceding code.
             if before.line or not place:
-                name = PurePath(files[before.file - first_file].name.decode(errors="replace")).name
+                name = _file_name(program, before.file)
                 place = f"{name}:{before.line}"
                 if name not in OWN_HEADERS:
                     users = place

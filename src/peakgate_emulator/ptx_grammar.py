@@ -143,6 +143,11 @@ class Instruction:
         return ".".join((self.name, *self.modifiers))
 
 
+def needs_features(instruction: Instruction) -> str:
+    """The C++ statement that refuses an instruction where its architecture-specific features are not available."""
+    return f'peakgate_ptx::needs_features(peakgate_specific, "PTX instruction {instruction.opcode}");'
+
+
 @dataclass(frozen=True, slots=True)
 class Label:
     """A place to branch to."""

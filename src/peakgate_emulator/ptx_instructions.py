@@ -10,7 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from peakgate_emulator import ptx_async, ptx_matrix
-from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of, two_of
+from peakgate_emulator.ptx_grammar import (
+    Instruction,
+    Names,
+    Operand,
+    Unknown,
+    Vector,
+    members_of,
+    needs_features,
+    two_of,
+)
 from peakgate_emulator.ptx_integers import INTEGER_STATEMENTS, carried, carries
 from peakgate_emulator.ptx_narrow import FORMATS, narrow_conversion
 from peakgate_emulator.ptx_tensor import tensor_statement
@@ -337,8 +346,7 @@ def _redux_of_floats(instruction: Instruction, names: Names) -> str:
     given = f"__builtin_fabsf({given})" if "abs" in modifiers else given
     combine = f"[](float a, float b) {{ return float({combined.expression}); }}"
     call = f"peakgate_ptx::reduced_floats({names.value(mask, 'uint32_t')}, {given}, {combine})"
-    needs = f'peakgate_ptx::needs_features(peakgate_specific, "PTX instruction {instruction.opcode}");'
-    return f"{needs} {names.put(to, call, 'float')}"
+    return f"{needs_features(instruction)} {names.put(to, call, 'float')}"
 
 
 def _activemask(instruction: Instruction, names: Names) -> str:

@@ -6,7 +6,16 @@ import re
 from collections.abc import Callable, Sequence
 
 from peakgate_emulator.ptx_async import of_one_block
-from peakgate_emulator.ptx_grammar import Address, Instruction, Names, Operand, Unknown, Vector, members_of
+from peakgate_emulator.ptx_grammar import (
+    Address,
+    Instruction,
+    Names,
+    Operand,
+    Unknown,
+    Vector,
+    members_of,
+    needs_features,
+)
 
 _SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
 """Registers of a lane by shape, at ``.x1``."""
@@ -195,6 +204,4 @@ def tensor_statement(instruction: Instruction, names: Names) -> str:
     what, *modifiers = instruction.modifiers
     if what not in _STATEMENTS:
         raise Unknown
-    statement = _STATEMENTS[what](modifiers, instruction, names)
-    needs = f'peakgate_ptx::needs_features(peakgate_specific, "PTX instruction {instruction.opcode}");'
-    return f"{needs} {statement}"
+    return f"{needs_features(instruction)} {_STATEMENTS[what](modifiers, instruction, names)}"
