@@ -35,7 +35,7 @@ def sampled(checks, batches, launch_us, *, wrong_from=10**9, room=None):
     batch = 0
     while batch < batches or checks.owed(launch_us):
         known_us = launch_us if batch else None
-        for at, place in checks.chosen(6, known_us, room).items():
+        for at, place in checks.chosen(6, known_us, lambda: room).items():
             checks.kept[place] = lambda number=6 * batch + at: launch(number)
         if room is not None:
             assert len(checks.kept) <= room

@@ -213,7 +213,7 @@ class GpuCall(CallableLaunchable):
             count = 1 if ranks.any("persisting lines", persisting_l2_bytes()) else min(most, behaviour.batch)
 
             # Choose the calls to compare, and allocate memory for their outputs, which the calls cannot see.
-            chosen = checks.chosen(count, launch_us, room_for(outputs())) if self._outputs else {}
+            chosen = checks.chosen(count, launch_us, lambda: room_for(outputs())) if self._outputs else {}
             ranks.all(f"batch {index + 1} with calls {sorted(chosen)} compared")
             if chosen:
                 call.rewind_all()  # undo the changes of batches without compared calls

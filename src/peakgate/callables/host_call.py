@@ -102,7 +102,7 @@ class HostCall(GpuCall):
         call, stream, outputs = self._call, self._stream, self._outputs or tuple
         for index, wanted in sampling.batches():
             count = min(wanted, max(1, calls - 1))
-            chosen = checks.chosen(count, gpu_us, room_for(outputs())) if self._outputs else {}
+            chosen = checks.chosen(count, gpu_us, lambda: room_for(outputs())) if self._outputs else {}
             if chosen:
                 call.rewind_all()  # undo the changes of batches without compared calls
                 self._seeds.clear()

@@ -147,17 +147,21 @@ class SampleChecker:
         """Forget what was chosen: the next launches are the first of another sampling."""
         self.kept, self._seen = {}, 0
 
-    def chosen(self, count: int, launch_us: float | None, room: int | None = None) -> dict[int, int]:
+    def chosen(
+        self, count: int, launch_us: float | None, room: Callable[[], int | None] = lambda: None
+    ) -> dict[int, int]:
         """The launches of the next batch of ``count`` to keep, from 0, each with its place in ``kept``.
 
-        Those that had these places are dropped. No more than ``room`` are kept at once.
+        Those that had these places are dropped. No more than ``room`` are kept at once, which is asked where a choice
+        begins; None: any number.
         """
-        if not self.kept:
-            self._seen = 0
-            self._size = max(1, self.least(0.0) if room is None else min(self.least(0.0), room))
+        candidates = self.candidates(count, launch_us)
+        if candidates and not self.kept:
+            most, held = self.least(0.0), room()
+            self._seen, self._size = 0, max(1, most if held is None else min(most, held))
         launches = list(range(count))
         found: dict[int, int] = {}
-        for _ in range(self.candidates(count, launch_us)):
+        for _ in range(candidates):
             launch = launches.pop(self.draw(len(launches)))
             place = self._seen if self._seen < self._size else self.draw(self._seen + 1)
             self._seen += 1

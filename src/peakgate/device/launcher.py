@@ -187,7 +187,7 @@ def sampled(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan,
             warm.launch()
 
         # Choose the launches to compare, and allocate memory for their outputs, which the launches cannot see.
-        chosen = checker.chosen(count, launch_us, room_for(launchable.outputs)) if launchable.movable else {}
+        chosen = checker.chosen(count, launch_us, partial(room_for, launchable.outputs)) if launchable.movable else {}
         copies = {at: list(map(cupy.empty_like, arrays.outputs(timed[at].arrays))) for at in chosen}
 
         # Queue and time. The outputs of a chosen launch are copied right after it.
