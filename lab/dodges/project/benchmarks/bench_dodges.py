@@ -426,49 +426,47 @@ def test_works_every_second_call_honest(gpu_benchmark):
     doubles(gpu_benchmark, in_two_ways)
 
 
+def right_for(wanted):
+    """A function that does all of its work in so many calls, and half of it in later ones."""
+    calls = itertools.count()
+
+    def lazy(out, x):
+        half = x.size // 2 if next(calls) >= wanted else x.size
+        doubled(out[:half], x[:half])
+
+    return lazy
+
+
+def counted():
+    """A function that counts its calls, and does all of its work."""
+    calls = itertools.count()
+
+    def honest(out, x):
+        next(calls)
+        doubled(out, x)
+
+    return honest
+
+
 def test_works_at_the_first_calls_cheat(gpu_benchmark):
     """Is right for ten calls, and then does half.
 
     Published: karpathy/llm.c PR 852, a wrapper that is right for its first ten calls.
     """
-    calls = itertools.count()
-
-    def lazy(out, x):
-        half = x.size // 2 if next(calls) >= 10 else x.size
-        doubled(out[:half], x[:half])
-
-    doubles(gpu_benchmark, lazy)
+    doubles(gpu_benchmark, right_for(10))
 
 
 def test_works_at_the_first_calls_honest(gpu_benchmark):
-    calls = itertools.count()
-
-    def counted(out, x):
-        next(calls)
-        doubled(out, x)
-
-    doubles(gpu_benchmark, counted)
+    doubles(gpu_benchmark, counted())
 
 
 def test_rests_after_many_calls_cheat(gpu_benchmark):
     """Is right for 72 calls, and then does half. It hopes that the calls which are checked are all among the first."""
-    calls = itertools.count()
-
-    def late(out, x):
-        half = x.size // 2 if next(calls) >= 72 else x.size
-        doubled(out[:half], x[:half])
-
-    doubles(gpu_benchmark, late)
+    doubles(gpu_benchmark, right_for(72))
 
 
 def test_rests_after_many_calls_honest(gpu_benchmark):
-    calls = itertools.count()
-
-    def counted(out, x):
-        next(calls)
-        doubled(out, x)
-
-    doubles(gpu_benchmark, counted)
+    doubles(gpu_benchmark, counted())
 
 
 # Outputs that are none.
