@@ -1,7 +1,7 @@
 """Makes the record of a campaign: ``python -m lab.injected.collect OUT --commit ID --record DIR``.
 
-OUT is the folder of a campaign with every experiment. The record has the times of each process and case from its run
-files.
+OUT is the folder of a campaign with whole runs of ``ab`` of every kind. If it also has the pairs from which gates are
+resampled, the record has the times of each process and case from their run files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def collect(out: Path, commit: str, target: Path) -> list[Path]:
     folders = [path.parent for path in sorted(out.glob(f"*/{TIMING}"))]
     finished = [_finished(folder) for folder in folders]
     measured = {gate.experiment for gate, _ in finished}
-    for name in Experiment:
+    pairs = measured & set(TIMES.values())
+    for name in Experiment if pairs else set(Experiment) - set(TIMES.values()):
         if name not in measured:
             raise PeakgateError(f"{out}: no {name}-* in it with pairs and {TIMING}; measure it first")
     runs = [(gate.experiment, run) for gate, record in finished for _, run in _screening(record)]
@@ -68,6 +69,7 @@ def collect(out: Path, commit: str, target: Path) -> list[Path]:
     times = [
         write_times(target, name, _times([record for gate, record in finished if gate.experiment is of]))
         for name, of in TIMES.items()
+        if pairs
     ]
     return [*times, *(target / file for file in contents)]
 

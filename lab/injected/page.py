@@ -1,6 +1,6 @@
 """Evaluates the rule of ``ab`` on the record of a campaign, as Markdown tables.
 
-``python -m lab.injected.page RECORD [--page PAGE]`` prints the tables, or fills the blocks of a page.
+``python -m lab.injected.page RECORD [--whole RECORD] [--page PAGE]`` prints the tables, or fills the blocks of a page.
 """
 
 from __future__ import annotations
@@ -29,13 +29,23 @@ EXPLAINED = "explained.json"
 FLAGGED = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})
 
 
-def tables(record: Path, gates: int) -> dict[str, str]:
-    """The page's tables by block: whole runs of ``ab``, and ``gates`` gates resampled from the same processes."""
-    known, truth = read_facts(record)
+def tables(record: Path, gates: int, whole_runs: Path | None = None) -> dict[str, str]:
+    """The page's tables by block: whole runs of ``ab``, and ``gates`` gates resampled from the processes of ``record``.
+
+    The whole runs and the mutants are those of the record ``whole_runs``, if it is given.
+    """
+    earlier, truth = read_facts(record)
+    known, _ = read_facts(whole_runs or record)
     same, steps = (medians(read_times(record, each)) for each in (Experiment.SAME, Experiment.STEPS))
     whole = {each: [gate for gate in known if gate.experiment is each] for each in Experiment}
     flagged, detection = rates.whole_detection(whole[Experiment.STEPS], steps), rates.detection(steps, gates)
     unchanged = {"whole runs of `ab`": (rates.whole_gates(whole[Experiment.SAME]), len(whole[Experiment.SAME]))}
+    if whole_runs:
+        gates_before = [gate for gate in earlier if gate.experiment is Experiment.SAME]
+        unchanged["whole runs of `ab`, by the rule of their commit"] = (
+            rates.whole_gates(gates_before),
+            len(gates_before),
+        )
     for pairing in Pairing:
         resampled = rates.resampled_gates(same, gates, pairing)
         unchanged[f"resampled: {pairing.value}"] = resampled, same.pairs // rates.gate_pairs()
@@ -44,7 +54,9 @@ def tables(record: Path, gates: int) -> dict[str, str]:
         "injected-false-positives": false_positives(unchanged),
         "injected-detected": detected(flagged, detection),
         "injected-shifts": shifts(rates.shifts(steps), truth),
-        "injected-mutants": mutants(read_json(record / MUTANTS, lambda content: list(content["mutants"]))),
+        "injected-mutants": mutants(
+            read_json((whole_runs or record) / MUTANTS, lambda content: list(content["mutants"]))
+        ),
         **coverage.tables(record),
         **({"injected-explained": explained(record)} if (record / EXPLAINED).exists() else {}),
     }
@@ -139,13 +151,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables or fill a page; exit code 2 if the record or the page is missing."""
     parser = argparse.ArgumentParser(prog="python -m lab.injected.page", description=__doc__)
     parser.add_argument("record", type=Path, help="folder of a campaign's record")
+    parser.add_argument("--whole", type=Path, metavar="RECORD", help="whole runs and mutants of another record")
     parser.add_argument("--page", type=Path, help="Markdown file whose blocks to fill, instead of printing the tables")
     parser.add_argument("--gates", type=int, default=GATES, metavar="N", help=f"to resample (default: {GATES})")
     options = parser.parse_args(arguments)
     if options.gates < 1:
         parser.error(f"--gates {options.gates}: expected 1 or more")
     try:
-        show(tables(options.record, options.gates), options.page)
+        show(tables(options.record, options.gates, options.whole), options.page)
     except PeakgateError as error:
         return refused(error)
     return ExitCode.OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -88,6 +89,13 @@ def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path
     facts = json.loads((record / "injected.json").read_text())
     assert (facts["gpu"], facts["driver"]) == ("NVIDIA H200", "1.2")
     assert facts["origins"]["steps"] == {"commit": "abc", "taken": "2026-11-02T12:00:00+00:00"}
+
+
+def test_whole_runs_alone_become_a_record_without_times(out: Path, tmp_path: Path) -> None:
+    for folder in [*out.glob("same-pairs-*"), *out.glob("pairs-*")]:
+        shutil.rmtree(folder)
+    assert collected(out, tmp_path / "record") == 0
+    assert {path.name for path in (tmp_path / "record").iterdir()} == {"injected.json", "mutants.json"}
 
 
 def test_the_same_campaign_makes_the_same_bytes(out: Path, tmp_path: Path) -> None:

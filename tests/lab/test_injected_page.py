@@ -15,7 +15,7 @@ from lab.injected.page import main, tables
 from lab.injected.record import COLUMNS, Experiment, write_times
 
 PAGE = Path(__file__).parents[2] / "lab" / "injected" / "README.md"
-RECORD = PAGE.parent / "h200"
+RECORD, WHOLE = PAGE.parent / "h200", PAGE.parent / "h200-31018ca"
 SAME_US = {f"transpose.stage{number}-8192": 20.0 * (1 + number) for number in range(12)}
 STEPS_US = {f"steps.copy-150us-{permille}pm-{repeat}": 150.0 for permille in (0, 100) for repeat in range(2)}
 Captured = pytest.CaptureFixture[str]
@@ -93,7 +93,7 @@ def test_the_same_record_makes_the_same_page(folder: Path, tmp_path: Path, capsy
 
 
 def test_the_committed_page_shows_the_committed_record() -> None:
-    written, committed = tables(RECORD, 1), inside(PAGE.read_text(encoding="utf-8"), PAGE)
+    written, committed = tables(RECORD, 1, WHOLE), inside(PAGE.read_text(encoding="utf-8"), PAGE)
     assert committed.keys() == written.keys()
     for name in written.keys() - {"injected-false-positives"}:
         rates = re.compile(r" \([\d.]+ %\)|, [\d.]+ % \|")
@@ -101,9 +101,11 @@ def test_the_committed_page_shows_the_committed_record() -> None:
 
 
 def test_the_committed_page_names_gpu_driver_and_commits() -> None:
-    facts, text = json.loads((RECORD / "injected.json").read_text()), PAGE.read_text(encoding="utf-8")
-    assert f"GPU: {facts['gpu']}, driver {facts['driver']}." in text
-    assert all(f"| {origin['taken'][:10]} | {origin['commit']} |" in text for origin in facts["origins"].values())
+    text = PAGE.read_text(encoding="utf-8")
+    for record in (RECORD, WHOLE):
+        facts = json.loads((record / "injected.json").read_text())
+        assert f"GPU: {facts['gpu']}, driver {facts['driver']}." in text
+        assert all(f"| {origin['taken'][:10]} | {origin['commit']} |" in text for origin in facts["origins"].values())
 
 
 @pytest.mark.parametrize(
