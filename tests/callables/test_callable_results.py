@@ -196,3 +196,28 @@ def test_arrays_that_hold_the_result_within_its_tolerance_compare_nothing():
         proven(nearly, lambda out, x: x + 1e-30, np.zeros(4), np.zeros(4), atol=1e-20)
     with pytest.raises(WrongResult):
         proven(nearly, lambda out, x: x + 1, np.zeros(4), np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("given", "to"), [("float32", "float16"), ("float64", "float32"), ("int64", "float16"), ("complex128", "complex64")]
+)
+def test_an_output_shorter_than_reference_and_inputs_is_wrong(given, to):
+    x = X.astype(given)
+    with pytest.raises(WrongResult, match=to):
+        proven(lambda x: (2 * x).astype(to), lambda x: 2.0 * x, x)
+    proven(lambda x: (2 * x).astype(to), lambda x: 2.0 * x, x, tolerance=1e-3)
+    proven(lambda x: (2 * x).astype(to), lambda x: (2.0 * x).astype(to), x)
+
+
+def test_a_reference_may_be_finer_than_inputs_and_output():
+    x = X.astype("float16")
+    proven(lambda x: 2 * x, lambda x: 2 * x.astype("float64"), x)
+    proven(lambda n: n.astype("float32") / 3, lambda n: n / 3, np.arange(1, 5))
+
+
+@pytest.mark.parametrize("bound", [{"atol": 0.1}, {"tolerance": 1.0}, {"rtol": 1.0}])
+def test_a_bound_that_zeros_satisfy_compares_nothing(bound):
+    small = np.full(8, 0.01)
+    with refuses(Code.REFERENCE):
+        proven(lambda x: x.copy(), lambda x: x, small, **bound)
+    proven(lambda x: x.copy(), lambda x: x, small, atol=0.001)

@@ -11,7 +11,7 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.callables.arrays import copy_of, restore, wait_for
+from peakgate.callables.arrays import copy_of, dtype_name, restore, wait_for
 from peakgate.callables.call import Call, OtherKeys, Typed, typed
 from peakgate.callables.settings import Given
 from peakgate.device.interface import TimedLaunch
@@ -19,6 +19,7 @@ from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompar
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.measure.patterns import PATTERNS
 from peakgate.session.outcome import Proof, WrongResult
+from peakgate.spec import dtypes
 from peakgate.spec.case import Array
 from peakgate.spec.dtypes import unit_of_sums
 from peakgate.spec.groups import TOLERANCES
@@ -124,6 +125,7 @@ class OutputCheck:
             if found.shape != reference.shape:
                 shapes = ("one element" if each == (1,) else f"shape {each}" for each in (found.shape, reference.shape))
                 raise WrongResult(f"{when}{self._call.output_name(index)} has {', expected '.join(shapes)}")
+            self._refuse_shorter(output, wanted, f"{when}{self._call.output_name(index)}")
             bound = bound_of(allowed, output.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
             magnitudes = partial(weights.magnitudes_of, index)
             pairs = all(each.dtype.startswith("complex") for each in (output, wanted))
@@ -144,6 +146,22 @@ class OutputCheck:
                 Code.BENCHMARK_TEST,
             )
         return worst
+
+    def _refuse_shorter(self, output: Typed, wanted: Typed, name: str) -> None:
+        """Raise WrongResult if an output rounds more than its reference and all real inputs, and no bound is given.
+
+        Its bound would be that of the type that the callable chose. With integer inputs alone float32 is fine enough.
+        """
+        if self._given.tolerance is not None or self._given.atol or self._given.rtol is not None:
+            return
+        read = {dtype_name(array) for at, array in enumerate(self._call.arrays) if at not in self._call.changed}
+        types = sorted(each for each in read.intersection(dtypes.KNOWN) if dtypes.limits(each).unit_roundoff)
+        finest = max(dtypes.limits(each).unit_roundoff for each in (wanted.dtype, *(types or ["float32"])))
+        if dtypes.limits(output.dtype).unit_roundoff > finest:
+            raise WrongResult(
+                f"{name} is {output.dtype}, its reference {wanted.dtype}, inputs {', '.join(types or sorted(read))}; "
+                f"if that is meant, tolerance= states its error, or the reference gives {output.dtype} too"
+            )
 
     def _magnitudes(self, expected: Sequence[Typed]) -> list[Array | None]:
         """The magnitudes of the reference's values, estimated on the arrays that the reference had."""

@@ -80,6 +80,10 @@ class ErrorBound:
     def exact(self) -> bool:
         return not (self.absolute or self.relative or self.weighted)
 
+    def passes_zeros(self, largest: float) -> bool:
+        """Whether an output of zeros would be right for a reference of up to ``largest``, which is not all zeros."""
+        return 0 < largest <= self.absolute or (largest > 0 and self.relative + self.weighted >= 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Largest:
@@ -109,7 +113,7 @@ class Deviation:
     ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 if all are right. ``error`` is the largest
     ``max|out - ref| / max|ref|`` of an output, for the run file; 0 if equal values are required. ``mismatch`` describes
     a wrong output: the number and place of wrong elements, and the worst; None if all are right. ``worst`` is that
-    element. ``blank``: no element could be judged.
+    element. ``blank``: no element could be judged, or an output of zeros would be right too.
     """
 
     error: float
@@ -124,12 +128,13 @@ class Deviation:
 
 
 class NothingCompared(PeakgateError):
-    """The reference is NaN everywhere, so that an output of NaN would be right."""
+    """An output of NaN or of zeros would be right: the reference is NaN everywhere, or smaller than the bound."""
 
     def __init__(self) -> None:
         super().__init__(
-            "nothing is compared: the reference is NaN everywhere, or overflows in float32; expected some numbers; "
-            "give the inputs a range that the operation supports, data=(low, high)",
+            "nothing is compared: the reference is NaN everywhere, overflows in float32, or is nowhere larger than its "
+            "bound, so that zeros would be right; expected some larger numbers: give the inputs a range that the "
+            "operation supports, data=(low, high), or a smaller atol or tolerance",
             Code.REFERENCE,
         )
 
@@ -172,7 +177,7 @@ def check(
 
     Outputs are filled with noise before the launch, so an element that the kernel did not write is wrong. An output
     that ``compared`` does not find right is compared again with ``xp``, which describes the wrong elements. Raises
-    NothingCompared if all are right and a reference is NaN everywhere.
+    NothingCompared if all are right, and of some output anything, or zeros, would be.
     """
     if len(outputs) != len(expected.values):
         raise ValueError(
@@ -227,7 +232,7 @@ def compare(
         quick = compared(found, wanted, bound, weight) if compared else None
         if quick is not None and quick.ratio <= 1 and math.isfinite(quick.reference):
             error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
-            blank = weight is not None and bool(xp.isinf(weight).all())
+            blank = bound.passes_zeros(quick.reference) or (weight is not None and bool(xp.isinf(weight).all()))
             return Deviation(error, quick.ratio, None, blank=blank)
         if quick is None:
             result = _element_by_element(xp, found, wanted, bound, weight, pairs=pairs)
@@ -282,7 +287,7 @@ def _element_by_element(
             flags[axis][rows if axis == 0 else slice(None)] |= some
     error = difference / (reference or 1.0)
     if not wrong:
-        return Deviation(error, ratio, None, blank=not judged)
+        return Deviation(error, ratio, None, blank=not judged or bound.passes_zeros(reference))
     mismatch = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong), parts=parts)
     element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size // (2 if parts else 1))
     if bound.exact:

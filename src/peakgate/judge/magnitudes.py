@@ -88,14 +88,15 @@ def with_rounding(
     rounded: Sequence[Rounded],
     *,
     redrawn: Callable[[int], Sequence[Array]],
+    may_overflow: bool = True,
 ) -> list[Array | None]:
     """The ``known`` magnitudes, raised to the error of the reference in float32 on perturbed inputs.
 
     An output of few elements has no neighbours: for it one rounding of its elements for other inputs,
     ``redrawn(seed)``, counts as such an error. For a float64 output the error is scaled by the ratio of the roundoffs.
-    A magnitude is infinite if only the float32 reference overflows: a kernel with the same steps overflows too. It is
-    NaN if the float64 reference overflows but would not for far smaller inputs (unlike ``1 / 0``): the element is then
-    not judged. Magnitudes are unchanged if the reference raises an error.
+    If it ``may_overflow``, a magnitude is infinite where only the float32 reference overflows: a kernel with the same
+    steps overflows too. It is NaN if the float64 reference overflows but would not for far smaller inputs (unlike
+    ``1 / 0``): the element is then not judged. Magnitudes are unchanged if the reference raises an error.
     """
     errors: list[Any] = [0.0] * len(known)
     unknown = [xp.zeros((), "bool")] * len(known)  # CuPy does not accept a Python bool as a condition
@@ -109,7 +110,7 @@ def with_rounding(
                 exact = reference(wide)
                 for at, (one, other) in enumerate(zip(reference(narrow), exact, strict=True)):
                     error = _distance(xp, one, other)
-                    overflow = xp.where(xp.isfinite(other), math.inf, 0.0)
+                    overflow = xp.where(xp.isfinite(other), math.inf if may_overflow else 0.0, 0.0)
                     errors[at] = xp.fmax(errors[at], xp.where(xp.isfinite(error), error, overflow))
                 if not evaluation and not all(bool(xp.isfinite(value).all()) for value in exact):
                     smaller = reference([array * _FAR_SMALLER if array.dtype.kind in "fc" else array for array in wide])

@@ -15,16 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from peakgate.measure.data import COMPLEX_PARTS, mixed, random_array, random_bits
+from peakgate.measure.data import COMPLEX_PARTS, input_array, mixed, random_array, random_bits
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Data, Role
 
-PATTERNS = ("mixed", "cancelling", "powers", "large")
+PATTERNS = ("sorted", "positive", "negative", "mixed", "cancelling", "powers", "large")
 """For real inputs: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1
-and zeros of both signs, so that many are equal, also in runs; and, if outputs are real, rows of numbers up to 256 or
-far larger, some of one sign. For integers: all bit lengths; neighbours that cancel; powers of two and zeros; the
-limits. For a range: numbers closer and closer to zero, if it contains zero; its ends and a few numbers between, instead
-of powers; and numbers near one end, for the next input near the other, instead of large ones."""
+and zeros of both signs, so that many are equal, also in runs, the first of zeros; and, if outputs are real, rows of
+numbers up to 256 or far larger, some of one sign. For integers: all bit lengths; neighbours that cancel; powers of two
+and zeros; the limits. For a range: numbers closer and closer to zero, if it contains zero; its ends and a few numbers
+between, instead of powers; and numbers near one end, for the next input near the other, instead of large ones.
+
+All numbers of one sign, large and alike: a minimum or maximum of all is none of a kernel's initial values, and the
+squares of the differences are lost in the sum of squares. Sorted rows, every second descending, the same in all inputs
+of one type and shape, except for the last of every second row: what is found early or compared in part is wrong."""
 
 _OTHER_PART = 1 << 16
 """Added to the seed for the imaginary part."""
@@ -46,6 +50,13 @@ _QUIETEST_OF_A_RANGE = 10
 
 _LEAST_SCALE = 2.0**-24
 """A scale in place of zero: with it numbers are still normal in float32."""
+
+_ALIKE, _LIKENESS = 0.7, 2.0**-11
+"""Where numbers that are alike lie between zero and the largest: at no power of two, for which sums would be exact. And
+their relative distances, whose squares are as small as a rounding in float32."""
+
+_SMALL = (-16.0, 16.0)
+"""The range of real inputs that may be quantized to integers."""
 
 _LARGE = 2.0**31
 """Larger than numbers used as infinity in many kernels (1e4, 1e6, 1e9); sums of fourth powers still fit in float32."""
@@ -111,15 +122,20 @@ def _filled(case: Case, pattern: str) -> Case:
 
     With integer outputs, real inputs without a range get no large numbers: they may be quantized or used as an index.
     """
-    whole = pattern == "large" and not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
+    whole = not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
     arguments = list(case.arguments)
-    filled = 0
+    filled, alike = 0, dict[tuple[Any, ...], int]()
     for at, each in enumerate(case.arguments):
         if not isinstance(each, Buffer) or each.role not in (Role.IN, Role.INOUT) or not _open(each):
             continue
-        if whole and each.data is None and dtypes.limits(each.dtype).unit_roundoff:
-            continue
-        data = of_type(pattern, each.dtype, each.data, at, low_end=filled % 2 > 0)
+        given, seed = each.data, at
+        if whole and given is None and dtypes.limits(each.dtype).unit_roundoff:
+            if pattern == "large":
+                continue
+            given = _SMALL if pattern in ("positive", "negative") else None
+        if pattern == "sorted":
+            seed = alike.setdefault((each.dtype, each.shape, given), at)
+        data = of_type(pattern, each.dtype, given, seed, low_end=filled % 2 > 0, other=seed != at)
         if data:
             arguments[at] = replace(each, data=data)
             filled += 1
@@ -131,15 +147,49 @@ def _filled(case: Case, pattern: str) -> Case:
     return replace(case, arguments=tuple(arguments), reference=reference, variant=f"{case.variant}{pattern}")
 
 
+_Make = Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Patterned:
+    """A data function with a pattern; ``declared`` if its numbers are in a range that the author gave."""
+
+    make: _Make
+    dtype: str
+    seed: int
+    declared: bool
+
+    def __call__(self, xp: Any, shape: tuple[int, ...]) -> Array:
+        values = self.make(shape, self.seed)
+        if self.dtype == dtypes.SCALE:  # without sign or zero
+            values = np.maximum(np.abs(values), _LEAST_SCALE)
+        complex_type = self.dtype in COMPLEX_PARTS
+        return xp.asarray(values + 1j * self.make(shape, self.seed + _OTHER_PART) if complex_type else values)
+
+
+def beyond_declared(data: Data) -> bool:
+    """Whether an input has numbers that its author did not name: all numbers of its type."""
+    return data is None or (isinstance(data, Patterned) and not data.declared)
+
+
 @cache
-def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool = False) -> Data:
+def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool = False, other: bool = False) -> Data:
     """A data function with a pattern for one argument, None if its range has none; cached, for equal arguments.
 
-    ``given`` is the argument's range ``(low, high)``; anything else stands for all numbers of the type.
+    ``given`` is the argument's range ``(low, high)``; anything else stands for all numbers of the type. ``other`` is an
+    input that equals one before it in nearly all elements, where the pattern is sorted.
     """
     real = dtypes.limits(dtype).kind in ("float", "complex")
-    make: Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
-    if not isinstance(given, tuple):
+    make: _Make
+    if pattern in ("positive", "negative"):
+        first, last, _ = _bounds(dtype, *(given if isinstance(given, tuple) else _ends_of_type(dtype)))
+        start, end = (max(first, 0), last) if pattern == "positive" else (min(last, 0), first)
+        if abs(end) <= abs(start) or (end > 0) != (pattern == "positive"):
+            return None
+        make = partial(_alike, dtype, start, end)
+    elif pattern == "sorted":
+        make = partial(_sorted, dtype, given if isinstance(given, tuple) else None, other=other)
+    elif not isinstance(given, tuple):
         make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
     elif pattern == "powers":
         make = partial(_ends, dtype, *given)
@@ -150,13 +200,7 @@ def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool =
     else:
         return None
 
-    def data(xp: Any, shape: tuple[int, ...]) -> Array:
-        values = make(shape, seed)
-        if dtype == dtypes.SCALE:  # without sign or zero
-            values = np.maximum(np.abs(values), _LEAST_SCALE)
-        return xp.asarray(values + 1j * make(shape, seed + _OTHER_PART) if dtype in COMPLEX_PARTS else values)
-
-    return data
+    return Patterned(make, dtype, seed, isinstance(given, tuple))
 
 
 def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
@@ -184,27 +228,74 @@ def _near_an_end(
     return values
 
 
+def _ends_of_type(dtype: str) -> tuple[float, float]:
+    """The range of numbers that are all alike, of an input without one."""
+    held = dtypes.limits(dtype)
+    if held.kind in ("float", "complex"):
+        largest = min(_LARGE, max(held.largest / 4, min(held.largest, 512.0)))
+        return -largest, largest
+    return int(held.lowest), _largest(dtype)
+
+
+def _alike(dtype: str, start: float, end: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers next to each other, nearer to ``end`` than to ``start``; in a short type a few different ones."""
+    held = dtypes.limits(dtype)
+    values = (start + _ALIKE * (end - start)) * (1 + max(_LIKENESS, 4 * held.unit_roundoff) * _uniform(shape, seed))
+    values = np.clip(values, min(start, end), max(start, end))
+    return values if held.kind in ("float", "complex") else values.astype(dtypes.value_type(dtype))
+
+
+def _sorted(
+    dtype: str, between: tuple[float, float] | None, shape: tuple[int, ...], seed: int, *, other: bool
+) -> np.ndarray[Any, Any]:
+    """Random numbers in ascending and descending rows; every second row of an ``other`` input ends with its first."""
+    part = COMPLEX_PARTS.get(dtype, dtype)
+    values = dtypes.decoded(np, input_array(np, Buffer(Role.IN, shape, part, between), seed), part)
+    rows = np.sort(values, axis=-1).reshape(-1, shape[-1])
+    rows[1::2] = rows[1::2, ::-1]
+    if other:
+        rows[::2, -1:] = rows[::2, :1]
+    return rows.reshape(shape)
+
+
 def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """The ends of a range and a few numbers between them, so that many elements are equal."""
     first, last, kind = _bounds(dtype, low, high)
     if kind.kind == "f":
-        few = [first, last, *([0.0] if first < 0 < last else []), *(low + (last - low) * at / 8 for at in range(1, 7))]
-        return _drawn(np.array(few, kind), shape, seed, _LONGEST_RUN)
+        few = [
+            first,
+            last,
+            *([0.0, -0.0] if first < 0 < last else []),
+            *(low + (last - low) * at / 8 for at in range(1, 7)),
+        ]
+        runs = [0.0 if first < 0 < last else first, *few]
+        return _drawn(np.array(few, kind), shape, seed, np.array(runs, kind), _LONGEST_RUN)
     return _drawn(np.array([first, last, (first + last) // 2, min(first + 1, last)], kind), shape, seed)
 
 
-def _drawn(few: np.ndarray[Any, Any], shape: tuple[int, ...], seed: int, longest: int = 0) -> np.ndarray[Any, Any]:
-    """Elements drawn from a few values; every second block of rows repeats one of them after its first column.
+def _drawn(
+    few: np.ndarray[Any, Any],
+    shape: tuple[int, ...],
+    seed: int,
+    runs: np.ndarray[Any, Any] | None = None,
+    longest: int = 0,
+) -> np.ndarray[Any, Any]:
+    """Elements drawn from a few values; every second block of rows repeats one of ``runs``, which are usually the few.
 
-    With ``longest``, runs of equal values have at most that length. A one-dimensional input is treated as four rows.
+    The first column is in every second run of a row. With ``longest``, runs of equal values have at most that length,
+    except for the first. A one-dimensional input is treated as rows of _SEGMENT in up to eight blocks.
     """
     values: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
-    rows = values.reshape(-1, shape[-1]) if len(shape) > 1 else values[: values.size // 4 * 4].reshape(4, -1)
-    alike = min(max(len(rows) // _ROWS_ALIKE, 1), _ROWS_ALIKE)
+    one = len(shape) == 1
+    rows = values[: values.size // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT) if one else values.reshape(-1, shape[-1])
+    alike = max(len(rows) // _ROWS_ALIKE, 1)
+    alike = alike if one else min(alike, _ROWS_ALIKE)
     columns = np.arange(rows.shape[1])
-    in_runs = (columns > 0) & (columns // (longest or columns.size or 1) % 2 == 0)
+    runs = few if runs is None else runs
     for turn, first in enumerate(range(alike, len(rows), 2 * alike) if rows.size else ()):
-        rows[first : first + alike, in_runs] = few[turn % few.size]
+        in_run = columns // (longest if longest and turn else columns.size) % 2 == 0
+        repeated = rows[first : first + alike]
+        repeated[:, in_run & (columns > 0)] = repeated[turn % 2 :: 2, 0] = runs[turn % runs.size]
     return values
 
 
@@ -231,7 +322,8 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
 
 def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     sizes = 0.5 ** np.arange(7)
-    return _drawn(np.concatenate([sizes, -sizes, [0.0, -0.0] * _ZEROS]), shape, seed)
+    few = np.concatenate([sizes, -sizes, [0.0, -0.0] * _ZEROS])
+    return _drawn(few, shape, seed, np.concatenate([[0.0, 1.0, -0.0], few]))
 
 
 def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
@@ -281,7 +373,7 @@ def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     kind, held = dtypes.value_type(dtype), dtypes.limits(dtype)
     exponents = range(8 * kind.itemsize)
     numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
-    few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)
+    few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)  # first 0
     return _drawn(few, shape, seed)
 
 
@@ -298,6 +390,6 @@ def _largest(dtype: str) -> int:
     return int(np.iinfo(kind).max) if kind.itemsize == 8 else int(dtypes.limits(dtype).largest)
 
 
-_Make = Callable[[str, tuple[int, ...], int], np.ndarray[Any, Any]]
-_REALS: dict[str, _Make] = dict(zip(PATTERNS, (_mixed, _cancelling, _powers, _large), strict=True))
-_INTEGERS: dict[str, _Make] = dict(zip(PATTERNS, (_lengths, _opposites, _few, _limits), strict=True))
+_MakeOfType = Callable[[str, tuple[int, ...], int], np.ndarray[Any, Any]]
+_REALS: dict[str, _MakeOfType] = {"mixed": _mixed, "cancelling": _cancelling, "powers": _powers, "large": _large}
+_INTEGERS: dict[str, _MakeOfType] = {"mixed": _lengths, "cancelling": _opposites, "powers": _few, "large": _limits}
