@@ -134,13 +134,17 @@ def pairs(length: int, causal: bool) -> int:
 
 
 def _stage(
-    described: StageKernel, *lengths: int, gate: int = 1024, causal: Mapping[str, bool] = CAUSAL, **launched: Any
+    described: StageKernel,
+    *lengths: int,
+    gate: tuple[int, int] = (1024, 128),
+    causal: Mapping[str, bool] = CAUSAL,
+    **launched: Any,
 ) -> Family:
-    """A stage for each width, full and causal; heads of 128 columns and ``gate`` keys are in the gate.
+    """A stage for each width, full and causal; ``gate`` has the keys and the columns of heads that are in the gate.
 
     Causal attention is in the gate only for a stage that is made for it: proving it takes longer than measuring it.
     """
-    gated = (gate, 128, min(causal.values()))
+    gated = (*gate, min(causal.values()))
     usual: dict[str, Any] = {"tolerance": WEIGHT_TOLERANCE} | launched
     return described(
         axes={"width": {str(width): width for width in WIDTHS}, "causal": causal},
@@ -192,7 +196,7 @@ def _persistent_grid(heads: int, length: int, width: int, causal: bool) -> int:
     return min(most, Tiling.persistent(width, causal).tiles(heads, length))
 
 
-_FLOAT: dict[str, Any] = {"tolerance": FLOAT_TOLERANCE, "gate": SHORT[0]} | _by_blocks(rows=8, block=256)
+_FLOAT: dict[str, Any] = {"tolerance": FLOAT_TOLERANCE, "gate": (SHORT[0], 128)} | _by_blocks(rows=8, block=256)
 _BY_TILING = _by_tiling(Tiling.of)
 _PERSISTENT = _by_tiling(Tiling.persistent) | {"arguments": _persistent_arguments, "grid": _persistent_grid}
 
@@ -220,7 +224,7 @@ FAMILY = family(
     _stage(
         stage(8, "persistent", "A block takes one tile of queries after the other; the next arrives meanwhile."),
         *LENGTHS[:3],
-        gate=0,
+        gate=(1024, 64),
         **_PERSISTENT,
     ),
     summary="attention in bfloat16",

@@ -103,9 +103,8 @@ def test_a_source_whose_name_no_file_can_have_is_refused(project):
     assert len(catalogue.described(Scale.BENCH).refused) == 1
 
 
-NOT_IN_THE_GATE = {"transpose.smem_rectangular", "attention.persistent"}
-"""A table of paddings, for the record: its work is that of smem_pad, which the gate has. The other one has no floor
-yet, which needs several sessions and GPUs."""
+NOT_IN_THE_GATE = {"transpose.smem_rectangular"}
+"""A table of paddings, for the record: its work is that of smem_pad, which the gate has."""
 
 
 def test_the_gate_covers_every_stage_but_roofs_of_tensor_cores():
@@ -117,7 +116,7 @@ def test_the_gate_covers_every_stage_but_roofs_of_tensor_cores():
 
 
 def test_the_gate_stays_small_enough_for_every_merge():
-    assert len(catalogue.cases(Scale.BENCH, Tier.GATE)) <= 240
+    assert len(catalogue.cases(Scale.BENCH, Tier.GATE)) <= 245
 
 
 def test_every_case_has_probes_of_its_own_build():
