@@ -1,4 +1,4 @@
-"""bfloat16 to 8 bits and back: over sizes of rows and groups."""
+"""bfloat16 to 8 or 4 bits and back: over sizes of rows and groups, and microscaling formats."""
 
 from peakgate.suite import cases
 

