@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,6 @@ MICRO_TOLERANCE = 3 * RESTORED_TOLERANCE
 """With two levels of scales there are two products and a quotient."""
 LEAST_POWER = -127
 """Exponent of the least scale that is a power of two."""
-OF_THREAD = 16
-"""Elements that a thread of micro has."""
 CODES_UNDER_WAY = 4
 """Vectors of eight codes that a thread of micro_restore has in flight."""
 
@@ -153,13 +151,17 @@ def two_levels(xp: Any, largest: Array, factor: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A microscaling format: the kernels' name, its codes, elements that share a scale, the scales' type and values."""
+    """A microscaling format: the kernels' name, its codes, elements that share a scale, the scales' type and values.
+
+    ``share`` is what a thread of micro has: vectors of a group, and groups.
+    """
 
     name: str
     codes: Kind
     group: int
     scale: str
     scales: Callable[..., tuple[Array, Array]]
+    share: tuple[int, int]
 
     @property
     def bits(self) -> int:
@@ -171,9 +173,9 @@ FP4 = Kind("fp4", "float4_e2m1fn", "E2m1", 6.0, nearest_e2m1)
 FACTORS = (1344, 5376)
 """For matrices whose largest magnitude, which is 6 * 448 over the factor, is a half to two."""
 FORMATS = {
-    "nvfp4": Format("Nvfp4", FP4, 16, "float8_e4m3fn", two_levels),
-    "mxfp8": Format("Mxfp8", KINDS["fp8"], 32, "float8_e8m0fnu", partial(powers_of_two, exponent=8)),
-    "mxfp4": Format("Mxfp4", FP4, 32, "float8_e8m0fnu", partial(powers_of_two, exponent=2)),
+    "nvfp4": Format("Nvfp4", FP4, 16, "float8_e4m3fn", two_levels, share=(2, 1)),
+    "mxfp8": Format("Mxfp8", KINDS["fp8"], 32, "float8_e8m0fnu", partial(powers_of_two, exponent=8), share=(1, 2)),
+    "mxfp4": Format("Mxfp4", FP4, 32, "float8_e8m0fnu", partial(powers_of_two, exponent=2), share=(1, 2)),
 }
 """OCP's Microscaling Formats (MX) Specification 1.0, and NVFP4 as in NVIDIA's Transformer Engine."""
 
@@ -279,8 +281,8 @@ def _restore(described: StageKernel, **more: Any) -> Family:
     )
 
 
-def _micro(described: StageKernel, of_block: int, **more: Any) -> Family:
-    """A stage for each microscaling format, with blocks of so many elements."""
+def _micro(described: StageKernel, of_thread: Callable[[Format], int], **more: Any) -> Family:
+    """A stage for each microscaling format, whose threads have so many elements."""
 
     def byte_count(rows: int, n: int, form: Format) -> int:
         # An element is 2 bytes on one side, and 1 or a half on the other, a scale 1.
@@ -289,7 +291,9 @@ def _micro(described: StageKernel, of_block: int, **more: Any) -> Family:
     usual: dict[str, Any] = {
         "axes": {"form": FORMATS},
         "defines": lambda form: {"FORMAT": form.name, "BLOCK": LEAST_BLOCK},
-        "grid": lambda rows, n, form: ceil(rows * groups_of(n, form.group) * form.group / of_block),
+        "grid": lambda rows, n, form: ceil(
+            rows * groups_of(n, form.group) * form.group / (LEAST_BLOCK * of_thread(form))
+        ),
         "block": LEAST_BLOCK,
         "bytes": byte_count,
         "edges": lambda form: [*EVEN_ROWS, *(PROBES[:2] if form.bits == 8 else ())],
@@ -385,16 +389,21 @@ FAMILY = family(
     ),
     _micro(
         stage(6, "micro_naive", "A scale for 16 or 32 elements, in 8 bits: a group per thread."),
-        0,
-        grid=lambda rows, n, form: ceil(rows * groups_of(n, form.group) / LEAST_BLOCK),
+        lambda form: form.group,
     ),
     _micro(
         stage(7, "micro", "A scale for 16 or 32 elements: in registers, 16 bytes per load."),
-        LEAST_BLOCK * OF_THREAD,
+        lambda form: prod(form.share) * PER_VECTOR,
+        defines=lambda form: {
+            "FORMAT": form.name,
+            "BLOCK": LEAST_BLOCK,
+            "VECTORS": form.share[0],
+            "ROUNDS": form.share[1],
+        },
     ),
     _micro(
         stage(8, "micro_restore", "Back to bfloat16 from these, 16 bytes per store."),
-        LEAST_BLOCK * CODES_UNDER_WAY * PER_VECTOR,
+        lambda _: CODES_UNDER_WAY * PER_VECTOR,
         arguments=_micro_restore_arguments,
         reference=micro_restored,
         tolerance=MICRO_TOLERANCE,

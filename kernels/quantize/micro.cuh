@@ -25,12 +25,12 @@ struct E2m1 {
         return magnitude | (__float_as_uint(value) >> 28 & 8);
     }
     // The codes of a vector, the first in the lowest bits.
-    static __device__ __forceinline__ void codes(unsigned (&words)[1], uint4 vector, float factor) {
+    static __device__ __forceinline__ void codes(unsigned* words, uint4 vector, float factor) {
         float x[8];
         unpack(x, vector);
         words[0] = four_magnitudes(x, factor) | four_magnitudes(x + 4, factor) << 16 | signs(vector);
     }
-    static __device__ __forceinline__ void values(float (&to)[8], const unsigned (&words)[1]) {
+    static __device__ __forceinline__ void values(float (&to)[8], const unsigned* words) {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             // The magnitude's bits at the place of a float's are that number times 2^-126, also below 1.
@@ -74,7 +74,7 @@ struct E4m3Codes {
     static __device__ __forceinline__ unsigned code(float value, float factor) {
         return E4m3::code(value * factor);
     }
-    static __device__ __forceinline__ void codes(unsigned (&words)[2], uint4 vector, float factor) {
+    static __device__ __forceinline__ void codes(unsigned* words, uint4 vector, float factor) {
         float x[8];
         unpack(x, vector);
 #pragma unroll
@@ -84,7 +84,7 @@ struct E4m3Codes {
         words[0] = E4m3::codes(x[0], x[1], x[2], x[3]);
         words[1] = E4m3::codes(x[4], x[5], x[6], x[7]);
     }
-    static __device__ __forceinline__ void values(float (&to)[8], const unsigned (&words)[2]) {
+    static __device__ __forceinline__ void values(float (&to)[8], const unsigned* words) {
         E4m3::values(to, words[0]);
         E4m3::values(to + 4, words[1]);
     }

@@ -73,7 +73,7 @@ def test_the_scale_of_a_group_is_that_of_its_format(form: str, largest: float, s
     values = np.zeros((1, 32), "float32")
     values[0, 5] = -largest
     with np.errstate(all="ignore"):
-        _, scales = quantize.micro_quantized(np, values, np.float32([1]), form=quantize.FORMATS[form])
+        _, scales = quantize.micro_quantized(np, values, np.ones(1, "float32"), form=quantize.FORMATS[form])
     np.testing.assert_array_equal(scales[0, 0], np.float32(scale))
 
 
