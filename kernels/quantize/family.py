@@ -97,6 +97,8 @@ KINDS = {
     "fp8": Kind("fp8", "float8_e4m3fn", "E4m3", 448.0, nearest_e4m3),
     "int8": Kind("int8", "int8", "Int8", 127.0, nearest_int8),
 }
+FP4 = Kind("fp4", "float4_e2m1fn", "E2m1", 6.0, nearest_e2m1)
+"""Packed two in a byte, and only in microscaling formats."""
 
 
 def groups_of(n: int, group: int) -> int:
@@ -169,7 +171,6 @@ class Format:
         return 4 if self.codes is FP4 else 8
 
 
-FP4 = Kind("fp4", "float4_e2m1fn", "E2m1", 6.0, nearest_e2m1)
 FACTORS = (1344, 5376)
 """For matrices whose largest magnitude, which is 6 * 448 over the factor, is a half to two."""
 FORMATS = {
