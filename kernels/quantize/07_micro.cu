@@ -26,6 +26,7 @@ constexpr int ELEMENTS = 8 * VECTORS;  // of a thread in a group
 constexpr int LANES = FORMAT::GROUP / ELEMENTS;
 constexpr int PER_BYTE = 8 / FORMAT::BITS;
 constexpr int WORDS = FORMAT::BITS / 4;  // of the codes of a vector
+constexpr int RESIDENT = 4096 / (VECTORS * ROUNDS);  // threads on an SM: 64 KB of elements are under way
 
 // The largest magnitudes at the two places of a pair, NaN where one is.
 __device__ __forceinline__ __nv_bfloat162 largest_pair(uint4 vector) {
@@ -57,7 +58,7 @@ __device__ __forceinline__ void store_words(unsigned char* __restrict__ to, cons
     }
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 2048 / ROUNDS / BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
     micro(unsigned char* __restrict__ codes, unsigned char* __restrict__ scales, const bfloat16* __restrict__ in,
           const float* __restrict__ of_matrix, int rows, int n) {
     constexpr int GROUPS = BLOCK / LANES;  // of a block at a time

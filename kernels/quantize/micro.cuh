@@ -39,6 +39,18 @@ struct E2m1 {
         }
     }
 
+protected:
+    // The sign of each element in the highest bit of its code.
+    static __device__ __forceinline__ unsigned signs(uint4 vector) {
+        return (bytes<3, 7>(vector) & 0x80808080) | (bytes<1, 5>(vector) >> 4 & 0x08080808);
+    }
+    // A byte of each of four words: FIRST of the first and the third, SECOND - 4 of the others.
+    template <int FIRST, int SECOND>
+    static __device__ __forceinline__ unsigned bytes(uint4 words) {
+        constexpr int CHOSEN = FIRST | SECOND << 4;
+        return __byte_perm(__byte_perm(words.x, words.y, CHOSEN), __byte_perm(words.z, words.w, CHOSEN), 0x5410);
+    }
+
 private:
     // Steps of 1/2 up to 2, of 1 up to 4 and of 2 up to 6 are three parts, each a number that saturates at both ends.
     // The last code of a part is even, so halves are rounded to even from there on too. Sums are rounded to integers,
@@ -57,13 +69,31 @@ private:
         }
         return __float_as_uint(sum) & 0xffff;
     }
-    // The sign of each element in the highest bit of its code.
-    static __device__ __forceinline__ unsigned signs(uint4 vector) {
-        const unsigned even =
-            __byte_perm(__byte_perm(vector.x, vector.y, 0x0051), __byte_perm(vector.z, vector.w, 0x0051), 0x5410);
-        const unsigned odd =
-            __byte_perm(__byte_perm(vector.x, vector.y, 0x0073), __byte_perm(vector.z, vector.w, 0x0073), 0x5410);
-        return (odd & 0x80808080) | (even >> 4 & 0x08080808);
+};
+
+// Where factors are powers of two, products are exact in bfloat16, so that pairs of elements are rounded at once. The
+// code is the least of 2x, x + 2, x / 2 + 4 and 7, each rounded: halves of these are added to 96, since a bfloat16
+// from 64 to 128 has steps of 1/2.
+struct E2m1InPairs : E2m1 {
+    static __device__ __forceinline__ void codes(unsigned* words, uint4 vector, float factor) {
+        const unsigned from[4] = {vector.x, vector.y, vector.z, vector.w};
+        unsigned rounded[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const __nv_bfloat162 x = __habs2(*reinterpret_cast<const __nv_bfloat162*>(&from[i]));
+            const __nv_bfloat162 low = __hmin2(sum(x, factor, 96.0f), sum(x, 0.5f * factor, 97.0f));
+            const __nv_bfloat162 high = __hmin2(sum(x, 0.25f * factor, 98.0f), __float2bfloat162_rn(99.5f));
+            const __nv_bfloat162 least = __hmin2(low, high);
+            rounded[i] = *reinterpret_cast<const unsigned*>(&least);
+        }
+        const uint4 all = make_uint4(rounded[0], rounded[1], rounded[2], rounded[3]);
+        const unsigned magnitudes = (bytes<0, 4>(all) & 0x07070707) | (bytes<2, 6>(all) & 0x07070707) << 4;
+        words[0] = factor == factor ? magnitudes | signs(vector) : 0;
+    }
+
+private:
+    static __device__ __forceinline__ __nv_bfloat162 sum(__nv_bfloat162 x, float factor, float summand) {
+        return __hfma2(x, __float2bfloat162_rn(factor), __float2bfloat162_rn(summand));
     }
 };
 
@@ -110,7 +140,7 @@ struct PowersOfTwo : Codes {
 };
 
 using Mxfp8 = PowersOfTwo<E4m3Codes, 8>;
-using Mxfp4 = PowersOfTwo<E2m1, 2>;
+using Mxfp4 = PowersOfTwo<E2m1InPairs, 2>;
 
 struct Nvfp4 : E2m1 {
     static constexpr int GROUP = 16;
