@@ -1,6 +1,6 @@
 """Runs kernels and callables that cheat, each with an honest version (project/), through ``peakgate bench``.
 
-    python -m lab.dodges.dodges OUT.json [--device cpu] [--only EXPRESSION] [--seconds 130]
+    python -m lab.dodges.dodges OUT.json [--device cpu] [--only EXPRESSION] [--seconds 130] [--witness]
 
 OUT.json has, for each pair, what the cheat does, where it was published, and verdict, reason and time of both;
 ``peakgate bench`` does not save the times of wrong cases. At the time limit the run ends with the pairs measured so
@@ -8,8 +8,10 @@ far; the same command, or one with another ``--only``, then adds the missing one
 
 A cheat is ``caught`` if its case is WRONG, IMPOSSIBLE, CRASHED, TIMEOUT or INCONCLUSIVE; ``not judged`` if it waits for
 the host, since such cases have no floor; ``not timed`` if it is correct in the emulator, which does not judge times;
-``without effect`` if it passes and is not faster than the honest version; otherwise it ``passes``. Exits 1 if a cheat
-passes that is not outside the promise, or an honest version does not pass, 3 if a pair was not run.
+``without effect`` if it passes and is not faster than the honest version; otherwise it ``passes``. One whose comment
+says what it is wrong for ("Wrong for ...") passes also if it gains nothing, and in the emulator: an honest mistake that
+nobody finds. ``--witness`` benches these alone, by the contract that shows the mistake. Exits 1 if a cheat passes that
+is not outside the promise, or an honest version does not pass, 3 if a pair was not run.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,13 +46,15 @@ CAUGHT = frozenset({"WRONG", "IMPOSSIBLE", "CRASHED", "TIMEOUT", "INCONCLUSIVE",
 PASSED = frozenset({"PASS", "NO_FLOOR", "NEW"})
 _PUBLISHED = re.compile(r"\s*Published: (.*)")
 _OUTSIDE = "Outside the promise"
+_MISTAKE = re.compile(r"\bWrong (for|in) ")
+_WITNESSED = "WITNESSED = False"
 
 
 @dataclass(frozen=True, slots=True)
 class Dodge:
     """A cheat as its source describes it; ``published`` is None if it is our own.
 
-    ``promised``: it has to be caught.
+    ``promised``: it has to be caught. ``mistake``: it is wrong for something that its contract allows.
     """
 
     name: str
@@ -58,12 +62,14 @@ class Dodge:
     does: str
     published: str | None
     promised: bool
+    mistake: bool
 
     @classmethod
     def described(cls, name: str, kind: str, comment: str) -> Dodge:
         """From the comment or docstring of the cheat."""
         does, *published = _PUBLISHED.split(" ".join(comment.split()))
-        return cls(name, kind, does, published[0] if published else None, _OUTSIDE not in comment)
+        wrong = _MISTAKE.search(does) is not None
+        return cls(name, kind, does, published[0] if published else None, _OUTSIDE not in comment, wrong)
 
 
 def kernels() -> Iterator[Dodge]:
@@ -93,12 +99,14 @@ def part(case: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) -> str:
-    """Outcome of a cheat; ``judged``: times are a GPU's."""
+def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool, mistake: bool = False) -> str:
+    """Outcome of a cheat; ``judged``: times are a GPU's; ``mistake``: it need not gain anything to pass."""
     if cheat["verdict"] == "SKIPPED":
         return "not run"
     if cheat["verdict"] in CAUGHT:
         return "caught"
+    if mistake:
+        return "passes"
     if not judged:
         return "not timed"
     if "recorded, not judged" in cheat["reason"]:
@@ -107,15 +115,26 @@ def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) 
     return "without effect" if slow else "passes"
 
 
-def bench(device: str, only: str | None, limit_s: float | None = None) -> dict[str, Any]:
+def bench(
+    device: str, only: str | None, limit_s: float | None = None, witnessed: Collection[str] = ()
+) -> dict[str, Any]:
     """Bench the project in a new repository; returns the verdicts and the run file.
 
-    A run that takes longer than ``limit_s`` is interrupted, and its finished cases are returned.
+    A run that takes longer than ``limit_s`` is interrupted, and its finished cases are returned. With ``witnessed`` the
+    project has these pairs of kernels alone, with the contracts that show mistakes.
     """
     with tempfile.TemporaryDirectory(prefix="dodges-") as folder:
         root = Path(folder, "project")
         shutil.copytree(PROJECT, root, ignore=shutil.ignore_patterns("__pycache__"))
         (root / ".gitignore").write_text(".peakgate/\n.benchmarks/\n__pycache__/\n", encoding="utf-8")
+        if witnessed:
+            contracts = root / "common" / "contracts.py"
+            contracts.write_text(contracts.read_text(encoding="utf-8").replace(_WITNESSED, "WITNESSED = True"))
+            for path in root.glob("kernels/*"):
+                if path.name not in witnessed:
+                    shutil.rmtree(path)
+            for path in root.glob("benchmarks/*.py"):
+                path.unlink()
         author = ["-c", "user.name=Dodges", "-c", "user.email=dodges@example.org"]
         steps = [["init", "--quiet"], ["add", "--all"], [*author, "commit", "--quiet", "--message", "the project"]]
         for step in steps:
@@ -162,11 +181,9 @@ def rows(found: Mapping[str, Any], dodges: list[Dodge], *, judged: bool) -> list
     made = []
     for dodge in dodges:
         cheat, twin = (sides.get((dodge.name, side), missing) for side in ("cheat", "honest"))
-        made.append(
-            asdict(dodge)
-            | {"outcome": outcome(cheat, twin, judged=judged), "twin_passes": twin["verdict"] in PASSED}
-            | {"cheat": cheat, "twin": twin}
-        )
+        found_as = outcome(cheat, twin, judged=judged, mistake=dodge.mistake)
+        judgement = {"outcome": found_as, "twin_passes": twin["verdict"] in PASSED}
+        made.append(asdict(dodge) | judgement | {"cheat": cheat, "twin": twin})
     return made
 
 
@@ -238,9 +255,12 @@ def main() -> int:
     parser.add_argument("--only", metavar="EXPRESSION", help="pairs whose case ids contain this, as -k of bench")
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
     parser.add_argument("--seconds", type=float, help="how long the run may take")
+    parser.add_argument("--witness", action="store_true", help="mistakes alone, by the contracts that show them")
     chosen = parser.parse_args()
     dodges = [*kernels(), *callables()]
-    found = bench(chosen.device, chosen.only, chosen.seconds)
+    if chosen.witness:
+        dodges = [each for each in dodges if each.mistake and each.kind == "kernel"]
+    found = bench(chosen.device, chosen.only, chosen.seconds, [each.name for each in dodges] if chosen.witness else [])
     gpu = found["run"]["machine_info"].get("gpu", {})
     measured = {"commit": chosen.commit or checked_out(), "device": gpu.get("name"), "driver": gpu.get("driver")}
     record = measured | {"rows": rows(found, dodges, judged=chosen.device == "gpu")}

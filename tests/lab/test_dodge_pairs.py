@@ -69,6 +69,28 @@ def test_a_cheat_passes_only_where_it_beats_its_twin_on_a_gpu(verdict, reason, t
     assert dodges.outcome(cheat, {"time_us": times_us[1]}, judged=judged) == expected
 
 
+@pytest.mark.parametrize(("verdict", "expected"), [("NO_FLOOR", "passes"), ("WRONG", "caught")])
+def test_a_mistake_that_nobody_finds_passes_though_it_gains_nothing(verdict, expected) -> None:
+    cheat = {"verdict": verdict, "reason": "", "time_us": 30.0}
+    assert dodges.outcome(cheat, {"time_us": 30.0}, judged=False, mistake=True) == expected
+
+
+def test_every_mistake_of_a_kernel_has_a_witness() -> None:
+    mistakes = {pair.name for pair in PAIRS if pair.mistake and pair.kind == "kernel"}
+    families = {path.parent.name: path.read_text() for path in dodges.PROJECT.glob("kernels/*/family.py")}
+    assert mistakes == {name for name, text in families.items() if "witness=" in text}
+
+
+@pytest.mark.usefixtures("compiler")
+def test_by_its_witness_a_mistake_is_caught_and_its_twin_right(tmp_path) -> None:
+    out = tmp_path / "record.json"
+    command = [sys.executable, "-m", "lab.dodges.dodges", str(out), "--device=cpu", "--witness", "--only=boundary"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr  # the others were not run
+    rows = [row for row in read_json(out)["rows"] if row["outcome"] != "not run"]
+    assert [(row["name"], row["outcome"], row["twin_passes"]) for row in rows] == [("boundary", "caught", True)]
+
+
 @pytest.mark.usefixtures("compiler")
 def test_the_runner_catches_cheats_and_passes_their_twins(tmp_path) -> None:
     out = tmp_path / "record.json"

@@ -5,10 +5,18 @@ from peakgate.family import In, Out, Value, family, kernel
 BLOCK = 256
 TILE = 16
 
+WITNESSED = False
+"""Whether families have the witnesses of their pairs as contracts; ``lab.dodges --witness`` sets it in its copy."""
 
-def pair(honest="honest.cu", **contract):
-    """The family of an honest version and its cheat, which promise the same."""
-    return family(kernel(honest, name="honest", **contract), kernel("cheat.cu", **contract))
+
+def pair(honest="honest.cu", witness=None, **contract):
+    """The family of an honest version and its cheat, which promise the same.
+
+    ``witness`` is the same contract with other data, or another size, bound or reference: by it the cheat is wrong, and
+    the honest version still right.
+    """
+    given = witness if WITNESSED and witness else contract
+    return family(kernel(honest, name="honest", **given), kernel("cheat.cu", **given))
 
 
 DOUBLED = {

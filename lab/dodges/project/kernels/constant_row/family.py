@@ -1,0 +1,26 @@
+"""Min-max scaling of rows: is there a constant row?"""
+
+from contracts import pair
+
+from peakgate.family import In, Out, Value
+
+
+def scaled(xp, x):
+    least, largest = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
+    return (x - least) / xp.where(largest > least, largest - least, 1)
+
+
+def contract(data=(0.0, 1.0)):
+    return {
+        "arguments": lambda rows, n: [Out(rows, n), In(rows, n, data=data), Value(n)],
+        "grid": lambda rows, n: rows,
+        "block": 256,
+        "bytes": lambda rows, n: 8 * rows * n,
+        "reference": scaled,
+        "sizes": [(16384, 1024)],
+        "small_sizes": [(33, 260)],
+        "edges": [(3, 127), (37, 130), (5, 1000)],
+    }
+
+
+FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.full(shape, 0.5)))
