@@ -25,7 +25,7 @@ from peakgate.base.verdict import ExitCode
 from peakgate.case import Case, Scale, Tier
 from peakgate.compare.ab.causes import ExplainedSide, FindingCause, MachineCode
 from peakgate.compare.ab.explain import SIDES_FILE, Explained, KnownSide, compared
-from peakgate.compile.cubin import Resources
+from peakgate.judge.occupancy import Resources
 from peakgate.spec import catalogue
 
 FIGURES = "explained.json"

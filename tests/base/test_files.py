@@ -20,10 +20,10 @@ from peakgate.base.files import (
     read_limited,
     refuse_links,
     remove_output,
+    remove_tree,
     write_new,
     write_whole,
 )
-from peakgate.base.scratch import remove_tree
 from peakgate.run.journal import Journal
 from peakgate.run.places import Places
 from peakgate_emulator.sources import source_text

@@ -7,11 +7,11 @@ from tempfile import mkdtemp
 
 import pytest
 
-from peakgate.base.scratch import scratch_folder
+from peakgate.base.files import scratch_folder
 
 KILLED = """
 import os, signal
-from peakgate.base.scratch import scratch_folder
+from peakgate.base.files import scratch_folder
 with scratch_folder("killed") as folder:
     (folder / "base").mkdir()
     (folder / "base" / "file").write_text("left")
@@ -58,7 +58,7 @@ def test_the_next_removes_what_a_killed_process_left(place):
 def test_a_folder_of_somebody_else_stays(place, monkeypatch):
     other = place / "peakgate.theirs"
     other.mkdir()
-    monkeypatch.setattr("peakgate.base.scratch.os.getuid", lambda: 12345)
+    monkeypatch.setattr("peakgate.base.files.os.getuid", lambda: 12345)
     with scratch_folder("mine"):
         assert other.exists()
 

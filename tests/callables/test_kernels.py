@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from peakgate.callables import frameworks, kernels
+from peakgate.callables import kernels
 from peakgate.callables.kernels import Launched, launched
 from peakgate.judge.activity import Activity
 
@@ -114,14 +114,3 @@ def test_long_names_are_shortened_and_stay_different():
     codes = launched(lambda: [activity(name, 1) for name in names]).codes
     assert len(codes) == 2
     assert all(len(name) <= kernels.LONGEST_KERNEL_NAME and " " not in name for name in codes)
-
-
-def test_versions_are_those_of_imported_packages(monkeypatch):
-    for module, _ in frameworks._PACKAGES.values():
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    assert frameworks.versions() == {}
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
-    monkeypatch.setattr(frameworks.metadata, "version", lambda package: f"{package} 1.0")
-    ptxas = SimpleNamespace(knobs=SimpleNamespace(nvidia=SimpleNamespace(ptxas=SimpleNamespace(version="13.0"))))
-    monkeypatch.setitem(sys.modules, "triton", ptxas)
-    assert frameworks.versions() == {"jax": "jax 1.0", "triton": "triton 1.0", "ptxas": "13.0"}

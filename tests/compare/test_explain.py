@@ -7,7 +7,7 @@ import pytest
 from peakgate.compare.ab.causes import ExplainedSide, FindingCause, MachineCode, findings
 from peakgate.compare.ab.explain import KnownSide, compared
 from peakgate.compile import sass
-from peakgate.compile.cubin import Resources
+from peakgate.judge.occupancy import Resources
 
 PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)
 GLOBAL_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from peakgate.compile.cubin import cubin, kernel_code, stable_name
+from peakgate.compile.cubin import cubin
+from peakgate.compile.kernel_code import kernel_code, stable_name
 from peakgate.spec.case import Stage
 
 SOURCE = """

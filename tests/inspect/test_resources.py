@@ -12,7 +12,6 @@ from synthetic_cases import make_case
 from peakgate.base.errors import PeakgateError
 from peakgate.base.records import RecordError
 from peakgate.base.verdict import ExitCode
-from peakgate.compile.cubin import Resources
 from peakgate.inspect.resources.baseline import (
     RESOURCE_REGRESSIONS,
     BuildTarget,
@@ -30,6 +29,7 @@ from peakgate.inspect.resources.baseline import (
     write,
 )
 from peakgate.inspect.resources.survey import ARCHITECTURES, builds, capability
+from peakgate.judge.occupancy import Resources
 from peakgate.spec.case import Launch, Stage
 
 names = st.builds(

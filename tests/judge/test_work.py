@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peakgate.judge.work import FACTOR, WorkNote, work_notes
+from peakgate.judge.work import FACTOR, work_notes
 from peakgate.runfile.schema import CaseCounters
+from peakgate.spec.recorded import WorkNote
 
 L2_BYTES = 60e6
 AMOUNTS = st.floats(1.0, 1e12)

@@ -12,7 +12,7 @@ from lab.injected.explained import EXPECTED, explained, figures
 from peakgate.base.errors import PeakgateError
 from peakgate.compare.ab.causes import ExplainedSide, FindingCause, MachineCode
 from peakgate.compare.ab.explain import SIDES_FILE, Explained, KnownSide
-from peakgate.compile.cubin import Resources
+from peakgate.judge.occupancy import Resources
 
 RECORD = Path(__file__).parents[2] / "lab" / "injected" / "h200"
 

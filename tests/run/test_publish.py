@@ -1,10 +1,13 @@
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 from metrics_text import exposition
 
 from peakgate.base.errors import PeakgateError
 from peakgate.base.files import write_new
+from peakgate.run import run_file
 from peakgate.run.places import Places, storage_folder, write_verdict
 
 MACHINE = "Linux-CPython-3.12-64bit"
@@ -100,3 +103,14 @@ def test_runs_are_saved_in_folders_only(tmp_path):
     assert storage_folder(f"file://{tmp_path}") == storage_folder(str(tmp_path)) == tmp_path
     with pytest.raises(PeakgateError, match="expected a folder or file://FOLDER"):
         storage_folder("elasticsearch+http://host/index")
+
+
+def test_versions_are_those_of_imported_packages(monkeypatch):
+    for module, _ in run_file.GENERATORS.values():
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    assert run_file.versions() == {}
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+    monkeypatch.setattr(run_file.metadata, "version", lambda package: f"{package} 1.0")
+    ptxas = SimpleNamespace(knobs=SimpleNamespace(nvidia=SimpleNamespace(ptxas=SimpleNamespace(version="13.0"))))
+    monkeypatch.setitem(sys.modules, "triton", ptxas)
+    assert run_file.versions() == {"jax": "jax 1.0", "triton": "triton 1.0", "ptxas": "13.0"}

@@ -9,7 +9,7 @@ pytest_plugins = ["pytester"]
 
 TEST = """
 import pytest
-from peakgate.session.replay import replay
+from peakgate.session.outcome import replay
 
 @pytest.mark.benchmark(group="kept")
 def test_played_back(peakgate_timer, benchmark):

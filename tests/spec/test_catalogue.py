@@ -9,10 +9,10 @@ from expecting import refuses
 
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.options import selector
 from peakgate.cli import main
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier
-from peakgate.spec.selection import selector
 
 FAMILY_FILE = """
 from peakgate.case import Family

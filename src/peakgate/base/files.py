@@ -1,4 +1,4 @@
-"""Reads untrusted files within limits, writes files atomically and never through links; the cache folder."""
+"""Reads untrusted files within limits, writes files atomically and never through links; cache and temporary folders."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import os
 import secrets
 import shutil
 import stat
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -26,6 +28,9 @@ LARGEST_FILE_BYTES = 64 * 2**20
 
 LARGEST_DIGESTED_BYTES = 4 << 30
 """A larger file has no digest: reading it would take longer than a run."""
+
+SCRATCH_PREFIX = "peakgate."
+"""Of the names of temporary folders."""
 
 _DEFAULT_MODE = 0o644
 _OF_OUTPUTS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
@@ -334,3 +339,51 @@ def each_below(folder: str | Path, seen: set[str] | None = None) -> Iterator[os.
                 if each.is_dir(follow_symlinks=False):
                     waiting.append(each.path)
                 yield each
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with its contents at any depth; what cannot be removed is left."""
+    subprocess.run(["rm", "-rf", "--", str(path)], stderr=subprocess.DEVNULL, check=False)
+
+
+@contextmanager
+def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
+    """A new folder in ``place``, or in the folder for temporary files, removed at the end of the block.
+
+    Abandoned folders there, of processes that have ended, are removed first: each folder is locked while its process
+    runs, and the lock also works between containers that share the place.
+    """
+    place = (place or Path(tempfile.gettempdir())).resolve()
+    for each in place.glob(f"{SCRATCH_PREFIX}*"):
+        _remove_abandoned(each)
+    path, lock = _locked(purpose, place)
+    try:
+        yield path
+    finally:
+        remove_tree(path)
+        os.close(lock)
+
+
+def _locked(purpose: str, place: Path) -> tuple[Path, int]:
+    """A new folder and the descriptor that holds its lock."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{purpose}.", dir=place))
+        with suppress(FileNotFoundError):  # another process or thread removed it before it was locked
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):  # NFS without locks, where abandoned folders are not removed
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            if path.exists():
+                return path, lock
+            os.close(lock)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove a folder of this user that no process has locked."""
+    with suppress(OSError):
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(lock).st_uid == os.getuid():
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(path)
+        finally:
+            os.close(lock)

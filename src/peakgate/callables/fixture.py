@@ -17,8 +17,7 @@ from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.backward import BackwardCall
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
-from peakgate.callables.cpu_call import CpuCall
-from peakgate.callables.frameworks import lacks_gpu
+from peakgate.callables.cpu_call import CpuCall, lacks_gpu
 from peakgate.callables.kernels import choices
 from peakgate.callables.loaded import as_call, code_of, is_kernel
 from peakgate.callables.output_check import OutputCheck
@@ -29,8 +28,7 @@ from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import NO_REFERENCE, UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples
-from peakgate.session.outcome import Outcome, Proof, WrongResult, extra_info
-from peakgate.session.replay import ReplayFixture, ReplayTimer, raise_for
+from peakgate.session.outcome import Outcome, Proof, ReplayFixture, ReplayTimer, WrongResult, extra_info, raise_for
 from peakgate.session.session import Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Role

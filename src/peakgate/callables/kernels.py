@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from peakgate.base.scratch import scratch_folder
-from peakgate.compile.cubin import DIGEST_DIGITS, kernel_code, stable_name
+from peakgate.base.files import scratch_folder
+from peakgate.compile.kernel_code import DIGEST_DIGITS, kernel_code, stable_name
 from peakgate.judge.activity import Activity
 from peakgate.spec.case import TunedChoice
 

@@ -14,7 +14,8 @@ from peakgate.base import config
 from peakgate.base.emulated import translated
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
-from peakgate.compile.cubin import Cubin, Defines, cubin, kernel_code
+from peakgate.compile.cubin import Cubin, Defines, cubin
+from peakgate.compile.kernel_code import kernel_code
 from peakgate.device import cpu
 from peakgate.device.interface import Device
 from peakgate.spec.case import Array, Launch, Stage

@@ -21,7 +21,6 @@ from peakgate.base.emulated import find_compiler, translated
 from peakgate.base.errors import BuildError, Code, PeakgateError
 from peakgate.compile.compilers import objection_to, working_folder
 from peakgate.compile.compilers import processor_limit_s as compile_limit_s
-from peakgate.compile.cubin import Resources
 from peakgate.device.interface import (
     Device,
     DeviceKind,
@@ -32,6 +31,7 @@ from peakgate.device.interface import (
     TimedLaunch,
 )
 from peakgate.judge.metrics import Peaks
+from peakgate.judge.occupancy import Resources
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.limits import emulated_launch_us, processor_limit_s

@@ -13,9 +13,9 @@ import numpy as np
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.ranks import ALONE, Ranks
-from peakgate.compile.cubin import Resources
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.metrics import Peaks
+from peakgate.judge.occupancy import Resources
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
 from peakgate.spec.recorded import Energy

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import cupy
 
-from peakgate.compile.cubin import Cubin, Resources
+from peakgate.compile.cubin import Cubin
 from peakgate.device import driver, operations, tensor_maps
 from peakgate.device.arrays import ArraySet, CaseArrays, LaunchFunction, refuse_damage, room_for
 from peakgate.device.interface import DeviceLost, SampleChecker, TimedLaunch
 from peakgate.device.state import DeclaredState, measured_energy
 from peakgate.device.stream import SampleStream
+from peakgate.judge.occupancy import Resources
 from peakgate.measure.refill import Contents, replayed
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock_recover
 from peakgate.spec.arguments import TensorMapArgument, value_of

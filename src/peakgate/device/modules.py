@@ -11,7 +11,7 @@ import ctypes
 import importlib.util
 from typing import Any
 
-from peakgate.compile.cubin import kernel_code
+from peakgate.compile.kernel_code import kernel_code
 from peakgate.device import driver
 
 _RESOURCE = 3  # CUPTI_CB_DOMAIN_RESOURCE

@@ -28,9 +28,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from peakgate.base import config
-from peakgate.base.files import cupy_cache, write_whole
+from peakgate.base.files import cupy_cache, scratch_folder, write_whole
 from peakgate.base.processes import end_group, end_with_parent, one_blas_thread
-from peakgate.base.scratch import scratch_folder
 from peakgate.device.interface import TimedLaunch
 from peakgate.spec import catalogue, dtypes
 from peakgate.spec.case import Buffer, Case, Role, Scale

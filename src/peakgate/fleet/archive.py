@@ -20,8 +20,7 @@ from msgspec import structs
 from peakgate.base import git
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import file_digest
-from peakgate.base.scratch import remove_tree
+from peakgate.base.files import file_digest, remove_tree
 from peakgate.compare.ab.process import SideBroken, build_side
 from peakgate.run.inputs import ARCHIVE, Tree, tree
 

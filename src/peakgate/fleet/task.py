@@ -25,9 +25,8 @@ import distributed
 
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
+from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, remove_tree, write_whole
 from peakgate.base.processes import end_group, end_of, last_words, own_module
-from peakgate.base.scratch import remove_tree
 from peakgate.base.verdict import ExitCode
 from peakgate.fleet import archive, place
 from peakgate.fleet.place import Worker

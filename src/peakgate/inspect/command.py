@@ -13,12 +13,11 @@ from pathlib import Path
 
 from peakgate.base import config
 from peakgate.base.errors import PeakgateError
-from peakgate.base.options import VerbParser, at_least
+from peakgate.base.options import VerbParser, add_selection, at_least
 from peakgate.base.processes import one_blas_thread, variables
 from peakgate.base.report import not_checked
 from peakgate.render import terminal
 from peakgate.render.findings import leave_verdict
-from peakgate.spec.selection import add_selection
 
 SUBJECTS = {
     "resources": ("resources.command", "compare registers, spills and occupancy with a baseline; needs no GPU"),

@@ -22,6 +22,7 @@ import peakgate_emulator as emulator
 from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded, read_sources
 from peakgate.base.errors import NOT_OF_A_PROJECT, BuildError, Code, PeakgateError, RefusedSize, described, raised_at
+from peakgate.base.options import selector
 from peakgate.base.processes import exit_raises
 from peakgate.device.cpu import CpuLaunchable, load, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
@@ -33,7 +34,6 @@ from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Family, RefusedCase, Scale, Sized
 from peakgate.spec.catalogue import FAMILY_FILE, kernel_name
 from peakgate.spec.edges import Chosen, chosen, searched
-from peakgate.spec.selection import selector
 from peakgate.spec.stage import SourceLine
 from peakgate_emulator import KernelDefect
 from peakgate_emulator.defects import RACES, RaceStep

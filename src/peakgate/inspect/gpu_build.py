@@ -14,13 +14,13 @@ from pathlib import Path
 
 from peakgate.base import progress
 from peakgate.base.errors import BuildError, PeakgateError
+from peakgate.base.options import selector
 from peakgate.compile.cubin import Cubin, Defines, cubin, installed_nvrtc
 from peakgate.inspect.emulate import BuildKey, BuildReport, LaunchFinding
 from peakgate.judge.occupancy import launch_refusal
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Scale, Stage, Tier
 from peakgate.spec.catalogue import kernel_name
-from peakgate.spec.selection import selector
 from peakgate_emulator.defects import DefectKind
 
 LAUNCH_REFUSED = DefectKind.LAUNCH_REFUSED.words  # kind of a finding, here and in the emulator

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from peakgate.base import sandbox
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.files import UnreadableFile, read_limited, write_whole
+from peakgate.base.files import UnreadableFile, read_limited, scratch_folder, write_whole
 from peakgate.base.processes import print_output
 from peakgate.base.report import ENTRIES, SARIF
 from peakgate.base.sandbox import Isolation
-from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 

@@ -11,8 +11,8 @@ from typing import Any
 from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded, read_sources, source_text
 from peakgate.base.errors import BuildError, Code, PeakgateError, RefusedSize
+from peakgate.base.files import scratch_folder
 from peakgate.base.report import Annotation, Tone
-from peakgate.base.scratch import scratch_folder
 from peakgate.compile.cubin import source_files
 from peakgate.device.cpu import not_emulated
 from peakgate.inspect.emulate import DIED, NOT_ENDED, LaunchFinding, builds, check_case, refused

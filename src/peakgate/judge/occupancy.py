@@ -91,6 +91,21 @@ class Occupancy:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """Resources by ptxas: registers, stack and spilled bytes per thread; static shared memory per block in bytes."""
+
+    registers: int
+    stack_bytes: int
+    spill_bytes: int
+    static_shared_bytes: int
+
+    def occupancy(self, capability: tuple[int, int], launch: Launch) -> Occupancy:
+        """The occupancy of an SM by a launch; PeakgateError for a compute capability that is not in the table."""
+        threads, shared_bytes = launch.threads_per_block, launch.shared_bytes
+        return occupancy(capability, threads, self.registers, self.static_shared_bytes, shared_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class BlockProposal:
     """The block size with the highest occupancy, and its dynamic shared memory ``shared_bytes``."""
 

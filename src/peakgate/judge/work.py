@@ -18,15 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
-from peakgate.base.formatting import figure
+from peakgate.spec.recorded import WorkNote
 
 FACTOR = 2.0
 """A declaration within this factor of the counted work is not noted."""
-
-_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class CountedWork(Protocol):
@@ -46,28 +43,6 @@ class CountedWork(Protocol):
     def executed_flops(self) -> float | None: ...
     @property
     def half_flops(self) -> float | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class WorkNote:
-    """Declared work of a case that differs from the counted work; ``work`` is ``bytes`` or ``flops``.
-
-    ``counter`` is the source: ``DRAM``, ``DRAM and stores in the L2``, ``the L2`` or ``the kernels``.
-    """
-
-    case: str
-    work: str
-    declared: float
-    counted: float
-    counter: str
-
-    @property
-    def sentence(self) -> str:
-        """``a.b: declares 537 MB, DRAM moved 1.34 GB``."""
-        unit, done = ("B", "moved") if self.work == "bytes" else ("FLOP", "executed")
-        return (
-            f"{self.case}: declares {_amount(self.declared, unit)}, {self.counter} {done} {_amount(self.counted, unit)}"
-        )
 
 
 def work_notes(
@@ -102,11 +77,3 @@ def work_notes(
             yield WorkNote(case, "flops", declared_flops, most, "the kernels")
         elif declared_flops < executed / FACTOR:
             yield WorkNote(case, "flops", declared_flops, executed, "the kernels")
-
-
-def _amount(value: float, unit: str) -> str:
-    """``16.8 MB``."""
-    for size, prefix in _UNITS:
-        if value >= size:
-            return f"{figure(value / size, 3)} {prefix}{unit}"
-    return f"{value:.3g} {unit}"

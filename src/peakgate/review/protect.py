@@ -17,11 +17,10 @@ from pathlib import Path
 
 from peakgate.base import config, git, progress, records
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import LARGEST_FILE_BYTES, opened, read_limited
+from peakgate.base.files import LARGEST_FILE_BYTES, opened, read_limited, scratch_folder
 from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.report import Report, clear_verdict, write_json
-from peakgate.base.scratch import scratch_folder
 from peakgate.base.verdict import ExitCode
 from peakgate.judge import acknowledged
 from peakgate.judge.floors import load_floors

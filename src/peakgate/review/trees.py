@@ -15,9 +15,8 @@ from pathlib import Path
 
 from peakgate.base import config, git
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import each_below, file_digest
+from peakgate.base.files import each_below, file_digest, remove_tree, scratch_folder
 from peakgate.base.formatting import short
-from peakgate.base.scratch import remove_tree, scratch_folder
 from peakgate.compare.ab.folders import worktree
 from peakgate.review.branch import Refs
 from peakgate.review.links import Links

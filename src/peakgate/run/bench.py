@@ -29,9 +29,9 @@ from typing import Any
 from peakgate.base import config, git, progress
 from peakgate.base.config import Project
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
+from peakgate.base.files import scratch_folder
 from peakgate.base.formatting import counted
 from peakgate.base.processes import FROM_OUTSIDE, end_group, one_blas_thread, own_bytecode
-from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say, warn
 from peakgate.base.verdict import FAULTY, UNDECIDED, ExitCode, Verdict
 from peakgate.device import driver

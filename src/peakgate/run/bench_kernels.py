@@ -9,7 +9,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.run.case_tests import CaseBenchmark, run_of
-from peakgate.session.replay import ReplayTimer, replay
+from peakgate.session.outcome import ReplayTimer, replay
 from peakgate.spec.case import Case
 from peakgate.suite import cases
 

@@ -18,7 +18,6 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest, one_line
 from peakgate.base.ranks import EndedElsewhere
 from peakgate.base.verdict import FAILING, Judgement, Verdict
-from peakgate.callables.frameworks import lacks_gpu
 from peakgate.callables.settings import FIXTURE, PARTS_KEY, RANKS, case_of, given_by, named_parts
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
@@ -27,8 +26,7 @@ from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run.collection import CASES_MARKER, Collecting, case_ids
 from peakgate.run.kernel_run import family_case, is_other_build
 from peakgate.run.loop import BenchRun
-from peakgate.session.outcome import Outcome, WrongResult
-from peakgate.session.replay import ReplayTimer, fails
+from peakgate.session.outcome import Outcome, ReplayTimer, WrongResult, fails
 from peakgate.spec.case import RefusedCase, Tier
 
 if TYPE_CHECKING:
@@ -359,6 +357,8 @@ class SkippedWithoutGpu:
         try:
             return (yield)
         except Exception as error:
+            from peakgate.callables.cpu_call import lacks_gpu  # noqa: PLC0415  (not needed for kernels)
+
             if FIXTURE in pyfuncitem.fixturenames and lacks_gpu(error):
                 reason = f"no usable GPU: {type(error).__name__}: {textwrap.shorten(str(error), 200, placeholder=' …')}"
                 self._skipped.add(pyfuncitem.nodeid)

@@ -25,8 +25,7 @@ from peakgate.run.loop import BenchRun
 from peakgate.run.process import KERNELS
 from peakgate.run.request import OPTION_PREFIX
 from peakgate.run.selection import RunCase
-from peakgate.session.outcome import Entry
-from peakgate.session.replay import ReplayFixture, ReplayTimer, fails
+from peakgate.session.outcome import Entry, ReplayFixture, ReplayTimer, fails
 from peakgate.spec.case import Case, Tier
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from peakgate.base import config, git
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import remove_output, unwritable, write_whole
 from peakgate.base.formatting import harmless, one_line
+from peakgate.base.options import selector
 from peakgate.base.ranks import launched
 from peakgate.base.report import write_json
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
-from peakgate.callables.frameworks import versions
 from peakgate.callables.settings import case_of
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
@@ -38,7 +38,6 @@ from peakgate.run.selection import RunCase
 from peakgate.session.outcome import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 from peakgate.spec.catalogue import FAMILY_FILE
-from peakgate.spec.selection import selector
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
 """The module of the built-in kernel tests."""
@@ -216,7 +215,7 @@ class RunHooks:
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Add the schema number, imported frameworks and the run's section; other builds of an A/B get another file."""
-        output_json["machine_info"]["gpu"] |= versions()
+        output_json["machine_info"]["gpu"] |= run_file.versions()
         output_json["peakgate_schema"] = CASE_SCHEMA
         others = [each for each in output_json["benchmarks"] if each["name"].startswith(f"{OTHER_TEST}[")]
         for benchmark in others:

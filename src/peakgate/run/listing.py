@@ -31,8 +31,8 @@ import numpy as np
 
 from peakgate.base import config, errors, git, sandbox
 from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_at, described, raised_at
+from peakgate.base.files import scratch_folder
 from peakgate.base.processes import end_group
-from peakgate.base.scratch import scratch_folder
 from peakgate.base.verdict import ExitCode
 from peakgate.run.case_data import OfFunction, as_data, as_record
 from peakgate.run.readable import own_folders

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from peakgate.callables.fixture import GpuBenchmark
     from peakgate.run.case_tests import CaseBenchmark
-    from peakgate.session.replay import ReplayTimer
+    from peakgate.session.outcome import ReplayTimer
 
 MARKER_LINE = (
     "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=, "
@@ -140,7 +140,7 @@ def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
 
     Other settings of the test's ``benchmark`` marker, such as its group, apply.
     """
-    from peakgate.session.replay import ReplayTimer  # noqa: PLC0415  (as above)
+    from peakgate.session.outcome import ReplayTimer  # noqa: PLC0415  (as above)
 
     timer = ReplayTimer()
     marker = request.node.get_closest_marker("benchmark")

@@ -126,10 +126,9 @@ def add_options(add: Callable[..., Any], prefix: str) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the options of `peakgate bench` that are not pytest's."""
-    from peakgate.base.options import VerbParser  # noqa: PLC0415  (as above)
+    from peakgate.base.options import MEANING, VerbParser  # noqa: PLC0415  (as above)
     from peakgate.base.report import add_json_option  # noqa: PLC0415  (as above)
     from peakgate.run.lock import add_lock_options  # noqa: PLC0415  (as above)
-    from peakgate.spec.selection import MEANING  # noqa: PLC0415  (as above)
 
     made = VerbParser(
         prog="peakgate bench",

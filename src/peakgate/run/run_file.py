@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,6 +126,38 @@ class Store:
         asked = [case.id for case in selected]
         missing = sum(case_id not in done for case_id in asked)
         return f"{missing} of {len(asked)} selected cases were not finished" if missing else None
+
+
+GENERATORS = {
+    "torch": ("torch", "torch"),
+    "triton": ("triton", "triton"),
+    "helion": ("helion", "helion"),
+    "cutlass_dsl": ("cutlass", "nvidia-cutlass-dsl"),
+    "cuda_tile": ("cuda.tile", "cuda-tile"),
+    "tileiras": ("cuda.tile", "nvidia-cuda-tileiras"),
+    "tilelang": ("tilelang", "tilelang"),
+    "warp": ("warp", "warp-lang"),
+    "jax": ("jax", "jax"),
+    "numba_cuda": ("numba.cuda", "numba-cuda"),
+}
+"""Fields of ``machine_info.gpu``, each with a module and the package whose version decides what that compiles."""
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that this process has imported and that generate kernels, and of Triton's ptxas."""
+    found = {}
+    for field, (module, package) in GENERATORS.items():
+        if module in sys.modules:
+            try:
+                found[field] = metadata.version(package)
+            except metadata.PackageNotFoundError:  # from a folder, or part of another package
+                continue
+    try:
+        triton: Any = sys.modules["triton"]
+        found["ptxas"] = str(triton.knobs.nvidia.ptxas.version)
+    except Exception:  # no Triton, one without this, or without a ptxas
+        return found
+    return found
 
 
 def machine_info(session: Session) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from peakgate.base.records import Finite, Name, Number, Text
 from peakgate.base.verdict import Verdict
-from peakgate.judge.work import WorkNote
-from peakgate.spec.recorded import Energy, Metric, Tier, TunedChoice
+from peakgate.spec.recorded import Energy, Metric, Tier, TunedChoice, WorkNote
 
 TEXT, NUMBER, FLAG, ANY = "string", "float64", "bool", "object"
 

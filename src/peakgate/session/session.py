@@ -30,7 +30,7 @@ from peakgate.measure.limits import (
     sampling_limit_s,
 )
 from peakgate.measure.sampling import Samples, SamplingPlan
-from peakgate.session.outcome import FAILURES, Outcome, Proof, verdict_of
+from peakgate.session.outcome import FAILURES, NOT_TIMED, Outcome, Proof, verdict_of
 from peakgate.session.prover import Compare, Prover, TimedChecks, compared_when_timed
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, RefusedCase, Tier
@@ -38,7 +38,6 @@ from peakgate.spec.recorded import TENSOR_MATH, Energy
 from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 WARM_UP_LIMIT_S = 60.0
-NOT_TIMED = "not timed: --benchmark-disable"
 
 Expect = Callable[[str, float, str | None], None]
 """Called with a step, its limit in seconds and the id of its case, None between cases."""

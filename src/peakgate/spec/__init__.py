@@ -1,1 +1,1 @@
-"""The specification of cases: records, contract, the API of ``family.py``, loading of families, selection."""
+"""The specification of cases: records, contract, the API of ``family.py``, loading of families."""

@@ -21,9 +21,9 @@ from peakgate.base.config import Project
 from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_at, raised_at
 from peakgate.base.errors import described as described_error
 from peakgate.base.formatting import encodable
+from peakgate.base.options import selector
 from peakgate.base.processes import exit_raises
 from peakgate.spec.case import MOST_FAMILY_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
-from peakgate.spec.selection import selector
 
 FAMILY_FILE = "family.py"
 

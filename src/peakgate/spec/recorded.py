@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from peakgate.base.formatting import figure
 from peakgate.base.records import Number
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
@@ -93,3 +94,36 @@ class Energy:
     power_w: Number
     idle_w: Number | None
     contents: str = "the same for every launch of a loop: a replayed answer is not excluded"
+
+
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkNote:
+    """Declared work of a case that differs from the counted work; ``work`` is ``bytes`` or ``flops``.
+
+    ``counter`` is the source: ``DRAM``, ``DRAM and stores in the L2``, ``the L2`` or ``the kernels``.
+    """
+
+    case: str
+    work: str
+    declared: float
+    counted: float
+    counter: str
+
+    @property
+    def sentence(self) -> str:
+        """``a.b: declares 537 MB, DRAM moved 1.34 GB``."""
+        unit, done = ("B", "moved") if self.work == "bytes" else ("FLOP", "executed")
+        return (
+            f"{self.case}: declares {_amount(self.declared, unit)}, {self.counter} {done} {_amount(self.counted, unit)}"
+        )
+
+
+def _amount(value: float, unit: str) -> str:
+    """``16.8 MB``."""
+    for size, prefix in _UNITS:
+        if value >= size:
+            return f"{figure(value / size, 3)} {prefix}{unit}"
+    return f"{value:.3g} {unit}"

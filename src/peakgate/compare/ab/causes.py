@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from peakgate.base.formatting import figure
-from peakgate.compile.cubin import Resources
 from peakgate.compile.sass import SassInstruction, loops, mix
+from peakgate.judge.occupancy import Resources
 from peakgate.run.ncu import STALLS, Counters
 
 NOTABLE = 0.1  # smaller relative changes are not reported

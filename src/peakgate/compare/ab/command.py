@@ -14,11 +14,10 @@ from msgspec import Meta, Struct, structs
 
 from peakgate.base import config, progress, records
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.files import make_folder, refuse_links, remove_output
+from peakgate.base.files import make_folder, refuse_links, remove_output, scratch_folder
 from peakgate.base.formatting import counted
-from peakgate.base.options import at_least, compute_capability, seconds_above_0
+from peakgate.base.options import add_selection, at_least, compute_capability, seconds_above_0
 from peakgate.base.report import Report, add_json_option, write_json
-from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say, warn
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab.folders import SideEnvironment, Wanted, folders, in_environments, made, resolve, usual
@@ -30,7 +29,6 @@ from peakgate.compile.cubin import installed_nvrtc
 from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.run.lock import add_lock_options, device_uuid, folder_locked, locked
 from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
-from peakgate.spec.selection import add_selection
 
 # Imports pandas and SciPy, which are slow to import: in the background, while git and the driver answer and the sides
 # start.

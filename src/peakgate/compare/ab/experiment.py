@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from peakgate.base import progress
+from peakgate.base.files import scratch_folder
 from peakgate.base.processes import own_bytecode
-from peakgate.base.scratch import scratch_folder
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.compare.ab.folders import SideFolder

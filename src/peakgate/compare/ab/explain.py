@@ -15,18 +15,17 @@ from msgspec import Struct
 
 from peakgate.base import records
 from peakgate.base.errors import PeakgateError
-from peakgate.base.files import read_text, write_whole
+from peakgate.base.files import read_text, scratch_folder, write_whole
 from peakgate.base.formatting import counted
 from peakgate.base.git import ask
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.report import Table
-from peakgate.base.scratch import scratch_folder
 from peakgate.compare.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import CODES_LIMIT_S
 from peakgate.compare.ab.process import side_environment
 from peakgate.compile import sass
-from peakgate.compile.cubin import Resources
+from peakgate.judge.occupancy import Resources
 from peakgate.run import ncu
 
 MOST_EXPLAINED = 12

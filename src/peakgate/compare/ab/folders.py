@@ -20,10 +20,9 @@ from pathlib import Path
 
 from peakgate.base import config, records
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import read_text
+from peakgate.base.files import read_text, remove_tree, scratch_folder
 from peakgate.base.git import UNVERSIONED, ask, commit_info
 from peakgate.base.processes import end_of, run_in_group
-from peakgate.base.scratch import remove_tree, scratch_folder
 
 WORKING_TREE = "."
 

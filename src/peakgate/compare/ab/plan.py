@@ -13,16 +13,16 @@ from msgspec import Struct, structs
 
 from peakgate.base import records
 from peakgate.base.errors import CannotDecide, Code
+from peakgate.base.files import scratch_folder
 from peakgate.base.formatting import counted
+from peakgate.base.options import selector
 from peakgate.base.processes import Asked, last_words, own_module
-from peakgate.base.scratch import scratch_folder
 from peakgate.compare.ab import process
 from peakgate.compare.ab.changed import changed_files
 from peakgate.compare.ab.folders import SideFolder, differing
 from peakgate.compare.ab.process import SideBroken
 from peakgate.compare.ab.schedule import Side
 from peakgate.spec.contract import EVALUATED, Contract, changes, named
-from peakgate.spec.selection import selector
 
 # Prefix of identity's message without a GPU, which is a problem of the machine, not of the side.
 NO_GPU = "no usable GPU"

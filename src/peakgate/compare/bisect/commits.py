@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import scratch_folder
 from peakgate.base.git import ask, commit_of, environment
 from peakgate.base.processes import end_group
-from peakgate.base.scratch import scratch_folder
 from peakgate.compare.ab.folders import git, worktree
 from peakgate.compare.bisect.search import Judge
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from peakgate.base import progress
+from peakgate.base.options import add_selection
 from peakgate.runfile.options import GATE_EXIT_CODES, READING, add_out, add_runs, verb_parser
-from peakgate.spec.selection import add_selection
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:

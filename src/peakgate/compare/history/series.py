@@ -19,12 +19,12 @@ import pandas as pd
 from peakgate.base import git
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, one_line
+from peakgate.base.options import selector
 from peakgate.compare.noise import Floats, Positions
 from peakgate.runfile.frame import HISTORY_COLUMNS, is_of_host, require
 from peakgate.runfile.saved import UNUSABLE, commit_label
 from peakgate.runfile.schema import ENVIRONMENT
 from peakgate.spec.recorded import EMULATOR_SLUG
-from peakgate.spec.selection import selector
 
 # Position of each commit, by its full hash, in the first-parent history, oldest first.
 CommitPlaces = Mapping[str, int]

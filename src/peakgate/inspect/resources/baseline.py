@@ -20,7 +20,7 @@ from peakgate.base.files import write_whole
 from peakgate.base.records import Finite, Whole
 from peakgate.base.report import Row
 from peakgate.base.verdict import ExitCode
-from peakgate.compile.cubin import Resources
+from peakgate.judge.occupancy import Resources
 
 
 def read(path: Path) -> Survey:

@@ -17,7 +17,7 @@ from pathlib import Path
 from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.base.options import VerbParser, at_least
+from peakgate.base.options import VerbParser, add_selection, at_least, selector
 from peakgate.base.report import Annotation, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
@@ -39,7 +39,6 @@ from peakgate.render import terminal
 from peakgate.render.findings import leave_verdict
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier
-from peakgate.spec.selection import add_selection, selector
 
 BASELINE = "resources.json"
 RESOURCES_FILE = "resources.json"

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from peakgate.base import progress
 from peakgate.base.errors import BuildError
 from peakgate.compile import cubin
-from peakgate.compile.cubin import Defines, Resources
+from peakgate.compile.cubin import Defines
 from peakgate.inspect.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage
+from peakgate.judge.occupancy import Resources
 from peakgate.spec.case import Case, Launch, Stage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)

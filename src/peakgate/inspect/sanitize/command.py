@@ -19,7 +19,7 @@ from pathlib import Path
 
 from peakgate.base import config, progress
 from peakgate.base.files import make_folder, open_output, remove_output
-from peakgate.base.options import VerbParser
+from peakgate.base.options import VerbParser, add_selection
 from peakgate.base.processes import run_in_group
 from peakgate.base.report import clear_verdict
 from peakgate.base.streams import say
@@ -30,7 +30,6 @@ from peakgate.judge import waivers
 from peakgate.render import terminal
 from peakgate.render.findings import leave_verdict
 from peakgate.spec.catalogue import kernel_name, problems
-from peakgate.spec.selection import add_selection
 
 SANITIZE_FILE = "sanitize.json"
 SANITIZER = "compute-sanitizer"

@@ -18,13 +18,13 @@ import cupy
 
 from peakgate.base.errors import BuildError, PeakgateError, refused
 from peakgate.base.files import open_output
+from peakgate.base.options import add_selection
 from peakgate.base.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.device.gpu import FAULTS, GpuDevice
 from peakgate.device.interface import KernelFault
 from peakgate.spec.case import Role
 from peakgate.spec.catalogue import kernel_name, problems
-from peakgate.spec.selection import add_selection
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from peakgate.base import config, records
 from peakgate.base.config import Project
+from peakgate.base.files import scratch_folder
 from peakgate.base.formatting import counted
 from peakgate.base.packages import install_command
 from peakgate.base.processes import Asked, own_module
-from peakgate.base.scratch import scratch_folder
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.spec.stage import SourceLine
 

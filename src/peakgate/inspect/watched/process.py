@@ -21,6 +21,7 @@ from msgspec.json import encode
 from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.errors import PeakgateError, raised_at
+from peakgate.base.options import selector
 from peakgate.base.verdict import ExitCode
 from peakgate.callables.fixture import GpuBenchmark
 from peakgate.callables.loaded import EmulatedRawKernel
@@ -30,7 +31,6 @@ from peakgate.inspect.watched import cupy_stand_in
 from peakgate.inspect.watched.kernels import STRINGS, TRITON, WatchedTest, files_with
 from peakgate.inspect.watched.running import running
 from peakgate.run.collection import prepend, pytest_arguments
-from peakgate.spec.selection import selector
 from peakgate_emulator import KernelDefect
 
 _JUDGED_WRONG = re.compile(r"WRONG \S+ on \S+: ")
