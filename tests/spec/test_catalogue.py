@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ def test_a_family_imports_its_siblings(project):
     (project("one") / "names.py").write_text("NAME = 'with_sibling'\n")
     project("one", "from .names import NAME\n" + FAMILY_FILE.replace("{name!r}", "NAME"))
     assert catalogue.families()[0].name == "with_sibling"
+
+
+def test_of_two_folders_the_first_provides_a_module_of_both(tmp_path, project, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "peakgate.toml").write_text('pythonpath = ["here", "there"]')
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "name_of_family.py").write_text(f"NAME = {folder!r}\n")
+    project("one", "from name_of_family import NAME\n" + FAMILY_FILE.replace("{name!r}", "NAME"))
+    assert catalogue.families()[0].name == "here"
 
 
 @pytest.mark.parametrize("verb", ["check", "inspect mutants", "inspect resources", "inspect sanitize"])

@@ -28,6 +28,7 @@ Every key is optional. The defaults are as above, except that lists are empty, a
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -124,6 +125,10 @@ class Project:
     def runs(self) -> Path:
         """The folder of saved runs, with a folder per GPU model: pytest-benchmark's storage."""
         return self.root / RUNS
+
+    def extend_import_path(self) -> None:
+        """Put the folders of ``pythonpath`` first on ``sys.path``, in their order, unless they are on it."""
+        sys.path[:0] = [folder for folder in dict.fromkeys(map(str, self.pythonpath)) if folder not in sys.path]
 
 
 _began_in: list[Path] = []

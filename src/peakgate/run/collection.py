@@ -40,13 +40,6 @@ def pytest_arguments(project: Project) -> list[str]:
     return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
 
 
-def prepend(project: Project) -> None:
-    """Put the project's ``pythonpath`` first on ``sys.path``."""
-    for folder in reversed(project.pythonpath):
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-
-
 def case_ids(
     items: Sequence[pytest.Item], taken: Collection[str] = (), refused: dict[str, str] | None = None
 ) -> dict[str, str]:
@@ -84,7 +77,7 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
     """
     if not project.benchmarks:
         return []
-    prepend(project)
+    project.extend_import_path()
     gathered = Listing(kernels)
     settings = str(Path(__file__).with_name("bench.toml"))
     arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", settings]

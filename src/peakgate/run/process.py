@@ -155,7 +155,7 @@ def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
     else:
         from peakgate.run import collection  # noqa: PLC0415  (not needed for kernels alone)
 
-        collection.prepend(project)
+        project.extend_import_path()
         fixed += collection.pytest_arguments(project)
     return [*fixed, "--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
 

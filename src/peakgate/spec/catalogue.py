@@ -72,9 +72,7 @@ def module_at(path: Path, project: Project | None = None) -> ModuleType:
     name = f"{package}.family"
     if name in sys.modules:
         return sys.modules[name]
-    for folder in (project or config.current()).pythonpath:
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
+    (project or config.current()).extend_import_path()
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise PeakgateError(f"{path}: no Python file; expected the family.py of a kernel family", Code.FAMILY)

@@ -30,7 +30,7 @@ from peakgate.inspect.emulate import WRONG_RESULT
 from peakgate.inspect.watched import cupy_stand_in
 from peakgate.inspect.watched.kernels import STRINGS, TRITON, WatchedTest, files_with
 from peakgate.inspect.watched.running import running
-from peakgate.run.collection import prepend, pytest_arguments
+from peakgate.run.collection import pytest_arguments
 from peakgate_emulator import KernelDefect
 
 _JUDGED_WRONG = re.compile(r"WRONG \S+ on \S+: ")
@@ -164,7 +164,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the tests and write what was found."""
     folder, text, *orders = arguments
     project = config.required()
-    prepend(project)
+    project.extend_import_path()
     files = files_with(STRINGS, project)
     if files:
         cupy_stand_in.RawModule.folder = Path(folder)
