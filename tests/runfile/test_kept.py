@@ -16,6 +16,7 @@ from comparing import compare
 from peakgate.compare.floors.proposals import propose
 from peakgate.compare.history.series import history
 from peakgate.compare.history.trend import CaseFinding, find_trend
+from peakgate.compare.result import SuiteShift
 from peakgate.judge.floors import load_floors
 from peakgate.runfile.find import Archive, RunSide, apart, find_history, find_side
 
@@ -57,7 +58,7 @@ def compared(base: str, new: str) -> dict[str, Any]:
     found = compare(*sides, find_history(archive, sides))
     return {
         "exit_code": int(found.exit_code()),
-        "suite_wide": found.suite and said(found.suite),
+        "suite_wide": found.suite and trended(found.suite),
         "rows": {row.case: said(row) for row in found.records},
     }
 
@@ -71,7 +72,7 @@ def judged() -> dict[str, Any]:
     }
 
 
-def trended(found: CaseFinding) -> str:
+def trended(found: CaseFinding | SuiteShift) -> str:
     """Verdict, change in % and smallest detectable change in %, rounded as in ``said``."""
     figures = found.change_percent, found.smallest_detectable_change_percent
     return " ".join([found.verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in figures)])

@@ -16,8 +16,9 @@ from peakgate.runfile.find import RunSide
 from peakgate.runfile.saved import UNUSABLE, Run
 from peakgate.spec.recorded import ID_PATTERN
 
-CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
-INTERVAL = ("low_percent", "high_percent")
+CHANGED = ("change_percent", "smallest_detectable_change_percent")
+OF_A_CASE = ("p_value", "low_percent", "high_percent")
+"""What the change of a case has besides, and that of the suite has not."""
 
 
 def report(found: Comparison, history: Iterable[Run] = (), *, command: str = "compare", strict: bool = False) -> Report:
@@ -142,7 +143,7 @@ def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:
         "spread": spread_fields(found.spread),
         "differences": [asdict(difference) for difference in found.differences],
         "notes": list(found.notes),
-        "rows": [{name: getattr(row, name) for name in names} | _changed(row, *INTERVAL) for row in found.records],
+        "rows": [{name: getattr(row, name) for name in names} | _changed(row, *OF_A_CASE) for row in found.records],
     }
 
 

@@ -90,7 +90,6 @@ class SuiteShift:
     cases: int
     change_percent: float
     smallest_detectable_change_percent: float
-    p_value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
