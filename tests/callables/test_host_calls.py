@@ -152,7 +152,7 @@ def test_long_calls_get_small_batches_and_few_samples():
 
 def test_a_call_that_waits_for_the_gpu_is_no_launch():
     with pytest.raises(Unmeasurable, match="no launch"):
-        Played(lambda x: None, Behaviour(True, 6, 5.0))
+        Played(lambda x: None, Behaviour(True, 6, 5.0)).launchable.sample(PLAN)
 
 
 def test_what_a_call_changes_is_put_back_before_each_call():
@@ -208,7 +208,8 @@ def test_without_a_compared_call_a_stored_result_is_not_excluded():
 @pytest.mark.parametrize("collects", [True, False])
 def test_garbage_is_collected_as_pytest_benchmark_does(collects):
     seen = set()
-    played = Played(lambda x: seen.add(gc.isenabled()), collects=collects)
+    played = Played(lambda x: seen.add(gc.isenabled()))
+    played.launchable.collects = collects
     seen.clear()
     found = played.launchable.sample(PLAN)
     assert seen == {collects}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -311,9 +310,12 @@ class GpuBenchmark(ReplayFixture):
         from peakgate.callables.gpu_call import GpuCall  # noqa: PLC0415  (as above)
         from peakgate.callables.host_call import HostCall  # noqa: PLC0415  (as above)
 
-        timed = partial(HostCall, collects=collects_garbage(self._node)) if case.of_host else GpuCall
         outputs, fresh = output_check.outputs if output_check else None, bool(self._given.fresh)
-        return timed(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
+        timed = HostCall if case.of_host else GpuCall
+        made = timed(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
+        if isinstance(made, HostCall):
+            made.collects = collects_garbage(self._node)
+        return made
 
     def _refuse_elsewhere(self, call: Call, session: Session) -> None:
         """Fail the test if the GPU is lost, or if another GPU than the test's holds an array."""
@@ -410,15 +412,13 @@ def _judged(outcome: Outcome, case: Case) -> Judgement:
     judgement = outcome.judgement
     if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
         return judgement
-    unchecked = "" if outcome.proof is not None else UNCHECKED
     if case.stage.host_bound:
-        return Judgement(
-            Verdict.NO_FLOOR, f"waits for the host, whose time is included: recorded, not judged{unchecked}"
-        )
-    if case.work.claimed:
-        return replace(judgement, reason=judgement.reason + unchecked)
-    why = "it is the host's time, which no peak limits" if case.of_host else "no bytes or flops are given"
-    if outcome.floor is not None:
-        return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {outcome.floor:.3g}, but {why}")
-    judges = "comparisons judge" if case.of_host else "only `peakgate ab` judges"
-    return Judgement(Verdict.NO_FLOOR, f"{why}: {judges} it{unchecked}")
+        waits = "waits for the host, whose time is included: recorded, not judged"
+        judgement = Judgement(Verdict.NO_FLOOR, waits)
+    elif not case.work.claimed:
+        why = "it is the host's time, which no peak limits" if case.of_host else "no bytes or flops are given"
+        if outcome.floor is not None:
+            return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {outcome.floor:.3g}, but {why}")
+        judges = "comparisons judge" if case.of_host else "only `peakgate ab` judges"
+        judgement = Judgement(Verdict.NO_FLOOR, f"{why}: {judges} it")
+    return judgement if outcome.proof is not None else replace(judgement, reason=judgement.reason + UNCHECKED)

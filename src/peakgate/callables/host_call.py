@@ -5,22 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from peakgate.callables.arrays import copy_of, framework
-from peakgate.callables.call import Call
-from peakgate.callables.gpu_call import Behaviour, GpuCall, copy_all
+from peakgate.callables.gpu_call import GpuCall, copy_all
 from peakgate.callables.unchanged import described
 from peakgate.device.arrays import room_for
-from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import SampleChecker, TimedLaunch, Unmeasurable
-from peakgate.device.stream import SampleStream
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan
-from peakgate.spec.case import Case
 from peakgate.spec.recorded import Energy
 
 # Time on the GPU of a batch and of all samples of a case: with more a batch has two calls, a case the fewest samples.
@@ -34,29 +30,8 @@ PROCESSORS, LONGEST_S = 5, 2.0
 class HostCall(GpuCall):
     """One callable as a case whose time is that of the host: a sample is the time in which one call returns."""
 
-    def __init__(
-        self,
-        device: GpuDevice,
-        case: Case,
-        call: Call,
-        stream: SampleStream,
-        behaviour: Behaviour,
-        *,
-        outputs: Callable[[], Sequence[Any]] | None = None,
-        fresh: bool = False,
-        collects: bool = True,
-    ) -> None:
-        """As ``GpuCall``; without ``collects`` no garbage is collected during a batch.
-
-        Raises Unmeasurable for a callable that waits for the GPU.
-        """
-        if behaviour.waits_for_host:
-            raise Unmeasurable(
-                "no launch: a call returns only when the GPU is done (.item(), a copy to the host, a synchronize); "
-                "leave that out, or measure it with metric='gpu'"
-            )
-        super().__init__(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
-        self._collects = collects
+    collects = True
+    """Whether garbage is collected during a batch, as pytest-benchmark's ``disable_gc`` of the test says."""
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
         """Time calls by the host's clock on several processors in turn; the samples of the fastest one count.
@@ -66,7 +41,14 @@ class HostCall(GpuCall):
         leaves the processor's caches cold. Before each call, untimed, arrays that a call changes are restored. The
         checker gets calls of the fastest processor; before each that it may get, untimed, the contents of arrays
         change as in ``GpuCall``.
+
+        Raises Unmeasurable for a callable that waits for the GPU.
         """
+        if self._behaviour.waits_for_host:
+            raise Unmeasurable(
+                "no launch: a call returns only when the GPU is done (.item(), a copy to the host, a synchronize); "
+                "leave that out, or measure it with metric='gpu'"
+            )
         call, gpu_us = self._call, max(self._behaviour.event_us, 1.0)
         calls = min(self._behaviour.batch, max(2, int(BATCH_GPU_US / gpu_us)))
         checks = checker or SampleChecker(self._device.draw)
@@ -84,7 +66,7 @@ class HostCall(GpuCall):
             f"the host's clock around each call, GPU idle before each batch of {calls}",
             "its first not counted" if calls > 1 else "",
             f"the fastest of {len(rounds)} processors" if len(rounds) > 1 else "",
-            f"garbage collection {'enabled' if self._collects and gc.isenabled() else 'disabled'}",
+            f"garbage collection {'enabled' if self.collects and gc.isenabled() else 'disabled'}",
             "changed arrays put back before each call" if call.changed else "",
             "contents of arrays change before each compared call" if changing else "a replayed answer is not excluded",
             described(call.left),
@@ -108,7 +90,7 @@ class HostCall(GpuCall):
                 self._seeds.clear()
             copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
             stream.synchronize()
-            with _collecting(self._collects):
+            with _collecting(self.collects):
                 if calls > 1:
                     call.rewind()
                     call.launch()
