@@ -223,9 +223,20 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
     def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
         return tuple(root / name for name in names)
 
-    for folder in (root / settings.out, root / RUNS, here() / CACHE):
-        _refuse_committed_links(root, folder)
-    _refuse_committed_cache(cache_folder())
+    # A change could choose what is overwritten, or supply its own built kernels.
+    outputs = (root / settings.out, root / RUNS, here() / CACHE)
+    for place in (place for folder in outputs for place in (folder, *folder.parents)):
+        if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
+            raise PeakgateError(
+                f"{near(place)}: a committed link in place of an output folder; remove it from the repository",
+                Code.TAKEN,
+            )
+    if (cache := cache_folder()).is_dir() and _is_committed(cache, cache):
+        raise PeakgateError(
+            f"{near(cache)}: built kernels are committed there, and are not used; remove them from the repository, or "
+            f"name another folder in {CACHE_VARIABLE}",
+            Code.TAKEN,
+        )
     kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
     given = structs.asdict(settings)
     del given["requires"]
@@ -235,26 +246,6 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
     named = [("kernels", kernels)] if settings.kernels else []
     named += [("benchmarks", folder) for folder in benchmarks]
     return Project(root=root, file=path, named=tuple(named), **given)
-
-
-def _refuse_committed_links(root: Path, folder: Path) -> None:
-    """Raise PeakgateError if a committed link is part of an output path: a change could choose what is overwritten."""
-    for place in (folder, *folder.parents):
-        if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
-            raise PeakgateError(
-                f"{near(place)}: a committed link in place of an output folder; remove it from the repository",
-                Code.TAKEN,
-            )
-
-
-def _refuse_committed_cache(cache: Path) -> None:
-    """Raise PeakgateError if files in the cache are committed: a change could supply its own built kernels."""
-    if cache.is_dir() and _is_committed(cache, cache):
-        raise PeakgateError(
-            f"{near(cache)}: built kernels are committed there, and are not used; remove them from the repository, or "
-            f"name another folder in {CACHE_VARIABLE}",
-            Code.TAKEN,
-        )
 
 
 def _is_committed(root: Path, path: Path) -> bool:

@@ -12,7 +12,7 @@ import threading
 import tomllib
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 from typing import (
@@ -185,11 +185,6 @@ def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> D
         with _one_type:
             keys, problem = misfit(document, kind)
         where = place(path, *keys) if path.suffix == ".toml" else str(path)
-        field = _dotted(keys)
+        dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)  # benchmarks[0].stats.min
+        field = dotted.removeprefix(".") or "the file"
         raise RecordError(f"{where}: {field}{problem}; {remedy}", document, field) from None
-
-
-def _dotted(keys: Sequence[str | int]) -> str:
-    """``benchmarks[0].stats.median``; ``the file`` without keys."""
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    return text.removeprefix(".") or "the file"

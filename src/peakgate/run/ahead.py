@@ -72,7 +72,14 @@ class CaseShares:
                 self._done[own.id] = self._session.measured(own)
                 continue
             self._session.steps.expect("its measurement in another process", HOST_LIMIT_S, case.id)
-            self._receive(results)
+            try:
+                answer: HandedOver | None = results.recv() if results.poll(PATIENCE_S) else None
+            except (EOFError, ConnectionResetError):
+                answer = None
+            if answer is None:  # expect nothing further of that process
+                results.close()
+            else:
+                self._done[answer[0]] = answer
         done = self._done.pop(case.id, None)
         if isinstance(done, tuple):
             _, outcome, printed = done
@@ -81,17 +88,6 @@ class CaseShares:
         if case in self._own:
             self._own.remove(case)
         return done or self._session.measured(case)
-
-    def _receive(self, results: Connection) -> None:
-        """Take the next outcome of a share's process; without one in time, stop expecting any from it."""
-        try:
-            answer: HandedOver | None = results.recv() if results.poll(PATIENCE_S) else None
-        except (EOFError, ConnectionResetError):
-            answer = None
-        if answer is None:
-            results.close()
-        else:
-            self._done[answer[0]] = answer
 
 
 def _measure(parent: int, session: Session, share: Sequence[Case], results: Connection) -> None:

@@ -108,28 +108,22 @@ def _of_kind(kind: Any) -> Fits:
     if origin in (types.UnionType, typing.Union):
         several = [_of_kind(each) for each in members]
         return lambda value: any(fits(value) for fits in several)
+    if origin is tuple and members[-1] is Ellipsis:
+        fits = _of_kind(members[0])
+        return lambda value: isinstance(value, tuple) and all(map(fits, value))
     if origin is tuple:
-        return _tuple_of(members)
+        each = [_of_kind(member) for member in members]
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(each)
+            and all(fits(member) for fits, member in zip(each, value, strict=True))
+        )
     if origin is typing.Literal:
         return lambda value: value in members
     if origin is abc.Callable:
         return lambda value: isinstance(value, OfFunction)
     taken = _TAKEN.get(kind, kind)
     return lambda value: isinstance(value, taken)
-
-
-def _tuple_of(members: tuple[Any, ...]) -> Fits:
-    if members[-1] is Ellipsis:
-        fits = _of_kind(members[0])
-        return lambda value: isinstance(value, tuple) and all(map(fits, value))
-    each = [_of_kind(member) for member in members]
-
-    def fit(value: object) -> bool:
-        if not isinstance(value, tuple) or len(value) != len(each):
-            return False
-        return all(fits(member) for fits, member in zip(each, value, strict=True))
-
-    return fit
 
 
 @dataclass(frozen=True, slots=True)

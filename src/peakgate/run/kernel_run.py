@@ -327,7 +327,15 @@ class BenchHooks(RunHooks):
 
     def _verdict(self, verdicts: Sequence[Verdict], partial: str | None) -> dict[str, Any]:
         """The run's verdict for the supervisor or the verdict file."""
-        places = self._places()
+        # By case the file, from the top of the repository, and the line that define its kernel or benchmark test.
+        found = {self.run.tests[item.nodeid]: (item.path, (item.location[1] or 0) + 1) for item in self._tests}
+        cases = [case for case in self._selected if isinstance(case, Case)]
+        lines = {stage: stage.source_line for stage in {case.stage for case in cases}}  # each reads its file
+        found |= {case.id: line[:2] for case in cases if (line := lines[case.stage])}
+        top = git.tree_of(config.current().root)
+        whole = {case: (path.resolve(), line) for case, (path, line) in found.items()}
+        inside = {case: place for case, place in whole.items() if place[0].is_relative_to(top)}
+        places = {case: (path.relative_to(top).as_posix(), line) for case, (path, line) in inside.items()}
         verdict = {
             "code": self._exit_code,
             "device": self.run.session.device.slug,
@@ -340,19 +348,6 @@ class BenchHooks(RunHooks):
         if self.run.others.fingerprints:
             verdict["other_builds"] = [run_file.judged(entry) for entry in self.run.store.other_entries]
         return verdict
-
-    def _places(self) -> dict[str, tuple[str, int]]:
-        """By case the file, from the top of the repository, and the line that define its kernel or benchmark test."""
-        found = {self.run.tests[item.nodeid]: (item.path, (item.location[1] or 0) + 1) for item in self._tests}
-        cases = [case for case in self._selected if isinstance(case, Case)]
-        lines = {stage: stage.source_line for stage in {case.stage for case in cases}}  # each reads its file
-        for case in cases:
-            if line := lines[case.stage]:
-                found[case.id] = line[:2]
-        top = git.tree_of(config.current().root)
-        whole = {case: (path.resolve(), line) for case, (path, line) in found.items()}
-        inside = {case: place for case, place in whole.items() if place[0].is_relative_to(top)}
-        return {case: (path.relative_to(top).as_posix(), line) for case, (path, line) in inside.items()}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Also print the path of the verdict file."""
