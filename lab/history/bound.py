@@ -20,8 +20,8 @@ from lab.history import pool
 from lab.pages import percent, read_json, table
 from peakgate.base.files import write_whole
 from peakgate.base.verdict import Verdict
+from peakgate.compare.history.causes import Cause
 from peakgate.compare.history.series import history
-from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.compare.noise import Floats, Positions
 from peakgate.runfile.frame import HISTORY_COLUMNS

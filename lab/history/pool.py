@@ -25,7 +25,7 @@ from peakgate.base.files import write_whole
 from peakgate.base.formatting import counted
 from peakgate.base.streams import say
 from peakgate.base.verdict import FAILING, Verdict
-from peakgate.compare.history.suite import Cause
+from peakgate.compare.history.causes import Cause
 from peakgate.compare.resample import rate_at_most
 from peakgate.reports import change_points, trend
 from peakgate.runfile.frame import to_frame

@@ -20,8 +20,8 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Verdict
 from peakgate.cli import main
 from peakgate.compare.history import suite
+from peakgate.compare.history.causes import Cause, ChangePoint
 from peakgate.compare.history.series import History
-from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import open_regressions
 from peakgate.compare.noise import Floats
 from peakgate.judge.acknowledged import Accepted, load, load_regressions

@@ -9,11 +9,12 @@ import pytest
 from drawn_sessions import of_sessions
 from test_history_trend import CASE, history, quiet, session, slowed
 
+from peakgate.compare.history.causes import Cause
 from peakgate.compare.history.chart import DATES, _round, chart, step_line, sum_lines
 from peakgate.compare.history.report import origins, origins_table
 from peakgate.compare.history.series import History
 from peakgate.compare.history.series import history as of_frame
-from peakgate.compare.history.suite import Cause, find_changes
+from peakgate.compare.history.suite import find_changes
 
 
 def two_steps() -> History:

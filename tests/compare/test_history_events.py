@@ -9,8 +9,8 @@ import pytest
 from drawn_sessions import DrawnSession
 from test_history_trend import CASE, SESSIONS, history, quiet, session, slowed
 
+from peakgate.compare.history.causes import Cause
 from peakgate.compare.history.report import events, report
-from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.compare.noise import Floats
 from peakgate.judge.acknowledged import Accepted

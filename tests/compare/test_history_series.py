@@ -9,8 +9,8 @@ from test_history_trend import session
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.compare.history import series
+from peakgate.compare.history.causes import Place, locate
 from peakgate.compare.history.series import History
-from peakgate.compare.history.suite import Place, locate
 
 
 def timed(number: int, cases: str = "ab", **facts: object) -> DrawnSession:

@@ -19,9 +19,10 @@ from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
 from peakgate.compare.ab.record import AbRecord, PairSettings, Process
 from peakgate.compare.ab.schedule import Phase, Side, order
+from peakgate.compare.history.causes import Cause
 from peakgate.compare.history.series import History
 from peakgate.compare.history.series import history as of_runs
-from peakgate.compare.history.suite import Cause, find_changes
+from peakgate.compare.history.suite import find_changes
 from peakgate.compare.history.trend import find_trend
 from peakgate.compare.noise import Floats
 from peakgate.runfile.saved import load_run

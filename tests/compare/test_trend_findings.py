@@ -13,9 +13,9 @@ from test_history_trend import history, quiet
 
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history import trend
+from peakgate.compare.history.causes import Cause, ChangePoint, Judged, Place, Unconfirmed
 from peakgate.compare.history.report import report
 from peakgate.compare.history.series import History
-from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, Unconfirmed
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
 from peakgate.judge.acknowledged import Accepted
 

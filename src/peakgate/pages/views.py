@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from peakgate.base.formatting import counted, figure
 from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
 from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.history.causes import ChangePoint
 from peakgate.compare.history.chart import chart, size, step_line, sum_lines
 from peakgate.compare.history.report import ChangeOrigin, Event, gpu_names, header, origins
 from peakgate.compare.history.series import SessionFacts, commit_name
-from peakgate.compare.history.suite import ChangePoint
 from peakgate.compare.history.trend import Trend
 from peakgate.compare.result import WORST_FIRST, change_text
 from peakgate.render.cases import IntervalColumn

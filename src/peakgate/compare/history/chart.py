@@ -14,8 +14,8 @@ from itertools import groupby
 import numpy as np
 
 from peakgate.base.formatting import counted, figure, one_line, time_text
+from peakgate.compare.history.causes import Cause, ChangePoint
 from peakgate.compare.history.series import History, Mark, commit_name
-from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.noise import Floats
 from peakgate.compare.result import shift_percent
 from peakgate.runfile.frame import GPU_NAMES, shortly

@@ -13,9 +13,9 @@ from peakgate.base import config, progress
 from peakgate.base.files import write_whole
 from peakgate.base.formatting import counted, nearest
 from peakgate.base.verdict import Verdict
+from peakgate.compare.history.causes import Cause
 from peakgate.compare.history.report import remarks, report, series_csv
 from peakgate.compare.history.series import WHOLE_SESSIONS_TO_RETIRE, first_parents, history
-from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.render import files, findings, terminal

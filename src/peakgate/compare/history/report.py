@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from peakgate.base.formatting import cell, counted, figure, one_line, percent, sparkline
 from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
 from peakgate.base.verdict import Verdict
+from peakgate.compare.history.causes import Cause, ChangePoint
 from peakgate.compare.history.chart import chart, mark_line, size, step_line, sum_lines
 from peakgate.compare.history.series import History, SessionFacts, commit_name
-from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
 from peakgate.compare.report import spread_fields, spread_sentence, spread_table
 from peakgate.compare.result import change_text, shift_percent

@@ -22,11 +22,12 @@ import pandas as pd
 from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAILING, ExitCode, Verdict, exit_code
 from peakgate.compare import spread
+from peakgate.compare.history.causes import Cause, ChangePoint, Judged, Place
 from peakgate.compare.history.levels import SHORTEST
 from peakgate.compare.history.newest import RECENT
 from peakgate.compare.history.series import LEFT, History
 from peakgate.compare.history.steps import Change
-from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, find_changes
+from peakgate.compare.history.suite import find_changes
 from peakgate.compare.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.compare.result import WORST_FIRST, SpreadFinding, change_text, shift_percent
 from peakgate.compare.spread import SideSpread
