@@ -10,7 +10,8 @@ from emulating import CUDA
 
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect import emulate, report
-from peakgate.inspect.emulate import BuildReport, LaunchFinding, builds, check_build, check_case, check_cases
+from peakgate.inspect.emulate import BuildReport, LaunchFinding, check_build, check_case, check_cases
+from peakgate.inspect.problems import builds
 from peakgate.judge.waivers import rule
 from peakgate.measure.patterns import PATTERNS
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Struct, Work

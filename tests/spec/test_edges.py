@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peakgate.family import In, Out, Value, family, kernel
-from peakgate.inspect import emulate, report
+from peakgate.inspect import emulate, problems, report
 from peakgate.judge.waivers import rule
 from peakgate.spec.case import Scale
 from peakgate.spec.edges import Tiling, chosen, searched, tiling_of
@@ -162,7 +162,7 @@ def check(tmp_path):
         folder.mkdir()
         (folder / "scale.cu").write_text(SCALE % guard)
         (folder / "family.py").write_text(SCALE_FAMILY % reference)
-        (key,) = emulate.builds("", folder / "family.py")
+        (key,) = problems.builds("", folder / "family.py")
         found = emulate.check_build("", folder / "family.py", key, (0,), lambda _: None, **more)
         (kernel,) = report.by_kernel([found], lambda kernel, place: SourceLine(Path("own.cu")))
         made = report.report([kernel], rule(kernel.defects, {}, lambda key: True, date(2026, 11, 22)), (0,), 0.0)

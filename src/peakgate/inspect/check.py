@@ -25,7 +25,7 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import add_json_option, clear_verdict
 from peakgate.base.streams import say, warn
-from peakgate.inspect import emulate, gpu_build, isolate, picture, report, workers
+from peakgate.inspect import emulate, gpu_build, isolate, picture, problems, report, workers
 from peakgate.inspect.command import add_emulator_options, leave_not_checked, parse_emulator_options
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.watched.kernels import KernelsOfTests, begun
@@ -80,7 +80,7 @@ def main(verb: str, arguments: Sequence[str], guesses: Mapping[str, str] = Mappi
         if not of_tests.reports:
             raise no_nvrtc
         no_nvrtc = None
-    unnamed = emulate.unnamed(chosen.family) if not (chosen.text or no_family) else []
+    unnamed = problems.unnamed(chosen.family) if not (chosen.text or no_family) else []
     notes = (*([no_nvrtc] if no_nvrtc else []), *of_tests.notes, *unnamed)
 
     def source_at(kernel: str, place: str | None) -> SourceLine:
@@ -88,7 +88,7 @@ def main(verb: str, arguments: Sequence[str], guesses: Mapping[str, str] = Mappi
             return known
         if no_family:
             return SourceLine(project.file or project.root)
-        return emulate.source_line(chosen.text, chosen.family, kernel, place)
+        return problems.source_line(chosen.text, chosen.family, kernel, place)
 
     family_file = "" if chosen.family is None else str(chosen.family)
     kernels = report.by_kernel([*reports, *of_tests.reports], source_at, family_file)
@@ -187,7 +187,7 @@ def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | 
     """A report per build, and why none was compiled for a GPU: a text, or an error if no kernel is selected."""
     try:
         with progress.shown("describing the small cases of the families"):
-            builds = list(emulate.builds(chosen.text, chosen.family).items())
+            builds = list(problems.builds(chosen.text, chosen.family).items())
     except PeakgateError as error:
         return [], error
     # The largest builds first, so that none is left for the end.
@@ -233,7 +233,7 @@ def _draw_races(chosen: argparse.Namespace, found: Sequence[Defect]) -> list[pic
     drawings, known = [], set()
 
     def text_at(kernel: str, place: str) -> str:
-        return emulate.source_line(chosen.text, chosen.family, kernel, place).text
+        return problems.source_line(chosen.text, chosen.family, kernel, place).text
 
     for number, kernel in enumerate(races.values()):
         answer = answers[number]

@@ -16,7 +16,8 @@ from peakgate.base import progress
 from peakgate.base.errors import BuildError, PeakgateError
 from peakgate.base.options import selector
 from peakgate.compile.cubin import Cubin, Defines, cubin, installed_nvrtc
-from peakgate.inspect.emulate import BuildKey, BuildReport, LaunchFinding
+from peakgate.inspect.emulate import BuildReport, LaunchFinding
+from peakgate.inspect.problems import BuildKey
 from peakgate.judge.occupancy import launch_refusal
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Scale, Stage, Tier

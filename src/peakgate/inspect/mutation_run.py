@@ -15,8 +15,9 @@ from peakgate.base.files import scratch_folder
 from peakgate.base.report import Annotation, Tone
 from peakgate.compile.cubin import source_files
 from peakgate.device.cpu import not_emulated
-from peakgate.inspect.emulate import DIED, NOT_ENDED, LaunchFinding, builds, check_case, refused
+from peakgate.inspect.emulate import DIED, NOT_ENDED, LaunchFinding, check_case
 from peakgate.inspect.mutations import Mutant, mutants
+from peakgate.inspect.problems import builds, refused
 from peakgate.inspect.workers import Died, TaskProgress
 from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey

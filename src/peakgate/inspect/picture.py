@@ -14,7 +14,7 @@ from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.interface import KernelFault
-from peakgate.inspect.emulate import builds
+from peakgate.inspect.problems import builds
 from peakgate.inspect.workers import TaskProgress
 from peakgate_emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate_emulator.defects import SharedAccess, Trace, Triple
