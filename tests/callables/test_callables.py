@@ -16,11 +16,12 @@ from runs import plain_pytest
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.callables import arrays
-from peakgate.callables.call import Call, NotAnArray
+from peakgate.callables.call import Call
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.fixture import GpuBenchmark, sized_input
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import Given, case_of
+from peakgate.callables.values import NotAnArray
 from peakgate.family import TOLERANCES
 from peakgate.run.collection import collected
 from peakgate.session.outcome import WrongResult

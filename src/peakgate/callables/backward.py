@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 from peakgate.base.errors import Code, PeakgateError, described
 from peakgate.base.formatting import shown
 from peakgate.callables.arrays import arrays_in, copy_of, framework
-from peakgate.callables.call import Call, evaluated, given, in_members
+from peakgate.callables.call import Call, evaluated
+from peakgate.callables.values import given, in_members
 from peakgate.session.outcome import WrongResult
 
 _SEED = 20_261_130

@@ -15,12 +15,13 @@ from peakgate.base.formatting import nearest, shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.backward import BackwardCall
-from peakgate.callables.call import Call, NotAnArray, out_of_memory
+from peakgate.callables.call import Call, out_of_memory
 from peakgate.callables.cpu_call import CpuCall, lacks_gpu
 from peakgate.callables.kernels import choices
 from peakgate.callables.loaded import as_call, code_of, is_kernel
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import PARTS_KEY, case_of, collects_garbage, given_by, too_few
+from peakgate.callables.values import NotAnArray
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
 from peakgate.judge.correctness import Deviation

@@ -12,8 +12,9 @@ import numpy as np
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.callables.arrays import copy_of, dtype_name, restore, wait_for
-from peakgate.callables.call import Call, OtherKeys, Typed, typed
+from peakgate.callables.call import Call
 from peakgate.callables.settings import Given
+from peakgate.callables.values import OtherKeys, Typed, typed
 from peakgate.device.interface import TimedLaunch
 from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, bound_of, compare, on_host
 from peakgate.judge.magnitudes import Rounded, by_evaluations
