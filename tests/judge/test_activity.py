@@ -10,7 +10,7 @@ FLUSH_US, WORK_US, GAP_US = 55, 100, 1
 TIMES_US = [WORK_US + 3.0] * 3
 
 
-def batch(launches=3):
+def batch(launches=3, work_us=WORK_US):
     """Stamp, flush, work, stamp of each launch, a copy between them, and the last stamp."""
     found, now_ns = [], 1000
 
@@ -23,7 +23,7 @@ def batch(launches=3):
         add("", 20)  # what puts back changed arrays
         add("stamp", 0.7)
         add("", FLUSH_US)
-        add("work", WORK_US)
+        add("work", work_us)
         add("stamp", 0.7)
     add("stamp", 0.7)
     return found
@@ -52,6 +52,12 @@ def test_records_in_another_unit_give_the_time_of_the_work():
     assert second_clock([1.5 * WORK_US] * 3, cycles, took_ns(batch())).doubt is not None
 
 
+@pytest.mark.parametrize(("unit", "same"), [(0.94, False), (0.96, True), (1.04, True), (1.06, False)])
+def test_a_unit_within_5_percent_is_that_of_the_timer(unit, same):
+    found = second_clock(TIMES_US, batch(), took_ns(batch()) / unit)
+    assert found.median_us == pytest.approx(WORK_US if same else WORK_US / unit)
+
+
 @pytest.mark.parametrize("times_us", [[40.0] * 3, [150.0] * 3])
 def test_clocks_that_differ_leave_a_doubt_with_both_figures(times_us):
     found = judged(times_us, batch())
@@ -74,6 +80,13 @@ def test_events_may_take_10_us_and_2_percent_longer():
     assert set(doubts.values()) == {None}
     assert judged([least_us - 0.1] * 3, batch()).doubt is not None
     assert judged([most_us + 0.1] * 3, batch()).doubt is not None
+
+
+def test_clocks_may_drift_by_20_millionths_of_a_long_launch():
+    second_us = 1_000_000
+    activities = batch(work_us=second_us)
+    assert judged([second_us - 20.9] * 3, activities).doubt is None
+    assert judged([second_us - 21.1] * 3, activities).doubt is not None
 
 
 def at(*spans):
