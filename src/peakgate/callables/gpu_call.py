@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -215,10 +215,7 @@ class GpuCall(CallableLaunchable):
             # Choose the calls to compare, and allocate memory for their outputs, which the calls cannot see.
             chosen = checks.chosen(count, launch_us, lambda: room_for(outputs())) if self._outputs else {}
             ranks.all(f"batch {index + 1} with calls {sorted(chosen)} compared")
-            if chosen:
-                call.rewind_all()  # undo the changes of batches without compared calls
-                self._seeds.clear()
-            copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
+            copies = self._copies(chosen)
 
             # Queue and time. The outputs of a chosen call are copied right behind it.
             taken = state.batch(
@@ -303,6 +300,15 @@ class GpuCall(CallableLaunchable):
         )
         call.rewind_all()
         return found
+
+    def _copies(self, chosen: Collection[int]) -> dict[int, list[Any]]:
+        """Room for the outputs of each chosen call; if any is, undo the changes of batches without compared calls."""
+        if not chosen:
+            return {}
+        self._call.rewind_all()
+        self._seeds.clear()
+        outputs = self._outputs or tuple
+        return {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
 
     def _renew(self, draw: Callable[[int], int]) -> None:
         """Restore the arrays that calls change, replace some words of all arrays, and prepare the call."""

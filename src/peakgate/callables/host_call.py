@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from peakgate.callables.arrays import copy_of, framework
 from peakgate.callables.gpu_call import GpuCall, copy_all
 from peakgate.callables.unchanged import described
 from peakgate.device.arrays import room_for
@@ -85,10 +84,7 @@ class HostCall(GpuCall):
         for index, wanted in sampling.batches():
             count = min(wanted, max(1, calls - 1))
             chosen = checks.chosen(count, gpu_us, lambda: room_for(outputs())) if self._outputs else {}
-            if chosen:
-                call.rewind_all()  # undo the changes of batches without compared calls
-                self._seeds.clear()
-            copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
+            copies = self._copies(chosen)
             stream.synchronize()
             with _collecting(self.collects):
                 if calls > 1:
