@@ -36,6 +36,18 @@ def test_a_warm_launch_of_little_memory_need_not_be_faster():
     assert doubt_of("warm", replace(WARM, first_us=200.0, rest_us=200.0)) is None
 
 
+def test_the_l2_saves_a_quarter_of_the_transfers():
+    full = StateReading(first_us=9.25, rest_us=8.0, footprint_bytes=20_000_000, l2_bytes=20_000_000, memory_gbs=4000.0)
+    assert doubt_of("warm", full) is None
+    assert doubt_of("warm", replace(full, first_us=9.24)) is not None
+
+
+@pytest.mark.parametrize(("rest_us", "shown"), [(150.0, False), (200.0, False), (200.1, True)])
+def test_transfers_of_3_percent_of_a_launch_matter(rest_us, shown):
+    seen = StateReading(rest_us, rest_us, footprint_bytes=24_000_000, l2_bytes=50_000_000, memory_gbs=4000.0)
+    assert (doubt_of("warm", seen) is None) is shown
+
+
 def test_a_graph_is_shown_by_a_node_for_each_launch():
     assert doubt_of("graph", GRAPH) is None
     assert doubt_of("graph", replace(GRAPH, nodes=0)) is not None

@@ -52,6 +52,7 @@ def test_bytes_that_dram_moved_are_not_noted() -> None:
 def test_more_than_twice_what_was_moved_is_noted() -> None:
     assert noted(401e6) == [WorkNote("a.b", "bytes", 401e6, 200e6, "DRAM and stores in the L2")]
     assert noted(401e6)[0].sentence == "a.b: declares 401 MB, DRAM and stores in the L2 moved 200 MB"
+    assert noted(401e6, counted(dram_written_bytes=100e6)) == [WorkNote("a.b", "bytes", 401e6, 200e6, "DRAM")]
 
 
 def test_less_than_half_of_what_dram_moved_is_noted() -> None:
@@ -87,6 +88,7 @@ def test_flops_are_compared_where_they_were_counted(declared: float, is_noted: b
     found = noted(None, counted(executed_flops=1e9), flops=declared)
     assert found == ([WorkNote("a.b", "flops", declared, 1e9, "the kernels")] if is_noted else [])
     assert noted(None, counted(executed_flops=None), flops=declared) == []
+    assert noted(None, counted(executed_flops=1e9, half_flops=None), flops=declared) == []
 
 
 def test_instructions_on_halves_may_be_operations_and_need_not_be() -> None:
