@@ -74,7 +74,7 @@ def mutated(module: str) -> Iterator[tuple[Mutant, Change]]:
         yield mutant, Change(f"{module}:{mutant.line}", file, ast.unparse(tree), tests)
 
 
-def tried(module: str, every: int, jobs: int) -> dict[str, Any]:
+def tried(module: str, every: int, jobs: int, commit: str) -> dict[str, Any]:
     """Try one mutant in ``every``; the module's entry of the record. RuntimeError if the unchanged module fails."""
     found = list(islice(mutated(module), None, None, every))
     first = found[0][1]
@@ -89,7 +89,7 @@ def tried(module: str, every: int, jobs: int) -> dict[str, Any]:
         if not dead
     ]
     counts = {"killed": len(found) - len(survivors), "survived": len(survivors)}
-    return {"commit": checked_out(), "every": every, **counts, "survivors": survivors}
+    return {"commit": commit, "every": every, **counts, "survivors": survivors}
 
 
 def main() -> int:
@@ -99,9 +99,10 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only the first of each N mutants")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    commit = checked_out()  # before the record changes
     for module in options.modules or TESTS:
         modules = read_json(RECORD)["modules"]
-        modules[module] = tried(module, options.every, options.jobs)
+        modules[module] = tried(module, options.every, options.jobs, commit)
         kept = {name: of for name, of in sorted(modules.items()) if name in TESTS}
         write_whole(RECORD, json.dumps({"modules": kept}, indent=1) + "\n")
     return judge(read_json(RECORD))
