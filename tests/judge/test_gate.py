@@ -52,7 +52,7 @@ def test_the_reason_of_each_verdict(golden: Callable[[str, str], None]) -> None:
 def test_an_unchecked_result_never_passes_on_a_gpu(verdict: Verdict) -> None:
     found = unchecked(Judgement(verdict, "0.71 of peak"), on_gpu=True)
     assert found.verdict is (verdict if verdict in FAILING else Verdict.INCONCLUSIVE)
-    assert found.reason.endswith(UNCHECKED) or verdict in FAILING
+    assert found.reason == ("0.71 of peak" if verdict in FAILING else f"0.71 of peak{UNCHECKED}")
 
 
 def test_an_unchecked_result_in_the_emulator_is_not_called_right() -> None:
@@ -104,3 +104,7 @@ def test_the_exit_code_of_any_verdicts_is_that_of_the_worst(strict: bool) -> Non
         open_ones = UNDECIDED | {Verdict.NO_FLOOR} if strict else UNDECIDED
         expected = 1 if verdicts & REGRESSIONS else 3 if verdicts & open_ones else 0
         assert exit_code(verdicts, strict=strict) == expected
+
+
+def test_what_fails_is_what_has_another_exit_code_than_0() -> None:
+    assert {verdict for verdict in Verdict if exit_code([verdict])} == FAILING
