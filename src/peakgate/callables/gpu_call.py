@@ -318,9 +318,10 @@ class GpuCall(CallableLaunchable):
         self._call.prepare()
 
     def _timed_call(self, where: str, seeds: Sequence[int], outputs: Sequence[Any]) -> TimedLaunch:
-        """A timed call, with the arrays as it found them, which were changed by these seeds."""
+        """A timed call, with the arrays as it found them: changed by these seeds, in the same way as by ``_renew``."""
         self._call.rewind_all()
         for seed in seeds:
+            self._call.rewind()
             self._change(seed)
         return TimedLaunch(self.case, where, self._call.arrays, outputs)
 
