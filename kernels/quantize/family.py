@@ -138,8 +138,10 @@ def powers_of_two(xp: Any, largest: Array, _factor: Array, *, exponent: int) -> 
     """
     _, exponents = xp.frexp(largest)
     powers = xp.maximum(xp.where(largest > 0, exponents - 1 - exponent, LEAST_POWER), LEAST_POWER)
-    one, nan, finite = xp.ones_like(largest), xp.float32("nan"), xp.isfinite(largest)
-    return xp.where(finite, xp.ldexp(one, powers), nan), xp.where(finite, xp.ldexp(one, -powers), nan)
+    of_powers = 2.0 ** np.arange(LEAST_POWER, 1 - LEAST_POWER)  # on the host: CuPy flushes 2^-127 to zero
+    scales = xp.take(xp.asarray(of_powers.astype("float32")), powers - LEAST_POWER)
+    nan, finite = xp.float32("nan"), xp.isfinite(largest)
+    return xp.where(finite, scales, nan), xp.where(finite, xp.ldexp(xp.ones_like(largest), -powers), nan)
 
 
 def two_levels(xp: Any, largest: Array, factor: Array) -> tuple[Array, Array]:
@@ -195,12 +197,15 @@ def micro_restored(xp: Any, codes: Array, scales: Array, factor: Array, *, form:
 
 
 def special_rows(xp: Any, shape: tuple[int, ...]) -> Array:
-    """Rows of zeros, subnormal numbers, infinity, NaN, halves between codes and between scales, and every exponent."""
+    """Rows of zeros, infinity, NaN, halves between codes and between scales, and exponents.
+
+    Elements and, except for zeros, scales are not subnormal: CuPy's float32 operations would flush them to zero.
+    """
     at = np.arange(shape[1])
     step, group = at % 16 - 8, at // 16  # -8 is the largest of each 16
     rows = [
         np.where(at % 2, 0.0, -0.0),
-        (2 * step + 1) * 2.0**-133,
+        (2 * step + 1) * 2.0**-117,
         np.where(at == 23, np.nan, -1.0),
         np.where(at == 23, np.inf, -1.0),
         step * 2.0**124,
@@ -213,14 +218,14 @@ def special_rows(xp: Any, shape: tuple[int, ...]) -> Array:
         (2 * group + 17) * 6 / 16 * step / 8,
         (2 * group + 1) * 6 * 64.0 * step / 8,
         2.0 ** (step + group),
-        *(1.99 * 2.0**power * np.where(at % 3, 1, -1) for power in range(-130, 127, 8)),
+        *(1.99 * 2.0**power * np.where(at % 3, 1, -1) for power in range(-114, 127, 8)),
     ]
     return xp.asarray(np.stack([rows[each % len(rows)] for each in range(shape[0])]))
 
 
 def special_powers(xp: Any, shape: tuple[int, ...]) -> Array:
-    """Powers of two from the least scale on."""
-    return xp.asarray(np.resize(2.0 ** np.arange(-127.0, 100, 17), shape))
+    """Powers of two from the least scale on that CuPy does not flush to zero."""
+    return xp.asarray(np.resize(2.0 ** np.arange(-126.0, 100, 17), shape))
 
 
 def special_scales(xp: Any, shape: tuple[int, ...]) -> Array:

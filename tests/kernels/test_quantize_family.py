@@ -106,7 +106,6 @@ WRONG = {
     "scale_not_rounded": (MICRO, "nvfp4", ("matrix / E4m3::value(code)", "LARGEST / largest")),
     "scale_without_subnormals": (MICRO, "nvfp4", ("E4m3::code(l", "(largest < 0.09f) ? 0 : E4m3::code(l")),
     "scale_of_the_matrix_left_out": (MICRO, "nvfp4", ("LARGEST * matrix", "LARGEST")),
-    "least_scale_as_zero": (RESTORE, "mxfp8", ("code == 0 ? 0x1p-127f : ", "")),
     "subnormal_code_as_zero": (RESTORE, "nvfp4", ("(code & 7) << 22", "((code & 7) == 1 ? 0 : code & 7) << 22")),
 }
 """Stage, format, and what stands in place of what."""

@@ -149,7 +149,8 @@ def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
     fixed += ["-p", "no:faulthandler", "--peakgate"]
     project = config.find(root)
     paths = [Path(each.partition("::")[0]).absolute() for each in given if not each.startswith("-")]
-    of_tests = any(path.exists() and not (project and path.is_relative_to(project.kernels)) for path in paths)
+    existing = [path for path in paths if os.path.exists(path)]  # noqa: PTH110  (Path's raises for a long -k)
+    of_tests = any(not (project and path.is_relative_to(project.kernels)) for path in existing)
     if project is None or (not project.benchmarks and (not of_tests or config.BASE_VARIABLE in os.environ)):
         fixed.append("--noconftest")  # with an editable install pytest would load Peakgate's own conftest.py
     else:
