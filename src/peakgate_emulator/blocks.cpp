@@ -52,6 +52,7 @@ void make_current(Block& block) {
     peakgate_block_x = block.index.x;
     peakgate_block_y = block.index.y;
     peakgate_block_z = block.index.z;
+    peakgate_own_window = block.cluster ? static_cast<unsigned>(block.rank) << PEAKGATE_RANK_SHIFT : 0;
 }
 
 bool set_aside(Block& block) {

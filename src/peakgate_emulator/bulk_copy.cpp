@@ -26,7 +26,8 @@ struct Extent {
 
 struct Load {
     Extent from;
-    char* to;
+    char* to; // as the block with the barrier object sees it
+    const Block* block; // whose shared memory it is
     int object, agent;
     const Block* issued_by;
     uintptr_t caller;
@@ -150,26 +151,30 @@ Extent bytes_of(const void* global, uint32_t bytes, uintptr_t caller) {
     return {nullptr, {}, static_cast<char*>(const_cast<void*>(global)), bytes, nullptr};
 }
 
-// Sends to one address and counts the bytes at one barrier object, both of the same block.
-void send(const Extent& from, void* to, const void* barrier, uintptr_t caller, bool of_shared = false,
+// Sends to one address and counts the bytes at one barrier object, both of the same block, or of a pair.
+void send(const Extent& from, void* to, const void* barrier, uintptr_t caller, bool pairs = false, bool of_shared = false,
           const PeakgateReduction& reduction = {}) {
     state.sending = true;
     const int object = expect_arrival(barrier, from.bytes, caller);
     const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(to));
-    if (place_in_cluster(reinterpret_cast<uintptr_t>(barrier)).block != place.block) {
-        report(OUT_OF_BOUNDS, caller, 0, "copy to one block of the cluster whose barrier object is in another one");
+    Block& counting = *place_in_cluster(reinterpret_cast<uintptr_t>(barrier)).block;
+    if (&counting != place.block && !(pairs && (counting.rank ^ 1) == place.block->rank)) {
+        report(OUT_OF_BOUNDS, caller, 0, "copy to one block of the cluster whose barrier object is in another one%s", pairs ? " that is not of its pair" : "");
         abandon_launch();
     }
+    // As the block with the barrier object sees it.
+    uintptr_t destination = place.address;
+    if (&counting != place.block) destination = reinterpret_cast<uintptr_t>(window_of(*place.block)) + (place.address - state.shared);
     const int by = agent(LOADS, object);
     check_agent_write(to, from.bytes, by, new_stamp_of(by), caller, reduction.combine != nullptr);
     state.sending = false;
-    BulkCopies& all = *place.block->bulk_copies;
+    BulkCopies& all = *counting.bulk_copies;
     append(all.loads, all.load_count, all.load_room,
-           {from, reinterpret_cast<char*>(place.address), object, by, state.block, caller, of_shared, reduction});
-    settle_bytes(*place.block, object);
+           {from, reinterpret_cast<char*>(destination), place.block, object, by, state.block, caller, of_shared, reduction});
+    settle_bytes(counting, object);
 }
 
-void load(const Extent& from, void* to, const void* barrier, unsigned blocks, uintptr_t caller) {
+void load(const Extent& from, void* to, const void* barrier, unsigned blocks, bool pairs, uintptr_t caller) {
     check_alignment(to, from.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
     if (from.map)
         for_rows(from, [&](uintptr_t, char* global, int, int count) {
@@ -177,12 +182,15 @@ void load(const Extent& from, void* to, const void* barrier, unsigned blocks, ui
         });
     else
         check_async_source(from.linear, from.bytes, caller), check_copied_from_global(from.linear, from.bytes, caller);
-    if (!blocks) send(from, to, barrier, caller);
+    if (!blocks) send(from, to, barrier, caller, pairs);
+    const int counting = place_in_cluster(reinterpret_cast<uintptr_t>(barrier)).block->rank;
     for (unsigned left = blocks; left; left &= left - 1) {
-        const auto there = [&](const void* own) {
-            return peakgate_map_shared(own, static_cast<unsigned>(__builtin_ctz(left)), reinterpret_cast<const void*>(caller));
+        const auto there = [&](const void* own, int rank) {
+            return peakgate_map_shared(own, static_cast<unsigned>(rank), reinterpret_cast<const void*>(caller));
         };
-        send(from, there(to), there(barrier), caller);
+        // In pairs the bytes are counted by all even blocks, or by all odd ones (PTX ISA 9.7.9.27.1.2).
+        const int rank = __builtin_ctz(left), of_pair = rank / 2 * 2 + counting % 2;
+        send(from, there(to, rank), there(barrier, pairs ? of_pair : rank), caller, pairs);
     }
 }
 
@@ -314,19 +322,24 @@ bool has_bulk_copies(const Block& block, int object) {
 uintptr_t bulk_copy_in_flight(uintptr_t address) {
     for (size_t i = 0; i < here().load_count; ++i) {
         const Load& each = here().loads[i];
-        if (address - reinterpret_cast<uintptr_t>(each.to) < each.from.bytes) return each.caller;
+        if (each.block == state.block && address - reinterpret_cast<uintptr_t>(each.to) < each.from.bytes) return each.caller;
     }
     return 0;
 }
 
-bool awaits_copies_of_others(uintptr_t& issued_at) {
-    for (size_t i = 0; i < here().load_count; ++i) {
-        const Load& each = here().loads[i];
-        if (each.issued_by == state.block) continue;
+static bool awaits(const BulkCopies& all, bool of_other_block, uintptr_t& issued_at) {
+    for (size_t i = 0; i < all.load_count; ++i) {
+        const Load& each = all.loads[i];
+        if (of_other_block ? each.block != state.block : each.issued_by == state.block) continue;
         issued_at = each.caller;
         return true;
     }
     return false;
+}
+
+bool awaits_copies_of_others(uintptr_t& issued_at) {
+    const Block* const other = other_of_pair(); // may count bytes that come here
+    return awaits(here(), false, issued_at) || (other && !other_of_pair_has_ended() && awaits(*other->bulk_copies, true, issued_at));
 }
 
 bool reads_shared_of(const Block& sender, const Block& receiver, uintptr_t& issued_at) {
@@ -362,9 +375,9 @@ bool complete_bulk_copies(int object, Published& published) {
 
 using namespace peakgate;
 
-void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, const void* caller) {
+void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, int pairs, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    load(tile_of(*tile, called_at), to, barrier, blocks, called_at);
+    load(tile_of(*tile, called_at), to, barrier, blocks, pairs == 2, called_at);
 }
 
 void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void* caller) {
@@ -374,7 +387,7 @@ void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void*
 
 void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, unsigned blocks, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    load(bytes_of(from, bytes, called_at), to, barrier, blocks, called_at);
+    load(bytes_of(from, bytes, called_at), to, barrier, blocks, false, called_at);
 }
 
 void peakgate_send_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller) {
@@ -383,7 +396,7 @@ void peakgate_send_bulk(void* to, const void* from, unsigned bytes, const void* 
     check_alignment(to, PIECE, "destination", called_at);
     const int by = agent(STORES, state.current / WARP);
     check_agent_read(from, bytes, by, new_stamp_of(by), called_at);
-    send(sent_bytes(from, bytes), to, barrier, called_at, true);
+    send(sent_bytes(from, bytes), to, barrier, called_at, false, true);
 }
 
 void peakgate_send_value(void* to, const void* value, unsigned bytes, const void* barrier, const void* caller) {
@@ -396,7 +409,7 @@ void peakgate_reduce_value(void* to, const void* value, unsigned bytes, const vo
                            const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     check_alignment(to, bytes, "destination", called_at);
-    send(sent_bytes(value, bytes), to, barrier, called_at, false, *reduction);
+    send(sent_bytes(value, bytes), to, barrier, called_at, false, false, *reduction);
 }
 
 void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller) {

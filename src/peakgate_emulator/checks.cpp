@@ -440,15 +440,17 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller) {
 void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, uintptr_t caller) {
     const auto address = reinterpret_cast<uintptr_t>(from);
     if (!size) return;
-    if (address - state.shared >= state.shared_size) outside("asynchronous read of shared memory", address, size, caller);
+    const Place source = place_in_cluster(address);
+    const uintptr_t begin = source.address - state.shared;
+    if (begin >= state.shared_size) outside("asynchronous read of shared memory", address, size, caller);
     access<PLAIN_READ>(address, size, caller);
     const Access* fenced = nullptr; // neighbouring words usually have the same writer
-    for (uintptr_t offset = address - state.shared; offset < address - state.shared + size; offset += 4) {
-        Cell& cell = shared_cells[offset / 4];
+    for (uintptr_t offset = begin; offset < begin + size; offset += 4) {
+        Cell& cell = source.block->shadow[offset / 4];
         const Access& write = cell.write;
         const bool known = fenced && fenced->thread == write.thread && fenced->epoch == write.epoch && fenced->stamp == write.stamp;
         if (!known && write.thread < MAX_THREADS && write.epoch >= state.shared_since && (write.details & INITIALISED) &&
-            block_of(write.epoch) == state.block->number && !fenced_for_agents(*state.block, write, PEAKGATE_OF_SHARED)) {
+            block_of(write.epoch) == source.block->number && !fenced_for_agents(*source.block, write, PEAKGATE_OF_SHARED)) {
             report(SHARED_RACE, caller, state.image + write.address,
                    "asynchronous read of shared memory (byte %ld) that a thread has written, and no fence.proxy.async is "
                    "between the two",
@@ -492,8 +494,9 @@ void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr
 }
 
 void arrived(void* at, size_t size, int agent, uint32_t stamp) {
-    for (uintptr_t offset = reinterpret_cast<uintptr_t>(at) - state.shared, end = offset + size; offset < end; offset += 4) {
-        Access& write = shared_cells[offset / 4].write;
+    const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(at));
+    for (uintptr_t offset = place.address - state.shared, end = offset + size; offset < end; offset += 4) {
+        Access& write = place.block->shadow[offset / 4].write;
         write = {state.epoch, stamp, write.address, static_cast<uint16_t>(agent), INITIALISED, INITIALISED};
     }
 }

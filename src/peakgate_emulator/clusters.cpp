@@ -219,6 +219,13 @@ void forget_clusters() {
 char* window_of(const Block& block) { return block.cluster->windows[block.rank]; }
 uint32_t cluster_since(const Block& block) { return block.cluster->since; }
 
+Block* other_of_pair() {
+    if (!state.cluster || state.cluster->size % 2) return nullptr;
+    return state.cluster->blocks[state.block->rank ^ 1];
+}
+
+bool other_of_pair_has_ended() { return state.cluster->has_ended[state.block->rank ^ 1]; }
+
 void end_thread_of_cluster() {
     Cluster& cluster = *state.cluster;
     const int own = state.block->rank;
@@ -233,6 +240,14 @@ void end_thread_of_cluster() {
     for (int rank = 0; rank < cluster.size; ++rank) {
         if (rank == own || !cluster.begun[rank] || !reads_shared_of(*state.block, *cluster.blocks[rank], issued_at)) continue;
         report(SHARED_RACE, issued_at, 0, "copy from shared memory that its block may leave before it is read: nothing says that it has arrived");
+    }
+    for (int i = 0; i < AGENTS_OF_A_KIND && other_of_pair(); ++i) {
+        const int by = agent(PRODUCTS, 0) + i;
+        const uint32_t stamp = last_of_peer(by, issued_at);
+        if (!stamp || has_published(cluster.at_end[own], number_of(cluster, static_cast<size_t>(own ^ 1)), by, 0, stamp)) continue;
+        report(TENSOR_RACE, issued_at, 0, "block %s of a pair may end before the other one's tcgen05 operation has read its memory: it waits "
+               "for no tcgen05.commit that comes after it",
+               words_of(state.block->index));
     }
     for (size_t i = 0; cluster.visits[own] && i < visitors(cluster); ++i) {
         const Visit& visit = cluster.visits[own][i];
@@ -360,7 +375,7 @@ void peakgate_cluster_wait(int site, const void* caller) {
 
 char* peakgate_cluster_pointer(uint32_t address) {
     const auto own = reinterpret_cast<uintptr_t>(peakgate_shared_base());
-    const uint32_t rank = (address >> PEAKGATE_RANK_SHIFT) - 1, offset = address & ((1u << PEAKGATE_RANK_SHIFT) - 1);
+    const uint32_t rank = address >> PEAKGATE_RANK_SHIFT, offset = address & ((1u << PEAKGATE_RANK_SHIFT) - 1);
     if (!state.cluster || rank >= static_cast<uint32_t>(state.cluster->size)) return reinterpret_cast<char*>(own + address);
     return reinterpret_cast<char*>(address_in(static_cast<int>(rank), own + offset));
 }
@@ -368,9 +383,9 @@ char* peakgate_cluster_pointer(uint32_t address) {
 uint64_t peakgate_cluster_address(const void* pointer) {
     const auto address = reinterpret_cast<uintptr_t>(pointer), own = reinterpret_cast<uintptr_t>(peakgate_shared_base());
     const int rank = rank_reached(address);
-    if (rank < 0) return address - own;
+    if (rank < 0) return address - own | peakgate_own_window;
     const uintptr_t window = reinterpret_cast<uintptr_t>(state.cluster->windows[rank]) & ~uintptr_t{1023};
-    return static_cast<uint64_t>(rank + 1) << PEAKGATE_RANK_SHIFT | (address - window);
+    return static_cast<uint64_t>(rank) << PEAKGATE_RANK_SHIFT | (address - window);
 }
 
 void* peakgate_map_shared(const void* pointer, unsigned rank, const void* caller) {

@@ -27,16 +27,15 @@ template <class T> inline void assign(T& to, unsigned __int128 from) { to = stat
 
 inline unsigned rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
-// An address in shared memory is an offset of 32 bits, as on a GPU. For another block of the cluster its rank is in the
-// bits above the offset.
+// An address in shared memory is an offset of 32 bits, as on a GPU, with the block's rank in the cluster above it.
 inline char* shared(uint64_t offset) {
-    const auto address = static_cast<uint32_t>(offset);
-    return address >> PEAKGATE_RANK_SHIFT ? peakgate_cluster_pointer(address) : peakgate_shared_base() + address;
+    const auto address = static_cast<uint32_t>(offset), own = address ^ peakgate_own_window;
+    return own >> PEAKGATE_RANK_SHIFT ? peakgate_cluster_pointer(address) : peakgate_shared_base() + own;
 }
 inline char* generic(uint64_t address) { return reinterpret_cast<char*>(address); }
 inline uint64_t shared_offset(uint64_t pointer) {
     const uint64_t offset = pointer - reinterpret_cast<uint64_t>(peakgate_shared_base());
-    return offset >> PEAKGATE_RANK_SHIFT ? peakgate_cluster_address(reinterpret_cast<const void*>(pointer)) : offset;
+    return offset >> PEAKGATE_RANK_SHIFT ? peakgate_cluster_address(reinterpret_cast<const void*>(pointer)) : offset | peakgate_own_window;
 }
 inline uint64_t shared_pointer(uint64_t offset) { return reinterpret_cast<uint64_t>(shared(offset)); }
 
@@ -55,8 +54,8 @@ PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int how) 
 PEAKGATE_PTX_CALL inline void mbarrier_bytes(void* at, unsigned bytes, int arrived) {
     peakgate_sync_bytes(at, bytes, arrived, __builtin_return_address(0));
 }
-PEAKGATE_PTX_CALL inline void load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks) {
-    peakgate_load_tile(to, tile, barrier, blocks, __builtin_return_address(0));
+PEAKGATE_PTX_CALL inline void load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, int pairs) {
+    peakgate_load_tile(to, tile, barrier, blocks, pairs, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void store_tile(const PeakgateTile* tile, const void* from) {
     peakgate_store_tile(tile, from, __builtin_return_address(0));
@@ -120,10 +119,6 @@ inline uint32_t cancelled(unsigned __int128 answer, int word) { return static_ca
 inline void needs_features(int specific, const char* instruction) {
     if (specific != 1000 && specific != 1030) peakgate_not_emulated(instruction);
 }
-// Ends a launch with an instruction of a group of two blocks, where a template's argument gives the number.
-inline void needs_one_block(int blocks, const char* instruction) {
-    if (blocks != 1) peakgate_not_emulated(instruction);
-}
 PEAKGATE_PTX_CALL inline void cluster_arrive(int releases) { peakgate_cluster_arrive(releases, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void cluster_wait(int site) { peakgate_cluster_wait(site, __builtin_return_address(0)); }
 // The corresponding address in another block's shared memory, for a pointer or a 32-bit address.
@@ -134,10 +129,7 @@ PEAKGATE_PTX_CALL inline uint64_t mapped_shared(uint64_t address, unsigned rank)
     return shared_offset(reinterpret_cast<uint64_t>(peakgate_map_shared(shared(address), rank, __builtin_return_address(0))));
 }
 // The rank of the block whose shared memory contains an address.
-inline unsigned rank_of(uint64_t address) {
-    const unsigned rank = static_cast<unsigned>(address) >> PEAKGATE_RANK_SHIFT;
-    return rank ? rank - 1 : peakgate_cluster_rank();
-}
+inline unsigned rank_of(uint64_t address) { return static_cast<unsigned>(address) >> PEAKGATE_RANK_SHIFT; }
 PEAKGATE_PTX_CALL inline void mbarrier_invalidate(void* at) { peakgate_sync_invalidate(at, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase, int how) {
     return static_cast<uint64_t>(peakgate_sync_wait(at, phase, how, __builtin_return_address(0)));

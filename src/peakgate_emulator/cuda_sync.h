@@ -378,7 +378,7 @@ inline void fence_proxy_async_shared_cta() {
     PEAKGATE_MEMBER void cp_async_bulk_tensor_##axes##d_global_to_shared(void* to, const M* map, PEAKGATE_ALL parameters, \
                                                                          barrier<S>& with) {                           \
         const PeakgateTile tile = {map, axes, {PEAKGATE_ALL coordinates}};                                             \
-        peakgate_load_tile(to, &tile, &with.state, 0, __builtin_return_address(0));                                       \
+        peakgate_load_tile(to, &tile, &with.state, 0, 0, __builtin_return_address(0));                                    \
     }                                                                                                                  \
     template <class M>                                                                                                 \
     PEAKGATE_MEMBER void cp_async_bulk_tensor_##axes##d_shared_to_global(const M* map, PEAKGATE_ALL parameters,        \

@@ -5,15 +5,19 @@
 
 namespace peakgate_ptx {
 
-PEAKGATE_PTX_CALL inline void tensor_alloc(void* to, unsigned columns) { peakgate_tensor_alloc(to, columns, __builtin_return_address(0)); }
-PEAKGATE_PTX_CALL inline void tensor_dealloc(uint32_t address, unsigned columns) {
-    peakgate_tensor_dealloc(address, columns, __builtin_return_address(0));
+PEAKGATE_PTX_CALL inline void tensor_alloc(void* to, unsigned columns, int blocks) {
+    peakgate_tensor_alloc(to, columns, blocks, __builtin_return_address(0));
 }
-PEAKGATE_PTX_CALL inline void tensor_relinquish() { peakgate_tensor_relinquish(__builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void tensor_dealloc(uint32_t address, unsigned columns, int blocks) {
+    peakgate_tensor_dealloc(address, columns, blocks, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void tensor_relinquish(int blocks) { peakgate_tensor_relinquish(blocks, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void tensor_wait(int stores) { peakgate_tensor_wait(stores, __builtin_return_address(0)); }
-PEAKGATE_PTX_CALL inline void tensor_commit(void* barrier) { peakgate_tensor_commit(barrier, __builtin_return_address(0)); }
-PEAKGATE_PTX_CALL inline void tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats) {
-    peakgate_tensor_copy(to, from, rows, units, repeats, __builtin_return_address(0));
+PEAKGATE_PTX_CALL inline void tensor_commit(void* barrier, int blocks, unsigned to_blocks) {
+    peakgate_tensor_commit(barrier, blocks, to_blocks, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats, int blocks) {
+    peakgate_tensor_copy(to, from, rows, units, repeats, blocks, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void tensor_multiply(PeakgateTensorProduct product) {
     product.multiply = peakgate_multiply_rows;

@@ -873,10 +873,26 @@ void await_published(const Published& published) {
     of.awaited->of_fences |= published.of_fences;
 }
 
-uint32_t known_of_agent(int thread, int agent, bool or_awaits) {
-    const uint32_t known = here().rows[thread][agent];
+uint32_t known_of_agent(uint32_t block, int thread, int agent, bool or_awaits) {
+    const uint64_t whose = static_cast<uint64_t>(block) << 16 | static_cast<uint64_t>(agent);
+    const bool own = block == state.block->number;
+    uint32_t known = own ? here().rows[thread][agent] : 0;
+    const auto learn_from = [&](uint64_t until) { known = static_cast<uint32_t>(until) > known ? static_cast<uint32_t>(until) : known; };
+    if (!own && others_of(thread)) learn_from(known_until(*others_of(thread), whose));
     const Published* const awaited = or_awaits ? here().threads[thread].awaited : nullptr;
-    return awaited && awaited->known[agent] > known ? awaited->known[agent] : known;
+    if (!awaited) return known;
+    if (own) learn_from(awaited->known[agent]);
+    if (awaited->others) learn_from(known_until(*awaited->others, whose));
+    if (awaited->across) learn_from(known_until(*awaited->across, whose));
+    return known;
+}
+
+void publish_agent(Clock*& published, uint32_t block, int agent, uint32_t known) {
+    if (!known) return;
+    add({static_cast<uint64_t>(block) << 16 | static_cast<uint64_t>(agent), time_of(0, known)});
+    Clock* one = added();
+    join(published, one);
+    drop(one);
 }
 
 void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published) {
@@ -929,6 +945,16 @@ void learn(int thread, int agent, uint32_t stamp) {
     order.threads[thread].row_epoch = state.epoch;
     uint32_t& known = order.rows[thread][agent];
     if (known <= stamp) known = stamp + 1;
+}
+
+void learn_of_block(uint32_t block, int thread, int agent, uint32_t stamp) {
+    if (block == state.block->number) return learn(thread, agent, stamp);
+    settle_block();
+    Clock* more_known = keep(others_of(thread));
+    publish_agent(more_known, block, agent, stamp + 1);
+    OfThread& of = listed(thread);
+    drop(of.others);
+    of.others = more_known;
 }
 
 bool fenced_for_agents(const Block& block, const Access& write, PeakgateProxy needed) {

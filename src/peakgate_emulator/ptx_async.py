@@ -26,19 +26,14 @@ def all_known(modifiers: Sequence[str], *known: str) -> None:
         raise Unknown
 
 
-def of_one_block(modifiers: Sequence[str], instruction: Instruction, names: Names) -> tuple[str, list[str]]:
-    """The other modifiers than ``.cta_group::1``, after the check that a template's argument is 1 if that gives it."""
+def blocks_of(modifiers: Sequence[str], names: Names) -> tuple[str, list[str]]:
+    """The number of blocks that ``.cta_group`` gives, perhaps as a template's argument, and the other modifiers."""
     groups = [modifier for modifier in modifiers if modifier.startswith("cta_group::")]
     if len(groups) != 1:
         raise Unknown
     others = [modifier for modifier in modifiers if modifier not in groups]
     (number,) = (group.removeprefix("cta_group::") for group in groups)
-    if number == "1":
-        return "", others
-    if number == "2":
-        raise Unknown
-    opcode = instruction.opcode.replace("%", "")
-    return f'peakgate_ptx::needs_one_block({names.value(number, "int")}, "PTX instruction {opcode}"); ', others
+    return number if number in ("1", "2") else names.value(number, "int"), others
 
 
 def _space(modifiers: Sequence[str]) -> str:
@@ -87,14 +82,14 @@ def _bulk(instruction: Instruction, names: Names) -> str:
         return f"peakgate_bulk_wait({names.value(operands[0], 'int32_t')}, {int('read' in modifiers)});"
     if modifiers[0] == "prefetch":
         return ";"
-    if not any(modifier.startswith("cta_group::") for modifier in modifiers):
-        return _moved(modifiers, operands, names)
-    check, modifiers = of_one_block(modifiers, instruction, names)
-    return check + _moved(modifiers, operands, names)
+    blocks = "1"
+    if any(modifier.startswith("cta_group::") for modifier in modifiers):
+        blocks, modifiers = blocks_of(modifiers, names)
+    return _moved(modifiers, operands, blocks, names)
 
 
-def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
-    """A copy between global and shared memory, given the modifiers after ``cp.async.bulk``."""
+def _moved(modifiers: Sequence[str], operands: Sequence[Operand], pairs: str, names: Names) -> str:
+    """A copy between global and shared memory, given the modifiers after ``cp.async.bulk`` but ``.cta_group``."""
     axes = 0
     if modifiers[0] == "tensor":
         if not (found := re.fullmatch(r"([1-5])d", modifiers[1])):
@@ -117,7 +112,7 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
         blocks = names.value(further[0], "uint16_t") if "multicast::cluster" in how else "0"
         place = names.address(to, "shared")
         if axes:
-            return f"{_tile(source, axes, names)} peakgate_ptx::load_tile({place}, &tile, {at}, {blocks});"
+            return f"{_tile(source, axes, names)} peakgate_ptx::load_tile({place}, &tile, {at}, {blocks}, {pairs});"
         size = names.value(sized[0], "uint32_t")
         return f"peakgate_ptx::load_bulk({place}, {names.address(source, 'global')}, {size}, {at}, {blocks});"
     all_known(how, "bulk_group", "L2::cache_hint")

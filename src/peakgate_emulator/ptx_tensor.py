@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from peakgate_emulator.ptx_async import of_one_block
+from peakgate_emulator.ptx_async import all_known, blocks_of
 from peakgate_emulator.ptx_grammar import (
     Address,
     Instruction,
@@ -53,24 +53,24 @@ def _aligned(modifiers: Sequence[str], *further: str) -> None:
 
 
 def _alloc(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = of_one_block(modifiers, instruction, names)
+    blocks, others = blocks_of(modifiers, names)
     _aligned(others, "b32")
     to, columns = instruction.operands
     place = names.address(to, "shared" if "shared::cta" in others else "generic")
-    return f"{one}peakgate_ptx::tensor_alloc({place}, {names.value(columns, 'uint32_t')});"
+    return f"peakgate_ptx::tensor_alloc({place}, {names.value(columns, 'uint32_t')}, {blocks});"
 
 
 def _dealloc(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = of_one_block(modifiers, instruction, names)
+    blocks, others = blocks_of(modifiers, names)
     _aligned(others, "b32")
     given = ", ".join(names.value(operand, "uint32_t") for operand in instruction.operands)
-    return f"{one}peakgate_ptx::tensor_dealloc({given});"
+    return f"peakgate_ptx::tensor_dealloc({given}, {blocks});"
 
 
-def _relinquish(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = of_one_block(modifiers, instruction, names)
+def _relinquish(modifiers: Sequence[str], _instruction: Instruction, names: Names) -> str:
+    blocks, others = blocks_of(modifiers, names)
     _aligned(others)
-    return f"{one}peakgate_ptx::tensor_relinquish();"
+    return f"peakgate_ptx::tensor_relinquish({blocks});"
 
 
 def _moved(modifiers: Sequence[str], packing: str, registers: Operand) -> tuple[str, int, int]:
@@ -121,21 +121,23 @@ def _fence_after(_modifiers: Sequence[str], _instruction: Instruction, _names: N
 
 
 def _commit(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = of_one_block(modifiers, instruction, names)
-    if others not in (["mbarrier::arrive::one", *space, "b64"] for space in ([], ["shared::cluster"])):
+    blocks, others = blocks_of(modifiers, names)
+    all_known(others, "mbarrier::arrive::one", "shared::cluster", "multicast::cluster", "b64")
+    barrier, *masks = instruction.operands
+    if len(masks) != ("multicast::cluster" in others):
         raise Unknown
-    (barrier,) = instruction.operands
     at = names.address(barrier, "shared" if "shared::cluster" in others else "generic")
-    return f"{one}peakgate_ptx::tensor_commit({at});"
+    to_blocks = names.value(masks[0], "uint16_t") if masks else "0"
+    return f"peakgate_ptx::tensor_commit({at}, {blocks}, {to_blocks});"
 
 
 def _copy(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    one, others = of_one_block(modifiers, instruction, names)
+    blocks, others = blocks_of(modifiers, names)
     if tuple(others) not in _COPIES:
         raise Unknown
     to, source = instruction.operands
     how = ", ".join(map(str, _COPIES[tuple(others)]))
-    return f"{one}peakgate_ptx::tensor_copy({_place(to, names)}, {names.bits(source)}, {how});"
+    return f"peakgate_ptx::tensor_copy({_place(to, names)}, {names.bits(source)}, {how}, {blocks});"
 
 
 def _scales(kind: str, how: Sequence[str]) -> int:
@@ -153,7 +155,7 @@ def _scales(kind: str, how: Sequence[str]) -> int:
 
 def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
     """Dense ``tcgen05.mma``, also with block scales."""
-    one, others = of_one_block(modifiers, instruction, names)
+    blocks, others = blocks_of(modifiers, names)
     kind, *how = (modifier for modifier in others if modifier not in _HINTS)
     kind = kind.removeprefix("kind::")
     scales = _scales(kind, how)
@@ -162,7 +164,7 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
     disabled: tuple[Operand, ...] = ()
     if isinstance(further[0], Vector):
         disabled, further = further[0].members, further[1:]
-        if len(disabled) != 4:  # words of 32 lanes
+        if len(disabled) not in {"1": (4,), "2": (8,)}.get(blocks, (4, 8)):  # words of 32 lanes, of each block
             raise Unknown
     (adds,) = further  # a scale of the sums is not emulated
     in_tensor_memory = isinstance(a, Address)
@@ -175,11 +177,12 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         str(int(in_tensor_memory)),
         names.value(adds, "bool"),
         f"{{{', '.join(names.value(lanes, 'uint32_t') for lanes in disabled)}}}",
+        blocks,
         str(scales),
         *([_place(place, names) for place in places] or ["0", "0"]),
         "nullptr",
     ]
-    return f"{one}peakgate_ptx::tensor_multiply(PeakgateTensorProduct{{{', '.join(given)}}});"
+    return f"peakgate_ptx::tensor_multiply(PeakgateTensorProduct{{{', '.join(given)}}});"
 
 
 _STATEMENTS: dict[str, Callable[[Sequence[str], Instruction, Names], str]] = {

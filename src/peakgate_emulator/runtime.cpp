@@ -12,6 +12,7 @@ PEAKGATE_BUILTIN(peakgate_thread);
 PEAKGATE_BUILTIN(peakgate_block);
 PEAKGATE_BUILTIN(peakgate_block_size);
 PEAKGATE_BUILTIN(peakgate_grid_size);
+unsigned peakgate_own_window;
 PEAKGATE_API unsigned peakgate_carry;
 unsigned peakgate_carry;
 
@@ -163,7 +164,7 @@ int poller_after(int place) {
 
 // Reports what the deadlocked threads of the block wait for.
 void report_waiting() {
-    if (report_named_barriers() || report_sync_objects() || (state.cluster && report_cluster_barrier())) return;
+    if (report_tensor_memory() || report_named_barriers() || report_sync_objects() || (state.cluster && report_cluster_barrier())) return;
     for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != AT_PRODUCT) continue;
         make_current(i);

@@ -177,6 +177,7 @@ enum Status : uint8_t {
     AT_GRID_BARRIER,
     AT_PRODUCT, // of a warpgroup
     AT_CLUSTER_BARRIER,
+    AT_TENSOR_MEMORY, // until columns are free, or the other block of a pair has called the same
     POLLING, // it has read a value that has not changed since
     DONE
 };
@@ -364,8 +365,10 @@ void threads_met(const int* threads, int count);
 void publish_to(Published& published);
 // `narrow`: in block scope, without what other blocks have released.
 void acquire_from(const Published& published, int thread, bool narrow = false);
-// What a thread knows of an agent; also what it has seen by a relaxed wait if that counts.
-uint32_t known_of_agent(int thread, int agent, bool or_awaits);
+// What a thread knows of an agent of a block; also what it has seen by a relaxed wait if that counts.
+uint32_t known_of_agent(uint32_t block, int thread, int agent, bool or_awaits);
+// Publishes to threads of another block what is known of one agent.
+void publish_agent(Clock*& published, uint32_t block, int agent, uint32_t known);
 // Publishes the current thread's clock to threads of another block.
 void publish_across(Clock*& published);
 // Publishes the current thread's clock at its last fence of a scope; how a relaxed arrival orders.
@@ -381,6 +384,8 @@ bool knows_of(uint32_t number);
 uint32_t new_stamp_of(int agent);
 // A thread has waited for an agent's accesses with stamps up to this one.
 void learn(int thread, int agent, uint32_t stamp);
+// The same of an agent of any block.
+void learn_of_block(uint32_t block, int thread, int agent, uint32_t stamp);
 // Whether a write to shared memory is fenced for asynchronous operations that the current thread starts now.
 // `needed`: what the fence must cover.
 bool fenced_for_agents(const Block& block, const Access& write, PeakgateProxy needed);
@@ -529,6 +534,9 @@ int rank_reached(uintptr_t address);
 uintptr_t word_in_cluster(const Cell* cell);
 // The current thread accesses another block's shared memory; checks that the block has begun and not ended.
 Block& visit(int rank, uintptr_t caller);
+// The other block of a pair, whose ranks differ in the last bit (PTX ISA 9.7.16.5.1); null without a cluster of pairs.
+Block* other_of_pair();
+bool other_of_pair_has_ended();
 
 // Marks the guard variables of shared objects as written, since only the compiler's code reads them.
 void initialise_guards();
@@ -559,7 +567,7 @@ void report_out_of_time(uintptr_t at);
 int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller);
 // The bytes have been sent: the phase ends at the next test if nothing is missing.
 void settle_bytes(Block& block, int object);
-// One arrival at a barrier object of the block when an agent's operations with stamps up to this one are complete. They
+// One arrival at a barrier object of the cluster when an agent's operations with stamps up to this one are complete. They
 // come after all that the current thread knows.
 void arrive_for_agent(const void* address, int agent, uint32_t stamp, uintptr_t caller);
 // Describes what a barrier object waits for.
@@ -587,10 +595,16 @@ void end_thread_of_tensor_cores();
 void check_sums(uintptr_t address, size_t size, uintptr_t caller);
 // ---- tensor_memory.cpp ----
 // A relaxed arrival passes on what its thread has fenced of accesses to tensor memory.
-void publish_tensors(Published& published);
+// `of_own_block`: to threads of its own block.
+void publish_tensors(Published& published, bool of_own_block);
 void begin_block_of_tensor_memory();
 // A thread ends: reports what is allocated if it is the last one.
 void end_thread_of_tensor_memory();
+// The latest operation of an agent of the other block of the pair that uses the current block's memory, by its stamp and
+// code address; 0: none.
+uint32_t last_of_peer(int agent, uintptr_t& issued_at);
+// Reports a thread that waits at an allocation in vain; false if there is none.
+bool report_tensor_memory();
 // The current thread starts an agent's operation that reads shared memory until it is waited for.
 void check_agent_read(const void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
 // The same for one that writes: the new contents are valid only once they `arrived`, and the old ones are lost unless it

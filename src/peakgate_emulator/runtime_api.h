@@ -95,8 +95,14 @@ PEAKGATE_API void peakgate_cluster_dims(unsigned x, unsigned y, unsigned z);
 PEAKGATE_API unsigned peakgate_cluster_rank();
 PEAKGATE_API void peakgate_cluster_arrive(int releases, const void* caller);
 PEAKGATE_API void peakgate_cluster_wait(int site, const void* caller);
-// An address in shared memory as in PTX, 32 bits with the block's rank above the offset, and as a pointer.
-#define PEAKGATE_RANK_SHIFT 24 // of the rank plus one; 0: the own block
+// An address in shared memory as in PTX, 32 bits with the block's rank above the offset, and as a pointer. The rank's
+// last bit is the one that kernels for pairs of blocks clear (0xfeffffff).
+#define PEAKGATE_RANK_SHIFT 24
+#ifdef PEAKGATE_RUNTIME
+PEAKGATE_API unsigned peakgate_own_window;
+#else
+PEAKGATE_API const unsigned peakgate_own_window; // the own block's rank in its place; 0 without a cluster
+#endif
 PEAKGATE_API char* peakgate_cluster_pointer(uint32_t address);
 PEAKGATE_API uint64_t peakgate_cluster_address(const void* pointer);
 // Takes the next block off the launch (cluster launch control); the answer of 16 bytes, whether there was one and its
@@ -209,7 +215,8 @@ struct PeakgateTile {
     int at[5];
 };
 // To shared memory of the blocks of the cluster with a bit in `blocks`, at the same offsets; 0: only at `to` itself.
-PEAKGATE_API void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, const void* caller);
+// `pairs`: the barrier object may be in the other block of the pair (cta_group::2).
+PEAKGATE_API void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, int pairs, const void* caller);
 PEAKGATE_API void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void* caller);
 PEAKGATE_API void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, unsigned blocks,
                                      const void* caller);
@@ -285,16 +292,18 @@ PEAKGATE_API void peakgate_wgmma_wait(int groups_left, const void* caller);
 // Tensor memory (tensor_memory.cpp); an address has the lane above the column. All lanes of a warp call the functions
 // together, except for the fence and the commit.
 enum PeakgateTensorShape { PEAKGATE_32X32B, PEAKGATE_16X64B, PEAKGATE_16X128B, PEAKGATE_16X256B };
-PEAKGATE_API void peakgate_tensor_alloc(void* to, unsigned columns, const void* caller);
-PEAKGATE_API void peakgate_tensor_dealloc(uint32_t address, unsigned columns, const void* caller);
-PEAKGATE_API void peakgate_tensor_relinquish(const void* caller);
+// `blocks`: 1, or 2 for an instruction of a pair of blocks (cta_group).
+PEAKGATE_API void peakgate_tensor_alloc(void* to, unsigned columns, int blocks, const void* caller);
+PEAKGATE_API void peakgate_tensor_dealloc(uint32_t address, unsigned columns, int blocks, const void* caller);
+PEAKGATE_API void peakgate_tensor_relinquish(int blocks, const void* caller);
 // Between `count` registers of each lane and the words of a shape; `packs`: the lower halves of two columns in one.
 PEAKGATE_API void peakgate_tensor_move(uint32_t address, int shape, int count, int packs, int loads, uint32_t* registers,
                                        const void* caller);
 PEAKGATE_API void peakgate_tensor_wait(int stores, const void* caller);
 PEAKGATE_API void peakgate_tensor_fence(int after);
-// Arrives at a barrier object when the thread's products and copies are complete.
-PEAKGATE_API void peakgate_tensor_commit(void* barrier, const void* caller);
+// Arrives at a barrier object when the thread's products and copies are complete; at those at the same place in the
+// blocks of the cluster with a bit in `to_blocks` unless it is 0.
+PEAKGATE_API void peakgate_tensor_commit(void* barrier, int blocks, unsigned to_blocks, const void* caller);
 
 // Products and copies, issued by one thread (tensor_products.cpp). The descriptors are those of the PTX ISA.
 enum PeakgateTensorKind {
@@ -314,11 +323,12 @@ struct PeakgateTensorProduct {
     uint32_t instruction;
     PeakgateTensorKind kind;
     int a_in_tensor_memory, adds;
-    uint32_t disabled[4]; // a bit for each lane that is not written
+    uint32_t disabled[8]; // a bit for each lane that is not written, 128 lanes per block
+    int blocks;           // 1, or 2: a pair
     int scales;           // of a row in its depth; 0: none
     uint32_t scales_a, scales_b; // addresses in tensor memory
     decltype(peakgate_multiply_rows)* multiply;
 };
 PEAKGATE_API void peakgate_tensor_multiply(const PeakgateTensorProduct* product, const void* caller);
 // Copies `rows` of 16 * `units` bytes; `repeats`: 4, or 2 to lanes 64 further on, or -2 to lanes 32 further on.
-PEAKGATE_API void peakgate_tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats, const void* caller);
+PEAKGATE_API void peakgate_tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats, int blocks, const void* caller);

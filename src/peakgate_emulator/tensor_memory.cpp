@@ -11,6 +11,8 @@
 //                        | what it multiplied
 //  cp of one warp        | for its next mma, and for a cp after that
 //
+// Operations of a pair of blocks (cta_group::2) use the tensor memory of both, and are an operation in each of the two.
+//
 // Synchronisation with release and acquire suffices (the standard mechanisms apply to tcgen05 too, and CUTLASS has no
 // other); a `.relaxed` arrival needs fence::before_thread_sync before it, a `.relaxed` wait fence::after_thread_sync after
 // it. An agent of each warp (order.cpp) stands for its loads and stores, another one for its products and copies.
@@ -26,11 +28,28 @@ namespace peakgate {
 constexpr int FIRST_AGENT = agent(PRODUCTS, 0), AGENTS_OF_TENSORS = 2 * AGENTS_OF_A_KIND; // products and copies, then loads and stores
 constexpr int MAX_ALLOCATIONS = TENSOR_COLUMNS / WARP;
 
+enum Call : int { ALLOC, DEALLOC, RELINQUISH, COLUMNS }; // what a thread waits for; the last: free columns
+
+// A call by one warp of each block of a pair.
+struct Collective {
+    Call what;
+    uint32_t address;
+    unsigned columns;
+};
+
 struct TensorMemory {
     bool used, relinquished;
     uintptr_t relinquished_at;
-    Allocation allocations[MAX_ALLOCATIONS];
+    int blocks; // 1 or 2: cta_group of all its instructions; 0: not known yet
+    uintptr_t blocks_given_at;
+    Allocation allocations[MAX_ALLOCATIONS]; // those that were freed may be replaced
     int allocation_count, last_columns;
+    Collective* collectives; // of this block with the other one of the pair, in their order
+    size_t collective_count, collective_room;
+    struct {
+        uint32_t stamp;
+        uintptr_t address;
+    } of_peer[AGENTS_OF_A_KIND]; // the latest operation of each agent of the other block here
     uint8_t owner[TENSOR_COLUMNS]; // number of the allocation from 1; 0: none
     uintptr_t freed_at[TENSOR_COLUMNS];
     Operation* operations;
@@ -40,25 +59,33 @@ struct TensorMemory {
     // Per warp: stamps of the first load and of the first store that are not waited for, and of the latest of either.
     uint32_t unwaited[2][MAX_THREADS / WARP], latest[MAX_THREADS / WARP];
     uint32_t issued[MAX_THREADS];                     // stamp of a thread's latest product or copy
-    uint32_t before[MAX_THREADS][AGENTS_OF_TENSORS];  // what a thread knew at its last fence::before_thread_sync
+    // What a thread knew of its own block's agents, and of those of the other block of the pair, at its last
+    // fence::before_thread_sync.
+    uint32_t before[MAX_THREADS][2][AGENTS_OF_TENSORS];
     Word words[TENSOR_LANES * TENSOR_COLUMNS];
 };
 
 namespace {
 
-TensorMemory& here() {
-    TensorMemory*& memory = state.block->tensor_memory;
+TensorMemory& memory_of(Block& block) {
+    TensorMemory*& memory = block.tensor_memory;
     if (!memory) memory = static_cast<TensorMemory*>(calloc(1, sizeof(TensorMemory)));
     if (!memory) abort();
     memory->used = true;
     return *memory;
 }
 
+TensorMemory& here() { return memory_of(*state.block); }
+
 int own_warp() { return state.current / WARP; }
 bool is_by_warp(const Operation& of) { return of.kind <= STORED; }
 int warp_of(const Operation& of) { return of.issued.thread / WARP; }
 uintptr_t place_of(const Operation& of) { return state.image + of.issued.address; }
 int index_of_agent(int agent) { return agent - FIRST_AGENT; }
+bool is_of_own_block(const Operation& of) { return of.block == state.block->number; }
+bool is_of_own_warp(const Operation& of) { return is_by_warp(of) && is_of_own_block(of) && warp_of(of) == own_warp(); }
+// The numbers of the two blocks of a pair, the own one first; without a pair twice the same.
+uint32_t block_of_pair(int which) { return which && other_of_pair() ? state.block->number ^ 1 : state.block->number; }
 
 // The loads and stores of a warp that have all been waited for.
 uint32_t waited_until(int warp) {
@@ -71,21 +98,21 @@ uint32_t waited_until(int warp) {
 
 // Whether all threads that execute an operation know of an earlier one.
 bool known_to_all(const Operation& earlier, const Operation& later) {
-    if (!is_by_warp(later)) return state.known[earlier.agent] > earlier.stamp;
+    if (!is_by_warp(later)) return known_of_agent(earlier.block, state.current, earlier.agent, false) > earlier.stamp;
     const int first = warp_of(later) * WARP;
     bool known = true;
-    for (int thread = first; thread < first + WARP; ++thread) known &= known_of_agent(thread, earlier.agent, false) > earlier.stamp;
+    for (int thread = first; thread < first + WARP; ++thread) known &= known_of_agent(earlier.block, thread, earlier.agent, false) > earlier.stamp;
     return known;
 }
 
 bool is_before(const Operation& earlier, const Operation& later) {
-    if (is_by_warp(earlier) && warp_of(earlier) == own_warp()) return earlier.waited;
+    if (is_of_own_warp(earlier)) return earlier.waited;
     return known_to_all(earlier, later);
 }
 
 // Products and copies of one warp that keep their order.
 bool is_pipelined(const Operation& earlier, const Operation& later, bool was_consumed) {
-    if (is_by_warp(earlier) || earlier.agent != later.agent) return false;
+    if (is_by_warp(earlier) || earlier.agent != later.agent || earlier.block != later.block) return false;
     if (was_consumed || earlier.kind == COPIED) return true;
     return later.kind == MULTIPLIED && earlier.accumulator == later.accumulator;
 }
@@ -97,24 +124,22 @@ const char* name_of(TensorKind kind) {
 
 const char* missing_between(const Operation& earlier) {
     if (is_by_warp(earlier) && !earlier.waited) return earlier.kind == LOADED ? "tcgen05.wait::ld" : "tcgen05.wait::st";
-    if (known_of_agent(state.current, earlier.agent, true) > earlier.stamp) return "tcgen05.fence::after_thread_sync";
+    if (known_of_agent(earlier.block, state.current, earlier.agent, true) > earlier.stamp) return "tcgen05.fence::after_thread_sync";
     if (!is_by_warp(earlier)) return "tcgen05.commit, or the wait for its phase,";
-    const bool fenced = here().before[earlier.issued.thread][index_of_agent(earlier.agent)] > earlier.stamp;
+    const bool fenced = is_of_own_block(earlier) && here().before[earlier.issued.thread][0][index_of_agent(earlier.agent)] > earlier.stamp;
     return fenced ? "a barrier" : "a barrier, or tcgen05.fence::before_thread_sync,";
 }
 
-void report_unwritten(const Operation& by, int lane, int column) {
-    TensorMemory& memory = here();
+void report_unwritten(TensorMemory& memory, const Operation& by, int lane, int column) {
     if (memory.reported) return;
     memory.reported = true;
     report(UNINITIALISED_TENSOR, place_of(by), 0, "tcgen05.%s reads tensor memory that was not written (lane %d, column %d)", name_of(by.kind),
            lane, column);
 }
 
-void check_order(uint32_t earlier, uint32_t later, bool was_consumed, const char* how, int lane, int column) {
-    TensorMemory& memory = here();
+void check_order(TensorMemory& memory, uint32_t earlier, uint32_t later, bool was_consumed, const char* how, int lane, int column) {
     if (!earlier || earlier == later || earlier == memory.last_checked) return;
-    const Operation &first = operation(earlier), &second = operation(later);
+    const Operation &first = memory.operations[earlier - 1], &second = memory.operations[later - 1];
     if (is_pipelined(first, second, was_consumed)) return; // not for other uses of the same operation
     if (is_before(first, second)) {
         memory.last_checked = earlier;
@@ -137,7 +162,10 @@ struct Asked {
     void* to;
     uint32_t address;
     unsigned columns;
+    int blocks;
     uintptr_t caller;
+    size_t collective; // out: number of the call among those of the pair
+    bool taken;        // out: the columns
 };
 
 // What the lanes of a warp ask for, which must be the same.
@@ -151,9 +179,64 @@ const Asked& same_of_lanes(void* const* offered, const char* what) {
     return *lanes[0];
 }
 
+void wake_at_tensor_memory(Block& block) {
+    for (int i = 0; i < state.thread_count; ++i)
+        if (block.threads[i].status == AT_TENSOR_MEMORY) block.threads[i].status = READY;
+}
+
 [[noreturn]] void refuse(uintptr_t caller, uintptr_t other, const char* what, unsigned number) {
     report(TENSOR_ACCESS, caller, other, what, number);
     abandon_launch();
+}
+
+// All instructions of a kernel have the same cta_group (PTX ISA 9.7.16.7.1). A pair needs a cluster.
+void check_blocks(int blocks, const char* what, uintptr_t caller) {
+    TensorMemory& memory = here();
+    if (blocks != 1 && blocks != 2) refuse(caller, 0, "tcgen05 instruction with cta_group::%u, expected 1 or 2", static_cast<unsigned>(blocks));
+    if (blocks == 2 && !other_of_pair()) {
+        report(TENSOR_ACCESS, caller, 0, "tcgen05.%s.cta_group::2 by a block that is in no cluster of an even number of blocks", what);
+        abandon_launch();
+    }
+    if (memory.blocks && memory.blocks != blocks) refuse(caller, memory.blocks_given_at, "tcgen05 instruction with cta_group::%u, but the block has used another one", static_cast<unsigned>(blocks));
+    if (!memory.blocks) memory.blocks_given_at = caller;
+    memory.blocks = blocks;
+}
+
+const char* name_of(Call call) {
+    constexpr const char* names[] = {"alloc", "dealloc", "relinquish_alloc_permit", "alloc"};
+    return names[call];
+}
+
+// A warp of each block calls the same (PTX ISA 9.7.16.5, issue granularity).
+void begin_collective(Call what, void* const* offered) {
+    auto* const* lanes = reinterpret_cast<Asked* const*>(offered);
+    const Asked& asked = *lanes[0];
+    if (asked.blocks == 1) return;
+    TensorMemory &memory = here(), &other = memory_of(*other_of_pair());
+    const size_t number = memory.collective_count;
+    append(memory.collectives, memory.collective_count, memory.collective_room, {what, asked.address, asked.columns});
+    for (int lane = 0; lane < WARP; ++lane) lanes[lane]->collective = number;
+    if (number >= other.collective_count) return;
+    const Collective& there = other.collectives[number];
+    if (there.what != what || there.columns != asked.columns || there.address != asked.address) {
+        report(TENSOR_ACCESS, asked.caller, 0, "tcgen05.%s (%u columns) meets tcgen05.%s (%u columns) of the other block of the pair", name_of(what),
+               asked.columns, name_of(there.what), there.columns);
+        abandon_launch();
+    }
+    ++state.progress;
+    wake_at_tensor_memory(*other_of_pair());
+}
+
+// Hardware need not wait, so this orders nothing.
+void end_collective(Call what, const Asked& asked) {
+    while (asked.blocks == 2 && memory_of(*other_of_pair()).collective_count <= asked.collective) {
+        if (other_of_pair_has_ended()) {
+            report(TENSOR_ACCESS, asked.caller, 0, "tcgen05.%s waits for the other block of the pair, which has ended without it", name_of(what));
+            abandon_launch();
+        }
+        current_thread().barrier_site = what;
+        wait_as(AT_TENSOR_MEMORY, asked.caller);
+    }
 }
 
 int free_columns(int columns) {
@@ -166,23 +249,34 @@ int free_columns(int columns) {
     return -1;
 }
 
-void allocate(void* const* offered) {
+void ask_for_columns(void* const* offered) {
     const Asked& asked = same_of_lanes(offered, "alloc");
-    TensorMemory& memory = here();
+    const TensorMemory& memory = here();
+    check_blocks(asked.blocks, "alloc", asked.caller);
     const auto columns = static_cast<int>(asked.columns);
     if (columns < WARP || columns > TENSOR_COLUMNS || (columns & (columns - 1)))
         refuse(asked.caller, 0, "tcgen05.alloc of %u columns, expected a power of two from 32 to 512", asked.columns);
     if (memory.relinquished) refuse(asked.caller, memory.relinquished_at, "tcgen05.alloc of %u columns after tcgen05.relinquish_alloc_permit", asked.columns);
     if (memory.last_columns && columns > memory.last_columns)
         refuse(asked.caller, 0, "tcgen05.alloc of %u columns, more than in the block's allocation before", asked.columns);
+    here().last_columns = columns;
+    begin_collective(ALLOC, offered);
+}
+
+// Allocates the columns, unless another warp has taken them.
+void take_columns(void* const* offered) {
+    auto* const* lanes = reinterpret_cast<Asked* const*>(offered);
+    const Asked& asked = *lanes[0];
+    TensorMemory& memory = here();
+    const auto columns = static_cast<int>(asked.columns);
     const int first = free_columns(columns);
-    if (first < 0) {
-        report(NOT_EMULATED, asked.caller, 0, "tcgen05.alloc that waits until columns are deallocated");
-        abandon_launch();
-    }
-    memory.last_columns = columns;
-    memory.allocations[memory.allocation_count++] = {first, columns, asked.caller};
-    memset(memory.owner + first, memory.allocation_count, asked.columns);
+    if (first < 0) return;
+    for (int lane = 0; lane < WARP; ++lane) lanes[lane]->taken = true;
+    int slot = 0;
+    while (slot < memory.allocation_count && memory.owner[memory.allocations[slot].first] == slot + 1) ++slot;
+    if (slot == memory.allocation_count) ++memory.allocation_count;
+    memory.allocations[slot] = {first, columns, asked.caller};
+    memset(memory.owner + first, slot + 1, asked.columns);
     for (int lane = 0; lane < TENSOR_LANES; ++lane)
         for (int column = first; column < first + columns; ++column) memory.words[lane * TENSOR_COLUMNS + column] = {~0u, 0, 0, 0};
     const auto address = static_cast<uint32_t>(first);
@@ -192,8 +286,7 @@ void allocate(void* const* offered) {
 
 // A load or store must have been waited for, a product or copy committed and waited for.
 bool has_ended(const Operation& of) {
-    if (is_by_warp(of) && warp_of(of) == own_warp()) return of.waited;
-    return state.known[of.agent] > of.stamp;
+    return is_of_own_warp(of) ? of.waited : known_of_agent(of.block, state.current, of.agent, false) > of.stamp;
 }
 
 // Reports an operation on deallocated columns that may not have ended.
@@ -205,8 +298,8 @@ void check_ended(const Allocation& freed, uintptr_t caller) {
             const Word& word = memory.words[lane * TENSOR_COLUMNS + column];
             const uint32_t users[] = {word.write, word.load, word.consumed};
             for (const uint32_t user : users) {
-                if (!user || user == last || has_ended(operation(last = user))) continue;
-                const Operation& of = operation(user);
+                if (!user || user == last || has_ended(memory.operations[(last = user) - 1])) continue;
+                const Operation& of = memory.operations[user - 1];
                 report(TENSOR_RACE, caller, place_of(of), "tcgen05.dealloc of columns that tcgen05.%s may still access: %s is missing between the two",
                        name_of(of.kind), missing_between(of));
                 return;
@@ -218,6 +311,7 @@ void check_ended(const Allocation& freed, uintptr_t caller) {
 void deallocate(void* const* offered) {
     const Asked& asked = same_of_lanes(offered, "dealloc");
     TensorMemory& memory = here();
+    check_blocks(asked.blocks, "dealloc", asked.caller);
     int number = 0;
     while (number < memory.allocation_count && (static_cast<uint32_t>(memory.allocations[number].first) != asked.address || memory.owner[asked.address] != number + 1)) ++number;
     if (number == memory.allocation_count) {
@@ -232,12 +326,16 @@ void deallocate(void* const* offered) {
         memory.owner[column] = 0;
         memory.freed_at[column] = asked.caller;
     }
+    wake_at_tensor_memory(*state.block);
+    begin_collective(DEALLOC, offered);
 }
 
 void relinquish(void* const* offered) {
     const Asked& asked = same_of_lanes(offered, "relinquish_alloc_permit");
+    check_blocks(asked.blocks, "relinquish_alloc_permit", asked.caller);
     here().relinquished = true;
     here().relinquished_at = asked.caller;
+    begin_collective(RELINQUISH, offered);
 }
 
 // ---- loads and stores ----
@@ -271,12 +369,12 @@ int columns_of(const Moved& moved) {
 
 // Lanes without sums, of products of 64 rows, may be loaded if their values are not used: they are NaN. A column of
 // which no lane was written is a defect.
-void check_written(uint32_t number, int first_lane, int lanes, int first, int columns) {
-    const TensorMemory& memory = here();
+void check_written(const Part& part, int first_lane, int lanes, int first, int columns) {
+    TensorMemory& memory = *part.memory;
     for (int column = first; column < first + columns; ++column) {
         bool written = false;
         for (int lane = first_lane; lane < first_lane + lanes; ++lane) written |= memory.words[lane * TENSOR_COLUMNS + column].write != 0;
-        if (!written) report_unwritten(operation(number), first_lane, column);
+        if (!written) report_unwritten(memory, operation(part), first_lane, column);
     }
 }
 
@@ -299,9 +397,9 @@ void move(void* const* offered) {
                quarter, quarter + WARP - 1);
         abandon_launch();
     }
-    check_columns(first, columns_of(moved), what, moved.caller);
-    const uint32_t number = begin_operation(moved.loads ? LOADED : STORED, 0, moved.caller);
-    if (moved.loads) check_written(number, first_lane, moved.shape == PEAKGATE_32X32B ? WARP : WARP / 2, first, columns_of(moved));
+    check_columns(here(), first, columns_of(moved), what, moved.caller);
+    const Part whole = begin_operation(moved.loads ? LOADED : STORED, 0, 1, moved.caller).of[0];
+    if (moved.loads) check_written(whole, first_lane, moved.shape == PEAKGATE_32X32B ? WARP : WARP / 2, first, columns_of(moved));
     for (int lane = 0; lane < WARP; ++lane) {
         for (int i = 0; i < moved.count; ++i) {
             uint32_t& bits = lanes[lane]->registers[i];
@@ -310,7 +408,7 @@ void move(void* const* offered) {
             const int parts = moved.packs ? 2 : 1;
             if (moved.loads) bits = 0;
             for (int part = 0; part < parts; ++part) {
-                Word& word = use_word(number, first_lane + row, first + column * parts + part, moved.loads ? TENSOR_READS : TENSOR_WRITES);
+                Word& word = use_word(whole, first_lane + row, first + column * parts + part, moved.loads ? TENSOR_READS : TENSOR_WRITES);
                 if (!moved.packs)
                     (moved.loads ? bits : word.bits) = moved.loads ? word.bits : bits;
                 else if (moved.loads)
@@ -328,7 +426,7 @@ void wait_for(bool stores) {
     const auto by = agent(TENSORS, own_warp());
     for (size_t i = memory.operation_count; first && i-- > 0;) {
         Operation& each = memory.operations[i];
-        if (each.agent != by) continue;
+        if (each.agent != by || !is_of_own_block(each)) continue;
         if (each.stamp < first) break;
         each.waited |= each.kind == (stores ? STORED : LOADED);
     }
@@ -340,10 +438,11 @@ void wait_for_stores(void* const*) { wait_for(true); }
 
 } // namespace
 
-uint32_t begin_operation(TensorKind kind, uint64_t accumulator, uintptr_t caller) {
+Parts begin_operation(TensorKind kind, uint64_t accumulator, int blocks, uintptr_t caller) {
     TensorMemory& memory = here();
     spend_budget(caller);
     const bool by_warp = kind <= STORED;
+    if (!by_warp) check_blocks(blocks, name_of(kind), caller);
     const int by = agent(by_warp ? TENSORS : PRODUCTS, own_warp());
     const uint32_t stamp = new_stamp_of(by);
     if (by_warp) {
@@ -353,24 +452,36 @@ uint32_t begin_operation(TensorKind kind, uint64_t accumulator, uintptr_t caller
     } else {
         memory.issued[state.current] = stamp;
     }
-    append(memory.operations, memory.operation_count, memory.operation_room,
-           {now(INITIALISED, INITIALISED, caller), stamp, static_cast<uint16_t>(by), kind, false, accumulator});
-    memory.last_checked = 0;
-    memory.reported = false;
-    return static_cast<uint32_t>(memory.operation_count);
+    const Operation begun = {now(INITIALISED, INITIALISED, caller), stamp, static_cast<uint16_t>(by), kind, false, accumulator, state.block->number};
+    const auto part_in = [&](TensorMemory& part) {
+        append(part.operations, part.operation_count, part.operation_room, begun);
+        part.last_checked = 0;
+        part.reported = false;
+        return Part{&part, static_cast<uint32_t>(part.operation_count)};
+    };
+    Parts parts = {};
+    parts.own = blocks == 2 ? state.block->rank % 2 : 0;
+    parts.of[parts.own] = part_in(memory);
+    if (blocks == 2) {
+        TensorMemory& other = memory_of(visit(state.block->rank ^ 1, caller));
+        parts.of[parts.own ^ 1] = part_in(other);
+        other.of_peer[index_of_agent(by)] = {stamp, caller};
+    }
+    return parts;
 }
 
-const Operation& operation(uint32_t number) { return here().operations[number - 1]; }
+const Operation& operation(const Part& part) { return part.memory->operations[part.number - 1]; }
 
-Word& use_word(uint32_t number, int lane, int column, int use) {
-    TensorMemory& memory = here();
+Word& use_word(const Part& part, int lane, int column, int use) {
+    TensorMemory& memory = *part.memory;
+    const uint32_t number = part.number;
     Word& word = memory.words[lane * TENSOR_COLUMNS + column];
-    const Operation& by = operation(number);
-    if ((use & TENSOR_READS) && !word.write && by.kind != LOADED) report_unwritten(by, lane, column);
-    check_order(word.write, number, false, use & TENSOR_READS ? "reads what was written by" : "overwrites the result of", lane, column);
+    const Operation& by = operation(part);
+    if ((use & TENSOR_READS) && !word.write && by.kind != LOADED) report_unwritten(memory, by, lane, column);
+    check_order(memory, word.write, number, false, use & TENSOR_READS ? "reads what was written by" : "overwrites the result of", lane, column);
     if (use & TENSOR_WRITES) {
-        check_order(word.load, number, false, "overwrites what is read by", lane, column);
-        check_order(word.consumed, number, true, "overwrites what is read by", lane, column);
+        check_order(memory, word.load, number, false, "overwrites what is read by", lane, column);
+        check_order(memory, word.consumed, number, true, "overwrites what is read by", lane, column);
         word.write = number;
         word.load = word.consumed = 0;
     } else {
@@ -379,36 +490,64 @@ Word& use_word(uint32_t number, int lane, int column, int use) {
     return word;
 }
 
-void check_columns(int first, int count, const char* what, uintptr_t caller) {
-    const TensorMemory& memory = here();
+void check_columns(const TensorMemory& memory, int first, int count, const char* what, uintptr_t caller) {
     const int owner = first < TENSOR_COLUMNS ? memory.owner[first] : 0;
     for (int column = first; column < first + count; ++column) {
         const bool exists = column < TENSOR_COLUMNS;
         if (exists && owner && memory.owner[column] == owner) continue;
         const uintptr_t freed_at = exists && !memory.owner[column] ? memory.freed_at[column] : 0;
-        report(TENSOR_ACCESS, caller, freed_at, "tcgen05.%s of columns %d to %d, of which column %d is %s", what, first, first + count - 1, column,
-               freed_at ? "deallocated" : owner ? "beyond the allocation" : "not allocated");
+        report(TENSOR_ACCESS, caller, freed_at, "tcgen05.%s of columns %d to %d, of which column %d is %s%s", what, first, first + count - 1, column,
+               freed_at ? "deallocated" : owner ? "beyond the allocation" : "not allocated",
+               &memory == state.block->tensor_memory ? "" : " in the other block of the pair");
         abandon_launch();
     }
 }
 
-void publish_tensors(Published& published) {
+void publish_tensors(Published& published, bool of_own_block) {
     const TensorMemory* const memory = state.block->tensor_memory;
     if (!memory || !memory->used) return;
-    for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
-        uint32_t& known = published.known[FIRST_AGENT + i];
-        if (memory->before[state.current][i] > known) known = memory->before[state.current][i];
+    for (int which = 0; which < 2; ++which) {
+        for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
+            const uint32_t before = memory->before[state.current][which][i];
+            uint32_t& known = published.known[FIRST_AGENT + i];
+            if (which || !of_own_block)
+                publish_agent(of_own_block ? published.others : published.across, block_of_pair(which), FIRST_AGENT + i, before);
+            else if (before > known)
+                known = before;
+        }
     }
+}
+
+uint32_t last_of_peer(int agent, uintptr_t& issued_at) {
+    const TensorMemory* const memory = state.block->tensor_memory;
+    if (!memory || !memory->used) return 0;
+    issued_at = memory->of_peer[index_of_agent(agent)].address;
+    return memory->of_peer[index_of_agent(agent)].stamp;
+}
+
+bool report_tensor_memory() {
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status != AT_TENSOR_MEMORY) continue;
+        state.current = i;
+        const auto what = static_cast<Call>(current_thread().barrier_site);
+        report(TENSOR_ACCESS, current_thread().waits_at, 0, "tcgen05.%s waits for %s", name_of(what),
+               what == COLUMNS ? "columns, which nobody deallocates" : "the other block of the pair, no warp of which executes it");
+        return true;
+    }
+    return false;
 }
 
 void begin_block_of_tensor_memory() {
     TensorMemory* const memory = state.block->tensor_memory;
     if (!memory || !memory->used) return;
     Operation* const operations = memory->operations;
-    const size_t room = memory->operation_room;
+    Collective* const collectives = memory->collectives;
+    const size_t room = memory->operation_room, collective_room = memory->collective_room;
     memset(memory, 0, sizeof *memory);
     memory->operations = operations;
     memory->operation_room = room;
+    memory->collectives = collectives;
+    memory->collective_room = collective_room;
 }
 
 void end_thread_of_tensor_memory() {
@@ -426,19 +565,29 @@ void end_thread_of_tensor_memory() {
 
 using namespace peakgate;
 
-void peakgate_tensor_alloc(void* to, unsigned columns, const void* caller) {
-    Asked asked = {to, 0, columns, reinterpret_cast<uintptr_t>(caller)};
-    meet(&asked, allocate, caller);
+void peakgate_tensor_alloc(void* to, unsigned columns, int blocks, const void* caller) {
+    Asked asked = {to, 0, columns, blocks, reinterpret_cast<uintptr_t>(caller), 0, false};
+    meet(&asked, ask_for_columns, caller);
+    end_collective(ALLOC, asked);
+    while (!asked.taken) {
+        while (free_columns(static_cast<int>(columns)) < 0) {
+            current_thread().barrier_site = COLUMNS;
+            wait_as(AT_TENSOR_MEMORY, asked.caller);
+        }
+        meet(&asked, take_columns, caller);
+    }
 }
 
-void peakgate_tensor_dealloc(uint32_t address, unsigned columns, const void* caller) {
-    Asked asked = {nullptr, address, columns, reinterpret_cast<uintptr_t>(caller)};
+void peakgate_tensor_dealloc(uint32_t address, unsigned columns, int blocks, const void* caller) {
+    Asked asked = {nullptr, address, columns, blocks, reinterpret_cast<uintptr_t>(caller), 0, false};
     meet(&asked, deallocate, caller);
+    end_collective(DEALLOC, asked);
 }
 
-void peakgate_tensor_relinquish(const void* caller) {
-    Asked asked = {nullptr, 0, 0, reinterpret_cast<uintptr_t>(caller)};
+void peakgate_tensor_relinquish(int blocks, const void* caller) {
+    Asked asked = {nullptr, 0, 0, blocks, reinterpret_cast<uintptr_t>(caller), 0, false};
     meet(&asked, relinquish, caller);
+    end_collective(RELINQUISH, asked);
 }
 
 void peakgate_tensor_move(uint32_t address, int shape, int count, int packs, int loads, uint32_t* registers, const void* caller) {
@@ -450,13 +599,26 @@ void peakgate_tensor_wait(int stores, const void* caller) { meet(nullptr, stores
 
 void peakgate_tensor_fence(int after) {
     TensorMemory& memory = here();
-    for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
-        const uint32_t seen = known_of_agent(state.current, FIRST_AGENT + i, after != 0);
-        if (after && seen) learn(state.current, FIRST_AGENT + i, seen - 1);
-        if (!after) memory.before[state.current][i] = seen;
+    const int self = state.current, blocks = other_of_pair() ? 2 : 1;
+    for (int which = 0; which < blocks; ++which) {
+        const uint32_t block = block_of_pair(which);
+        for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
+            const uint32_t seen = known_of_agent(block, self, FIRST_AGENT + i, after != 0);
+            if (!after)
+                memory.before[self][which][i] = seen;
+            else if (seen && known_of_agent(block, self, FIRST_AGENT + i, false) < seen)
+                learn_of_block(block, self, FIRST_AGENT + i, seen - 1);
+        }
     }
 }
 
-void peakgate_tensor_commit(void* barrier, const void* caller) {
-    arrive_for_agent(barrier, agent(PRODUCTS, own_warp()), here().issued[state.current], reinterpret_cast<uintptr_t>(caller));
+void peakgate_tensor_commit(void* barrier, int blocks, unsigned to_blocks, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    check_blocks(blocks, "commit", called_at);
+    const uint32_t stamp = here().issued[state.current];
+    if (!to_blocks) arrive_for_agent(barrier, agent(PRODUCTS, own_warp()), stamp, called_at);
+    for (unsigned left = to_blocks; left; left &= left - 1) {
+        const void* const there = peakgate_map_shared(barrier, static_cast<unsigned>(__builtin_ctz(left)), caller);
+        arrive_for_agent(there, agent(PRODUCTS, own_warp()), stamp, called_at);
+    }
 }

@@ -17,6 +17,7 @@ struct Operation {
     TensorKind kind;
     bool waited;
     uint64_t accumulator; // address, shape and kind of a product: equal ones form a pipeline
+    uint32_t block;       // number of the block that issued it
 };
 
 // The last operations on a word, numbered from 1; 0: none. A product reads what it `consumed`.
@@ -29,13 +30,24 @@ struct Allocation {
     uintptr_t caller;
 };
 
-// Begins an operation; `checks` follow until the next one.
-uint32_t begin_operation(TensorKind kind, uint64_t accumulator, uintptr_t caller);
-const Operation& operation(uint32_t number);
-// The word of a lane and column that operation `number` accesses; the columns must have been checked.
+// An operation in the tensor memory of one block: its issuer's, or that of the other block of the pair.
+struct Part {
+    TensorMemory* memory;
+    uint32_t number;
+};
+
+// Begins an operation of this many blocks; `checks` follow until the next one. The first part is in the memory of the
+// block with the lower rank, which is the only one of an operation of one block.
+struct Parts {
+    Part of[2];
+    int own; // that of the issuer
+};
+Parts begin_operation(TensorKind kind, uint64_t accumulator, int blocks, uintptr_t caller);
+const Operation& operation(const Part& part);
+// The word of a lane and column that an operation accesses; the columns must have been checked.
 enum TensorUse { TENSOR_READS = 1, TENSOR_WRITES = 2 };
-Word& use_word(uint32_t number, int lane, int column, int use);
-// Ends the launch if these columns are not all in one allocation.
-void check_columns(int first, int count, const char* what, uintptr_t caller);
+Word& use_word(const Part& part, int lane, int column, int use);
+// Ends the launch if these columns are not all in one allocation of the block.
+void check_columns(const TensorMemory& memory, int first, int count, const char* what, uintptr_t caller);
 
 } // namespace peakgate

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int ROW_BYTES = 32, UNIT = 16, ROWS_AT_ONCE = 16;
 constexpr int MAX_COLUMNS = 256, MAX_DEPTH = 64, MAX_SCALES = 4;
+// Rows of 32 bytes that are multiplied at once: those of A of one block, those of B of both.
+using RowsOfA = unsigned char[TENSOR_LANES * ROW_BYTES];
+using RowsOfB = unsigned char[MAX_COLUMNS * ROW_BYTES];
 
 [[noreturn]] void not_emulated(uintptr_t caller, const char* what) {
     report(NOT_EMULATED, caller, 0, "%s", what);
@@ -62,12 +65,14 @@ struct Tile {
         return reinterpret_cast<char*>(address ^ ((address >> 7 & swizzled) << 4));
     }
 
-    // Reads rows, of 16 * `units` bytes along k, on behalf of an operation.
-    void gather(int rows, const Operation& by, uintptr_t caller, unsigned char* to) const {
+    // Reads rows, of 16 * `units` bytes along k, on behalf of an operation, from the own shared memory or that of the other
+    // block of the pair.
+    void gather(int rows, const Operation& by, bool of_other_block, uintptr_t caller, unsigned char* to) const {
         const int step = rows_of_unit(), row_bytes = units * UNIT, numbers = transposed ? row_bytes / element_bytes : units;
         for (int row = 0; row < rows; row += step) {
             for (int number = 0; number < numbers; ++number) {
-                const char* const from = unit(row, number);
+                const char* from = unit(row, number);
+                if (of_other_block) from = reinterpret_cast<const char*>(address_in(state.block->rank ^ 1, reinterpret_cast<uintptr_t>(from)));
                 check_agent_read(from, UNIT, by.agent, by.stamp, caller);
                 if (!transposed) memcpy(to + row * row_bytes + number * UNIT, from, UNIT);
                 for (int i = 0; i < step && transposed; ++i)
@@ -83,7 +88,7 @@ struct Instruction {
     unsigned narrow_a, narrow_b; // codes of types of 8 bits and fewer
     bool is_narrow;              // multiplied here, not by `peakgate_multiply_rows`
     bool negates_a, negates_b, transposes_a, transposes_b, clamps;
-    int rows, columns, element_bytes;
+    int blocks, rows, columns, element_bytes; // rows: of both blocks of a pair
     int scale_a, scale_b; // the first byte of a word of scales
     bool powers;          // the scales are powers of two (ue8m0)
 };
@@ -108,6 +113,21 @@ void check_narrow(const Instruction& what, uint32_t bits, uintptr_t caller) {
         if (codes[i] == 2 || codes[i] > E2M1) invalid(caller, "instruction descriptor with type %u, which its kind does not have", codes[i]);
         if (codes[i] >= E2M3 && (bits >> (15 + i) & 1)) invalid(caller, "instruction descriptor that transposes numbers of type %u", codes[i]);
     }
+}
+
+// Rows and columns that a kind has (PTX ISA 9.7.16.2.1).
+void check_shape(Instruction& what, const PeakgateTensorProduct& product, uintptr_t caller) {
+    what.blocks = product.blocks;
+    const int whole = TENSOR_LANES * what.blocks;
+    const bool has_half = what.blocks == 2 || !is_scaled(product.kind);
+    if (what.rows != whole && !(has_half && what.rows == whole / 2))
+        invalid(caller, what.blocks == 2 ? "instruction descriptor with M = %u, expected 128 or 256 for a pair of blocks" : "instruction descriptor with M = %u, which its kind does not have",
+                static_cast<unsigned>(what.rows));
+    int step = 8 * what.blocks;
+    if (product.kind == PEAKGATE_KIND_I8 && what.columns > 32) step = 16;
+    if (product.kind == PEAKGATE_KIND_I8 && what.blocks == 2) step = 32;
+    if (what.columns < step || what.columns > MAX_COLUMNS || what.columns % step)
+        invalid(caller, "instruction descriptor with N = %u, which its kind and M do not have", static_cast<unsigned>(what.columns));
 }
 
 // The descriptor of a product with block scales, whose fields differ.
@@ -140,8 +160,8 @@ Instruction described_with_scales(const PeakgateTensorProduct& product, uintptr_
     if (!found.powers && product.scales != MAX_SCALES) invalid(caller, "instruction descriptor with scales of type ue4m3, of which each row has %u", static_cast<unsigned>(product.scales));
     if (found.scale_a % product.scales || found.scale_b % product.scales || (product.scales == MAX_SCALES && found.scale_a + found.scale_b))
         invalid(caller, "instruction descriptor with scales from byte %#x of a word on", static_cast<unsigned>(found.scale_a << 4 | found.scale_b));
-    if (found.rows != TENSOR_LANES) invalid(caller, "instruction descriptor with M = %u, expected 128", static_cast<unsigned>(found.rows));
-    if (found.columns < 8 || found.columns > MAX_COLUMNS) invalid(caller, "instruction descriptor with N = %u, expected 8 to 256", static_cast<unsigned>(found.columns));
+    check_shape(found, product, caller);
+    if (found.blocks == 2 && found.rows == TENSOR_LANES) not_emulated(caller, "tcgen05.mma.cta_group::2 of 128 rows with block scales");
     return found;
 }
 
@@ -176,15 +196,22 @@ Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
     found.columns = static_cast<int>(field(17, 6)) * 8;
     found.rows = static_cast<int>(field(24, 5)) * 16;
     found.element_bytes = product.kind == PEAKGATE_KIND_TF32 ? 4 : product.kind == PEAKGATE_KIND_F16 ? 2 : 1;
-    if (found.rows != 64 && found.rows != 128) invalid(caller, "instruction descriptor with M = %u, expected 64 or 128", static_cast<unsigned>(found.rows));
-    const int step = found.rows == 128 || (is_whole && found.columns > 32) ? 16 : 8;
-    const bool fits = found.columns >= step && found.columns <= MAX_COLUMNS && (found.columns % step == 0 || (is_whole && found.columns == 24));
-    if (!fits) invalid(caller, "instruction descriptor with N = %u, which its kind and M do not have", static_cast<unsigned>(found.columns));
+    check_shape(found, product, caller);
     return found;
 }
 
-// The lane of a row: of 64 rows each warp's quarter has 16 in its first lanes.
-int lane_of(int row, const Instruction& what) { return what.rows == TENSOR_LANES ? row : row / ROWS_AT_ONCE * WARP + row % ROWS_AT_ONCE; }
+// How sums lie in the tensor memory of a block (PTX ISA 9.7.16.10.5).
+struct Layout {
+    int rows, columns; // of the block
+    int folds;         // parts of the columns, in lanes further down
+    bool is_spread;    // each warp's quarter has 16 rows in its first lanes
+
+    Layout(const Instruction& what)
+        : rows(what.rows / what.blocks), columns(what.columns), folds(what.blocks == 2 && rows == TENSOR_LANES / 2 ? 2 : 1),
+          is_spread(what.blocks == 1 && rows == TENSOR_LANES / 2) {}
+    int width() const { return columns / folds; }
+    int lane(int row, int column) const { return is_spread ? row / ROWS_AT_ONCE * WARP + row % ROWS_AT_ONCE : row + rows * (column / width()); }
+};
 
 // Where `peakgate_multiply_rows` has a sum of 16 rows: a register of a lane, of half sums a part of one.
 size_t place_of_sum(int row, int column, const PeakgateProduct& product) {
@@ -224,14 +251,14 @@ void decode_row(const unsigned char* row, unsigned code, bool packed, float* to)
 }
 
 // Scales of rows in tensor memory: of 32 rows in a column, the same in each warp's lanes.
-void read_scales(uint32_t number, uint32_t address, int rows, int count, int first_byte, bool powers, double (*to)[MAX_SCALES], uintptr_t caller) {
+void read_scales(const Part& part, uint32_t address, int rows, int count, int first_byte, bool powers, double (*to)[MAX_SCALES], uintptr_t caller) {
     const int first = static_cast<int>(address & 0xffff);
-    check_columns(first, (rows + WARP - 1) / WARP, "mma", caller);
+    check_columns(*part.memory, first, (rows + WARP - 1) / WARP, "mma", caller);
     if (address >> 16 & 0x3fff) not_emulated(caller, "tcgen05.mma whose scales do not begin in lane 0");
     for (int row = 0; row < rows; ++row) {
-        const uint32_t word = use_word(number, row % WARP, first + row / WARP, TENSOR_READS).bits;
+        const uint32_t word = use_word(part, row % WARP, first + row / WARP, TENSOR_READS).bits;
         for (int quarter = 1; quarter < WARPS_OF_GROUP; ++quarter)
-            if (use_word(number, quarter * WARP + row % WARP, first + row / WARP, TENSOR_READS).bits != word)
+            if (use_word(part, quarter * WARP + row % WARP, first + row / WARP, TENSOR_READS).bits != word)
                 not_emulated(caller, "tcgen05.mma whose scales differ between the lanes of the four warps");
         for (int i = 0; i < count; ++i) {
             const unsigned bits = word >> 8 * (first_byte + i) & 0xff;
@@ -247,12 +274,12 @@ struct Narrow {
     int depth, scales;
 };
 
-void decode_narrow(const PeakgateTensorProduct& asked, const Instruction& what, uint32_t number, const unsigned char* a, const unsigned char* b, Narrow& to,
+void decode_narrow(const PeakgateTensorProduct& asked, const Instruction& what, const Part& part, const unsigned char* a, const unsigned char* b, Narrow& to,
                    uintptr_t caller) {
     const bool packed = is_packed(asked.kind);
     to.depth = packed ? MAX_DEPTH : ROW_BYTES;
     to.scales = asked.scales ? asked.scales : 1;
-    for (int row = 0; row < what.rows; ++row) decode_row(a + row * ROW_BYTES, what.narrow_a, packed, to.a[row]);
+    for (int row = 0; row < what.rows / what.blocks; ++row) decode_row(a + row * ROW_BYTES, what.narrow_a, packed, to.a[row]);
     for (int column = 0; column < what.columns; ++column) {
         float numbers[MAX_DEPTH];
         decode_row(b + column * ROW_BYTES, what.narrow_b, packed, numbers);
@@ -261,8 +288,9 @@ void decode_narrow(const PeakgateTensorProduct& asked, const Instruction& what, 
     for (auto& scales : to.scales_a) scales[0] = 1;
     for (auto& scales : to.scales_b) scales[0] = 1;
     if (!asked.scales) return;
-    read_scales(number, asked.scales_a, what.rows, asked.scales, what.scale_a, what.powers, to.scales_a, caller);
-    read_scales(number, asked.scales_b, what.columns, asked.scales, what.scale_b, what.powers, to.scales_b, caller);
+    // Each block of a pair has the scales of its rows, and those of all columns.
+    read_scales(part, asked.scales_a, what.rows / what.blocks, asked.scales, what.scale_a, what.powers, to.scales_a, caller);
+    read_scales(part, asked.scales_b, what.columns, asked.scales, what.scale_b, what.powers, to.scales_b, caller);
 }
 
 // Adds the products of a row to its sums, all exactly, as far as doubles go.
@@ -290,30 +318,29 @@ void multiply_narrow(const Narrow& from, const Instruction& what, const Peakgate
     }
 }
 
-void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
-    const Instruction what = described(asked, caller);
+// Reads the rows of A of a block.
+void gather_a(const PeakgateTensorProduct& asked, const Instruction& what, const Part& part, bool of_other_block, uintptr_t caller, RowsOfA& to) {
+    const Layout layout(what);
+    if (!asked.a_in_tensor_memory) {
+        const Tile tile(asked.a, what.transposes_a, what.element_bytes, ROW_BYTES / UNIT, caller);
+        return tile.gather(layout.rows, operation(part), of_other_block, caller, to);
+    }
+    const int first = static_cast<int>(asked.a & 0xffff);
+    if (what.transposes_a) invalid(caller, "instruction descriptor that transposes A in tensor memory (%u)", 1);
+    if (layout.folds > 1) not_emulated(caller, "tcgen05.mma.cta_group::2 of 128 rows with A in tensor memory");
+    check_columns(*part.memory, first, ROW_BYTES / 4, "mma", caller);
+    if (asked.a >> 16 & 0xffff) not_emulated(caller, "tcgen05.mma whose A does not begin in lane 0");
+    for (int row = 0; row < layout.rows; ++row)
+        for (int i = 0; i < ROW_BYTES / 4; ++i)
+            memcpy(to + row * ROW_BYTES + 4 * i, &use_word(part, layout.lane(row, 0), first + i, TENSOR_READS).bits, 4);
+}
+
+// Multiplies the rows of A of a block, and adds to or replaces the sums in its tensor memory.
+void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instruction& what, const Part& part, const uint32_t* disabled, const RowsOfA& a,
+                            const RowsOfB& b, uintptr_t caller) {
+    const Layout layout(what);
     const bool halves = what.sums == PEAKGATE_F16;
     const int first_column = static_cast<int>(asked.to & 0xffff);
-    check_columns(first_column, what.columns, "mma", caller);
-    if (asked.to >> 16) not_emulated(caller, "tcgen05.mma whose sums do not begin in lane 0");
-    const uint64_t accumulator = asked.to | static_cast<uint64_t>(what.rows << 9 | what.columns) << 32 | static_cast<uint64_t>(asked.kind) << 60;
-    const uint32_t number = begin_operation(MULTIPLIED, accumulator, caller);
-    const Operation by = operation(number);
-
-    unsigned char a[TENSOR_LANES * ROW_BYTES], b[MAX_COLUMNS * ROW_BYTES];
-    if (asked.a_in_tensor_memory) {
-        const int first = static_cast<int>(asked.a & 0xffff);
-        if (what.transposes_a) invalid(caller, "instruction descriptor that transposes A in tensor memory (%u)", 1);
-        check_columns(first, ROW_BYTES / 4, "mma", caller);
-        if (asked.a >> 16 & 0xffff) not_emulated(caller, "tcgen05.mma whose A does not begin in lane 0");
-        for (int row = 0; row < what.rows; ++row)
-            for (int i = 0; i < ROW_BYTES / 4; ++i)
-                memcpy(a + row * ROW_BYTES + 4 * i, &use_word(number, lane_of(row, what), first + i, TENSOR_READS).bits, 4);
-    } else {
-        Tile(asked.a, what.transposes_a, what.element_bytes, ROW_BYTES / UNIT, caller).gather(what.rows, by, caller, a);
-    }
-    Tile(asked.b, what.transposes_b, what.element_bytes, ROW_BYTES / UNIT, caller).gather(what.columns, by, caller, b);
-
     PeakgateProduct product = {};
     product.number_a = what.a;
     product.number_b = what.b;
@@ -326,49 +353,71 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     product.clamps = what.clamps;
     uint32_t sums[ROWS_AT_ONCE * MAX_COLUMNS];
     static Narrow narrow;
-    if (what.is_narrow) decode_narrow(asked, what, number, a, b, narrow, caller);
-    for (int first = 0; first < what.rows; first += ROWS_AT_ONCE) {
-        const int first_lane = lane_of(first, what);
-        const auto is_written = [&](int lane) { return !(asked.disabled[lane / WARP] >> lane % WARP & 1); };
-        if (asked.adds) {
-            memset(sums, 0, sizeof sums);
+    if (what.is_narrow) decode_narrow(asked, what, part, a, b, narrow, caller);
+    for (int first = 0; first < layout.rows; first += ROWS_AT_ONCE) {
+        // Calls `use(word, sum)` for the words that are written, with the place of their sum.
+        const auto for_words = [&](int how, auto use) {
             for (int row = 0; row < ROWS_AT_ONCE; ++row) {
-                for (int column = 0; column < what.columns && is_written(first_lane + row); ++column) {
-                    const uint32_t bits = use_word(number, first_lane + row, first_column + column, TENSOR_READS | TENSOR_WRITES).bits;
-                    sums[place_of_sum(row, column, product)] |= halves ? (bits & 0xffff) << column % 2 * 16 : bits;
+                for (int column = 0; column < what.columns; ++column) {
+                    const int lane = layout.lane(first + row, column);
+                    if (disabled[lane / WARP] >> lane % WARP & 1) continue;
+                    use(use_word(part, lane, first_column + column % layout.width(), how), sums[place_of_sum(row, column, product)], halves * (column % 2 * 16));
                 }
             }
+        };
+        if (asked.adds) {
+            memset(sums, 0, sizeof sums);
+            for_words(TENSOR_READS | TENSOR_WRITES, [&](const Word& word, uint32_t& sum, int shift) { sum |= (halves ? word.bits & 0xffff : word.bits) << shift; });
         }
         if (what.is_narrow)
             multiply_narrow(narrow, what, product, first, sums);
         else
             asked.multiply(&product, a + first * ROW_BYTES, b, sums);
-        for (int row = 0; row < ROWS_AT_ONCE; ++row) {
-            for (int column = 0; column < what.columns && is_written(first_lane + row); ++column) {
-                const uint32_t bits = sums[place_of_sum(row, column, product)];
-                Word& to = use_word(number, first_lane + row, first_column + column, TENSOR_WRITES);
-                to.bits = halves ? bits >> column % 2 * 16 & 0xffff : bits;
-            }
-        }
+        for_words(TENSOR_WRITES, [&](Word& word, uint32_t sum, int shift) { word.bits = halves ? sum >> shift & 0xffff : sum; });
     }
 }
 
-void copy(uint32_t to, uint64_t from, int rows, int units, int repeats, uintptr_t caller) {
+void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
+    const Instruction what = described(asked, caller);
+    const uint64_t accumulator = asked.to | static_cast<uint64_t>(what.rows << 9 | what.columns) << 32 | static_cast<uint64_t>(asked.kind) << 60;
+    const Parts parts = begin_operation(MULTIPLIED, accumulator, what.blocks, caller);
+    for (int i = 0; i < what.blocks; ++i)
+        check_columns(*parts.of[i].memory, static_cast<int>(asked.to & 0xffff), Layout(what).width(), "mma", caller);
+    if (asked.to >> 16) not_emulated(caller, "tcgen05.mma whose sums do not begin in lane 0");
+    if (what.blocks == 2 && memcmp(asked.disabled, asked.disabled + 4, 4 * sizeof *asked.disabled) != 0)
+        not_emulated(caller, "tcgen05.mma that disables other lanes of one block of the pair than of the other");
+
+    // Of a pair each block has half of the rows of A, and half of those of B.
+    RowsOfA a[2];
+    RowsOfB b;
+    const int rows_of_b = what.columns / what.blocks;
+    const Tile tile(asked.b, what.transposes_b, what.element_bytes, ROW_BYTES / UNIT, caller);
+    for (int i = 0; i < what.blocks; ++i) {
+        gather_a(asked, what, parts.of[i], i != parts.own, caller, a[i]);
+        tile.gather(rows_of_b, operation(parts.of[i]), i != parts.own, caller, b + i * rows_of_b * ROW_BYTES);
+    }
+    for (int i = 0; i < what.blocks; ++i) multiply_rows_of_block(asked, what, parts.of[i], asked.disabled + 4 * i, a[i], b, caller);
+}
+
+// Of a pair each block's memory is copied to its own tensor memory.
+void copy(uint32_t to, uint64_t from, int rows, int units, int repeats, int blocks, uintptr_t caller) {
     constexpr int words = UNIT / 4;
     const int first_column = static_cast<int>(to & 0xffff);
-    check_columns(first_column, units * words, "cp", caller);
-    if (to >> 16) not_emulated(caller, "tcgen05.cp that does not begin in lane 0");
-    const uint32_t number = begin_operation(COPIED, 0, caller);
-    const Operation by = operation(number);
-    unsigned char bytes[TENSOR_LANES * ROW_BYTES];
-    Tile(from, false, 0, units, caller).gather(rows, by, caller, bytes);
-    for (int lane = 0; lane < TENSOR_LANES; ++lane) {
-        const int quarter = lane / WARP;
-        // Of two halves, each goes to two quarters: the first one to 0 and 2, or to 0 and 1.
-        const int half = repeats == 2 ? quarter % 2 : quarter / 2;
-        const int row = rows == TENSOR_LANES ? lane : repeats == 4 ? lane % WARP : half * WARP + lane % WARP;
-        for (int i = 0; i < units * words; ++i)
-            memcpy(&use_word(number, lane, first_column + i, TENSOR_WRITES).bits, bytes + row * units * UNIT + 4 * i, 4);
+    const Parts parts = begin_operation(COPIED, 0, blocks, caller);
+    for (int block = 0; block < blocks; ++block) {
+        const Part& part = parts.of[block];
+        check_columns(*part.memory, first_column, units * words, "cp", caller);
+        if (to >> 16) not_emulated(caller, "tcgen05.cp that does not begin in lane 0");
+        RowsOfA bytes;
+        Tile(from, false, 0, units, caller).gather(rows, operation(part), block != parts.own, caller, bytes);
+        for (int lane = 0; lane < TENSOR_LANES; ++lane) {
+            const int quarter = lane / WARP;
+            // Of two halves, each goes to two quarters: the first one to 0 and 2, or to 0 and 1.
+            const int half = repeats == 2 ? quarter % 2 : quarter / 2;
+            const int row = rows == TENSOR_LANES ? lane : repeats == 4 ? lane % WARP : half * WARP + lane % WARP;
+            for (int i = 0; i < units * words; ++i)
+                memcpy(&use_word(part, lane, first_column + i, TENSOR_WRITES).bits, bytes + row * units * UNIT + 4 * i, 4);
+        }
     }
 }
 
@@ -382,6 +431,6 @@ void peakgate_tensor_multiply(const PeakgateTensorProduct* product, const void* 
     multiply(*product, reinterpret_cast<uintptr_t>(caller));
 }
 
-void peakgate_tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats, const void* caller) {
-    copy(to, from, rows, units, repeats, reinterpret_cast<uintptr_t>(caller));
+void peakgate_tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats, int blocks, const void* caller) {
+    copy(to, from, rows, units, repeats, blocks, reinterpret_cast<uintptr_t>(caller));
 }

@@ -71,7 +71,7 @@ class Form:
 
 FORMS = [
     *(Form(0, 128, columns, "f32", "bf16", "bf16") for columns in (16, 128, 256)),
-    *(Form(0, 64, columns, "f32", "f16", "f16") for columns in (8, 24, 256)),
+    *(Form(0, rows, columns, "f32", "f16", "f16") for rows in (64, 128) for columns in (8, 24, 256)),
     *(Form(0, 128, 64, "f32", "f16", "f16", mode) for mode in range(4)),
     *(Form(0, 128, 128, "f32", "bf16", "bf16", mode, "ab") for mode in range(4)),
     Form(0, 128, 32, "f32", "f16", "f16", 2, "a"),
@@ -107,7 +107,7 @@ def test_a_product_is_of_the_described_matrices(product: Any, form: Form, add: b
 @pytest.mark.parametrize(
     "form",
     [
-        Form(0, 128, 24, "f32", "f16", "f16"),  # columns of 128 rows come in sixteens
+        Form(3, 128, 40, "s32", "s8", "s8"),  # columns of integers come in sixteens above 32
         Form(0, 32, 16, "f32", "f16", "f16"),
         Form(0, 128, 16, "f16", "bf16", "bf16"),
         Form(1, 128, 16, "f32", "bf16", "bf16"),
@@ -358,7 +358,6 @@ def test_other_architectures_have_no_tensor_memory(capability: Any, specific: bo
     "statement",
     [
         "tcgen05.shift.cta_group::1.down [%0];",
-        "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 32;",
         "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%0}, [%0], 16;",
         "tcgen05.mma.ws.cta_group::1.kind::f16 [%0], %1, %1, %0, p;",
         "tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;",
@@ -368,3 +367,32 @@ def test_what_is_not_emulated_is_refused_by_name(statement: str, tmp_path: Path)
     step = f'asm volatile("{{ .reg .pred p; {statement} }}" ::"r"(words), "l"(0ull));'
     with pytest.raises(EmulatorError, match=statement.split(maxsplit=1)[0].replace(".", r"\.")):
         moved(tmp_path, step, np.zeros(512, np.uint32), 4)
+
+
+TURNS = """
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void turns(unsigned* out) {
+    __shared__ unsigned address[2];
+    const unsigned warp = threadIdx.x / 32;
+    for (int i = 0; i < 20; ++i) {
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 512;" ::"r"(at(address + warp)));
+        __syncwarp();
+        FREE asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 512;" ::"r"(address[warp]));
+        __syncwarp();
+    }
+    out[threadIdx.x] = address[warp];
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_an_allocation_waits_for_another_warps_columns(schedule: int, tmp_path: Path) -> None:
+    source, out = tmp_path / "turns.cu", np.ones(64, np.uint32)
+    source.write_text(TURNS, encoding="utf-8")
+    kernel = emulator.load(source, "turns", (("FREE", ""),), **BLACKWELL)
+    kernel.launch(ONE, (64, 1, 1), (out,), schedule=schedule)
+    assert not out.any()
+    kernel = emulator.load(source, "turns", (("FREE", "if (warp)"),), **BLACKWELL)
+    with finds(DefectKind.TENSOR_ACCESS) as caught:
+        kernel.launch(ONE, (64, 1, 1), (out,), schedule=schedule)
+    assert "nobody deallocates" in str(caught.value.defects[0])
