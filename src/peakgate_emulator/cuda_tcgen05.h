@@ -28,16 +28,16 @@ template <int COUNT> struct TensorRegisters {
     uint32_t of[COUNT];
 };
 
-template <int COUNT> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED TensorRegisters<COUNT> tensor_load(uint32_t address, int shape, int packs) {
+template <int COUNT> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED TensorRegisters<COUNT> tensor_load(uint32_t address, int shape, int split, int packs) {
     TensorRegisters<COUNT> loaded;
-    peakgate_tensor_move(address, shape, COUNT, packs, 1, loaded.of, __builtin_return_address(0));
+    peakgate_tensor_move(address, shape, split, COUNT, packs, 1, loaded.of, __builtin_return_address(0));
     return loaded;
 }
 
 // The registers are passed as values, since accesses to an array would be instrumented.
-template <class... R> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED void tensor_store(uint32_t address, int shape, int packs, R... registers) {
+template <class... R> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED void tensor_store(uint32_t address, int shape, int split, int packs, R... registers) {
     uint32_t given[] = {static_cast<uint32_t>(registers)...};
-    peakgate_tensor_move(address, shape, sizeof...(R), packs, 0, given, __builtin_return_address(0));
+    peakgate_tensor_move(address, shape, split, sizeof...(R), packs, 0, given, __builtin_return_address(0));
 }
 
 } // namespace peakgate_ptx

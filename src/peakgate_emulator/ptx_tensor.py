@@ -17,7 +17,7 @@ from peakgate_emulator.ptx_grammar import (
     needs_features,
 )
 
-_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 """Registers of a lane by shape, at ``.x1``."""
 _MOST_REGISTERS = 128
 _COPIES = {
@@ -35,7 +35,9 @@ _SCALED = {
     "mxf4nvf4": {"scale_vec::2X": 2, "block32": 2, "scale_vec::4X": 4, "block16": 4},
 }
 """Scales of a row in the depth of a product, by kind and modifier."""
-_HINTS = {"collector::a::discard", "collector::a::fill", "collector::a::lastuse"}
+_HINTS = {
+    f"collector::{buffer}::{use}" for buffer in ("a", "b0", "b1", "b2", "b3") for use in ("discard", "fill", "lastuse")
+}
 """What a collector buffer keeps does not change the result."""
 
 
@@ -87,19 +89,28 @@ def _moved(modifiers: Sequence[str], packing: str, registers: Operand) -> tuple[
     return f"PEAKGATE_{shape.upper()}", count, len(packs)
 
 
+def _split(shape: str, splits: Sequence[Operand], names: Names) -> str:
+    """The number of columns between the two parts of ``.16x32bx2``, which alone has one."""
+    if len(splits) != (shape == "PEAKGATE_16X32BX2"):
+        raise Unknown
+    return names.value(splits[0], "int32_t") if splits else "0"
+
+
 def _load(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    to, place = instruction.operands
+    to, place, *splits = instruction.operands
     shape, count, packs = _moved(modifiers, "pack::16b", to)
-    call = f"const auto loaded = peakgate_ptx::tensor_load<{count}>({_place(place, names)}, {shape}, {packs});"
+    given = f"{_place(place, names)}, {shape}, {_split(shape, splits, names)}, {packs}"
+    call = f"const auto loaded = peakgate_ptx::tensor_load<{count}>({given});"
     taken = (names.put(member, f"loaded.of[{at}]", "uint32_t") for at, member in enumerate(members_of(to)))
     return f"{call} {' '.join(taken)}"
 
 
 def _store(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    place, values = instruction.operands
+    place, *splits, values = instruction.operands
     shape, _count, packs = _moved(modifiers, "unpack::16b", values)
     given = ", ".join(names.bits(member) for member in members_of(values))
-    return f"peakgate_ptx::tensor_store({_place(place, names)}, {shape}, {packs}, {given});"
+    at = f"{_place(place, names)}, {shape}, {_split(shape, splits, names)}"
+    return f"peakgate_ptx::tensor_store({at}, {packs}, {given});"
 
 
 def _wait_for_loads(modifiers: Sequence[str], _instruction: Instruction, _names: Names) -> str:
@@ -154,9 +165,10 @@ def _scales(kind: str, how: Sequence[str]) -> int:
 
 
 def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    """Dense ``tcgen05.mma``, also with block scales."""
+    """Dense ``tcgen05.mma``, also with block scales, and ``tcgen05.mma.ws``."""
     blocks, others = blocks_of(modifiers, names)
-    kind, *how = (modifier for modifier in others if modifier not in _HINTS)
+    stationary = others[0] == "ws"
+    kind, *how = (modifier for modifier in others[stationary:] if modifier not in _HINTS)
     kind = kind.removeprefix("kind::")
     scales = _scales(kind, how)
     to, a, b, described, *further = instruction.operands
@@ -166,7 +178,9 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         disabled, further = further[0].members, further[1:]
         if len(disabled) not in {"1": (4,), "2": (8,)}.get(blocks, (4, 8)):  # words of 32 lanes, of each block
             raise Unknown
-    (adds,) = further  # a scale of the sums is not emulated
+    adds, *masks = further  # a scale of the sums is not emulated
+    if (masks and (len(masks) > 1 or not stationary)) or (stationary and (scales or disabled)):
+        raise Unknown
     in_tensor_memory = isinstance(a, Address)
     given = [
         _place(to, names),
@@ -178,6 +192,8 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         names.value(adds, "bool"),
         f"{{{', '.join(names.value(lanes, 'uint32_t') for lanes in disabled)}}}",
         blocks,
+        str(int(stationary)),
+        names.bits(masks[0]) if masks else "0",
         str(scales),
         *([_place(place, names) for place in places] or ["0", "0"]),
         "nullptr",

@@ -291,13 +291,14 @@ PEAKGATE_API void peakgate_wgmma_wait(int groups_left, const void* caller);
 
 // Tensor memory (tensor_memory.cpp); an address has the lane above the column. All lanes of a warp call the functions
 // together, except for the fence and the commit.
-enum PeakgateTensorShape { PEAKGATE_32X32B, PEAKGATE_16X64B, PEAKGATE_16X128B, PEAKGATE_16X256B };
+enum PeakgateTensorShape { PEAKGATE_32X32B, PEAKGATE_16X64B, PEAKGATE_16X128B, PEAKGATE_16X256B, PEAKGATE_16X32BX2 };
 // `blocks`: 1, or 2 for an instruction of a pair of blocks (cta_group).
 PEAKGATE_API void peakgate_tensor_alloc(void* to, unsigned columns, int blocks, const void* caller);
 PEAKGATE_API void peakgate_tensor_dealloc(uint32_t address, unsigned columns, int blocks, const void* caller);
 PEAKGATE_API void peakgate_tensor_relinquish(int blocks, const void* caller);
-// Between `count` registers of each lane and the words of a shape; `packs`: the lower halves of two columns in one.
-PEAKGATE_API void peakgate_tensor_move(uint32_t address, int shape, int count, int packs, int loads, uint32_t* registers,
+// Between `count` registers of each lane and the words of a shape; `packs`: the lower halves of two columns in one. The
+// last 16 lanes of 16x32bx2 have those that are `split` columns further on.
+PEAKGATE_API void peakgate_tensor_move(uint32_t address, int shape, int split, int count, int packs, int loads, uint32_t* registers,
                                        const void* caller);
 PEAKGATE_API void peakgate_tensor_wait(int stores, const void* caller);
 PEAKGATE_API void peakgate_tensor_fence(int after);
@@ -325,6 +326,8 @@ struct PeakgateTensorProduct {
     int a_in_tensor_memory, adds;
     uint32_t disabled[8]; // a bit for each lane that is not written, 128 lanes per block
     int blocks;           // 1, or 2: a pair
+    int is_stationary;    // tcgen05.mma.ws
+    uint64_t zero_columns; // its mask of columns
     int scales;           // of a row in its depth; 0: none
     uint32_t scales_a, scales_b; // addresses in tensor memory
     decltype(peakgate_multiply_rows)* multiply;

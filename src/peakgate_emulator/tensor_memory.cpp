@@ -342,7 +342,7 @@ void relinquish(void* const* offered) {
 
 struct Moved {
     uint32_t address;
-    int shape, count, packs; // registers per lane
+    int shape, split, count, packs; // `count`: registers per lane
     uint32_t* registers;
     uintptr_t caller;
     bool loads;
@@ -357,13 +357,15 @@ void place_in_shape(int shape, int lane, int number, int& row, int& column) {
         row = lane / 4 + lane % 2 * 8, column = number * 2 + lane / 2 % 2;
     } else if (shape == PEAKGATE_16X128B) {
         row = lane / 4 + number % 2 * 8, column = number / 2 * 4 + lane % 4;
-    } else {
+    } else if (shape == PEAKGATE_16X256B) {
         row = lane / 4 + number / 2 % 2 * 8, column = number / 4 * 8 + lane % 4 * 2 + number % 2;
+    } else {
+        row = lane % (WARP / 2), column = number;
     }
 }
 
 int columns_of(const Moved& moved) {
-    constexpr int per_register[] = {1, 2, 2, 2}; // in the order of the shapes
+    constexpr int per_register[] = {1, 2, 2, 2, 1}; // in the order of the shapes
     return moved.count * per_register[moved.shape] * (moved.packs ? 2 : 1);
 }
 
@@ -397,18 +399,21 @@ void move(void* const* offered) {
                quarter, quarter + WARP - 1);
         abandon_launch();
     }
-    check_columns(here(), first, columns_of(moved), what, moved.caller);
     const Part whole = begin_operation(moved.loads ? LOADED : STORED, 0, 1, moved.caller).of[0];
-    if (moved.loads) check_written(whole, first_lane, moved.shape == PEAKGATE_32X32B ? WARP : WARP / 2, first, columns_of(moved));
+    for (int half = 0; half <= (moved.shape == PEAKGATE_16X32BX2); ++half) {
+        const int from = first + half * moved.split;
+        check_columns(here(), from, columns_of(moved), what, moved.caller);
+        if (moved.loads) check_written(whole, first_lane, moved.shape == PEAKGATE_32X32B ? WARP : WARP / 2, from, columns_of(moved));
+    }
     for (int lane = 0; lane < WARP; ++lane) {
         for (int i = 0; i < moved.count; ++i) {
             uint32_t& bits = lanes[lane]->registers[i];
             int row, column;
             place_in_shape(moved.shape, lane, i, row, column);
-            const int parts = moved.packs ? 2 : 1;
+            const int parts = moved.packs ? 2 : 1, from = first + (lane < WARP / 2 ? 0 : moved.split);
             if (moved.loads) bits = 0;
             for (int part = 0; part < parts; ++part) {
-                Word& word = use_word(whole, first_lane + row, first + column * parts + part, moved.loads ? TENSOR_READS : TENSOR_WRITES);
+                Word& word = use_word(whole, first_lane + row, from + column * parts + part, moved.loads ? TENSOR_READS : TENSOR_WRITES);
                 if (!moved.packs)
                     (moved.loads ? bits : word.bits) = moved.loads ? word.bits : bits;
                 else if (moved.loads)
@@ -491,9 +496,9 @@ Word& use_word(const Part& part, int lane, int column, int use) {
 }
 
 void check_columns(const TensorMemory& memory, int first, int count, const char* what, uintptr_t caller) {
-    const int owner = first < TENSOR_COLUMNS ? memory.owner[first] : 0;
+    const int owner = first >= 0 && first < TENSOR_COLUMNS ? memory.owner[first] : 0;
     for (int column = first; column < first + count; ++column) {
-        const bool exists = column < TENSOR_COLUMNS;
+        const bool exists = column >= 0 && column < TENSOR_COLUMNS;
         if (exists && owner && memory.owner[column] == owner) continue;
         const uintptr_t freed_at = exists && !memory.owner[column] ? memory.freed_at[column] : 0;
         report(TENSOR_ACCESS, caller, freed_at, "tcgen05.%s of columns %d to %d, of which column %d is %s%s", what, first, first + count - 1, column,
@@ -590,8 +595,8 @@ void peakgate_tensor_relinquish(int blocks, const void* caller) {
     end_collective(RELINQUISH, asked);
 }
 
-void peakgate_tensor_move(uint32_t address, int shape, int count, int packs, int loads, uint32_t* registers, const void* caller) {
-    Moved moved = {address, shape, count, packs, registers, reinterpret_cast<uintptr_t>(caller), loads != 0};
+void peakgate_tensor_move(uint32_t address, int shape, int split, int count, int packs, int loads, uint32_t* registers, const void* caller) {
+    Moved moved = {address, shape, split, count, packs, registers, reinterpret_cast<uintptr_t>(caller), loads != 0};
     meet(&moved, move, caller);
 }
 

@@ -88,6 +88,7 @@ struct Instruction {
     unsigned narrow_a, narrow_b; // codes of types of 8 bits and fewer
     bool is_narrow;              // multiplied here, not by `peakgate_multiply_rows`
     bool negates_a, negates_b, transposes_a, transposes_b, clamps;
+    bool is_stationary;                       // .ws
     int blocks, rows, columns, element_bytes; // rows: of both blocks of a pair
     int scale_a, scale_b; // the first byte of a word of scales
     bool powers;          // the scales are powers of two (ue8m0)
@@ -118,6 +119,13 @@ void check_narrow(const Instruction& what, uint32_t bits, uintptr_t caller) {
 // Rows and columns that a kind has (PTX ISA 9.7.16.2.1).
 void check_shape(Instruction& what, const PeakgateTensorProduct& product, uintptr_t caller) {
     what.blocks = product.blocks;
+    what.is_stationary = product.is_stationary;
+    if (what.is_stationary) {
+        if (what.blocks == 2) invalid(caller, "tcgen05.mma.ws by %u blocks", 2);
+        if (what.rows != 32 && what.rows != 64 && what.rows != 128) invalid(caller, "instruction descriptor with M = %u, expected 32, 64 or 128", static_cast<unsigned>(what.rows));
+        if (what.columns != 64 && what.columns != 128 && what.columns != 256) invalid(caller, "instruction descriptor with N = %u, expected 64, 128 or 256", static_cast<unsigned>(what.columns));
+        return;
+    }
     const int whole = TENSOR_LANES * what.blocks;
     const bool has_half = what.blocks == 2 || !is_scaled(product.kind);
     if (what.rows != whole && !(has_half && what.rows == whole / 2))
@@ -170,7 +178,8 @@ Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
     const auto field = [&](int shift, int count) { return bits >> shift & ((1u << count) - 1); };
     if (field(2, 1)) not_emulated(caller, "tcgen05.mma whose instruction descriptor has a sparse A");
     if (is_scaled(product.kind)) return described_with_scales(product, caller);
-    const uint32_t reserved = bits & (1u << 6 | 1u << 23 | 1u << 29 | 3u << 30 | 3u);
+    // The last two bits limit the shift of columns by a mask, which is not emulated.
+    const uint32_t reserved = bits & (1u << 6 | 1u << 23 | 1u << 29 | (product.is_stationary ? 0 : 3u << 30) | 3u);
     if (reserved) invalid(caller, "instruction descriptor with reserved bits %#x set", reserved);
     Instruction found = {};
     found.narrow_a = field(7, 3);
@@ -204,13 +213,23 @@ Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
 struct Layout {
     int rows, columns; // of the block
     int folds;         // parts of the columns, in lanes further down
-    bool is_spread;    // each warp's quarter has 16 rows in its first lanes
+    bool is_spread;    // each warp's quarter has 16 rows, in its first lanes or its last ones
 
     Layout(const Instruction& what)
-        : rows(what.rows / what.blocks), columns(what.columns), folds(what.blocks == 2 && rows == TENSOR_LANES / 2 ? 2 : 1),
-          is_spread(what.blocks == 1 && rows == TENSOR_LANES / 2) {}
+        : rows(what.rows / what.blocks), columns(what.columns), folds(what.blocks == 2 || what.is_stationary ? TENSOR_LANES / rows : 1),
+          is_spread(folds == 1 && rows == TENSOR_LANES / 2) {}
     int width() const { return columns / folds; }
     int lane(int row, int column) const { return is_spread ? row / ROWS_AT_ONCE * WARP + row % ROWS_AT_ONCE : row + rows * (column / width()); }
+
+    // The first lane of an address, which must be 0, or 16 if rows are spread.
+    int first_lane(uint32_t address, const char* of, uintptr_t caller) const {
+        const uint32_t lane = address >> 16;
+        if (lane && !(is_spread && lane == ROWS_AT_ONCE)) {
+            report(TENSOR_ACCESS, caller, 0, "tcgen05.mma whose %s from lane %u on, expected 0%s", of, lane, is_spread ? " or 16" : "");
+            abandon_launch();
+        }
+        return static_cast<int>(lane);
+    }
 };
 
 // Where `peakgate_multiply_rows` has a sum of 16 rows: a register of a lane, of half sums a part of one.
@@ -327,12 +346,16 @@ void gather_a(const PeakgateTensorProduct& asked, const Instruction& what, const
     }
     const int first = static_cast<int>(asked.a & 0xffff);
     if (what.transposes_a) invalid(caller, "instruction descriptor that transposes A in tensor memory (%u)", 1);
-    if (layout.folds > 1) not_emulated(caller, "tcgen05.mma.cta_group::2 of 128 rows with A in tensor memory");
+    if (layout.folds > 1) not_emulated(caller, "tcgen05.mma of rows that fill a part of the lanes with A in tensor memory");
     check_columns(*part.memory, first, ROW_BYTES / 4, "mma", caller);
-    if (asked.a >> 16 & 0xffff) not_emulated(caller, "tcgen05.mma whose A does not begin in lane 0");
+    const int first_lane = layout.first_lane(static_cast<uint32_t>(asked.a), "A is", caller);
+    if (first_lane != static_cast<int>(asked.to >> 16)) {
+        report(TENSOR_ACCESS, caller, 0, "tcgen05.mma whose A is from lane %d on, but its sums are from lane %u on", first_lane, asked.to >> 16);
+        abandon_launch();
+    }
     for (int row = 0; row < layout.rows; ++row)
         for (int i = 0; i < ROW_BYTES / 4; ++i)
-            memcpy(to + row * ROW_BYTES + 4 * i, &use_word(part, layout.lane(row, 0), first + i, TENSOR_READS).bits, 4);
+            memcpy(to + row * ROW_BYTES + 4 * i, &use_word(part, first_lane + layout.lane(row, 0), first + i, TENSOR_READS).bits, 4);
 }
 
 // Multiplies the rows of A of a block, and adds to or replaces the sums in its tensor memory.
@@ -340,7 +363,7 @@ void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instructio
                             const RowsOfB& b, uintptr_t caller) {
     const Layout layout(what);
     const bool halves = what.sums == PEAKGATE_F16;
-    const int first_column = static_cast<int>(asked.to & 0xffff);
+    const int first_column = static_cast<int>(asked.to & 0xffff), first_lane = static_cast<int>(asked.to >> 16);
     PeakgateProduct product = {};
     product.number_a = what.a;
     product.number_b = what.b;
@@ -359,7 +382,7 @@ void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instructio
         const auto for_words = [&](int how, auto use) {
             for (int row = 0; row < ROWS_AT_ONCE; ++row) {
                 for (int column = 0; column < what.columns; ++column) {
-                    const int lane = layout.lane(first + row, column);
+                    const int lane = first_lane + layout.lane(first + row, column);
                     if (disabled[lane / WARP] >> lane % WARP & 1) continue;
                     use(use_word(part, lane, first_column + column % layout.width(), how), sums[place_of_sum(row, column, product)], halves * (column % 2 * 16));
                 }
@@ -379,11 +402,13 @@ void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instructio
 
 void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     const Instruction what = described(asked, caller);
-    const uint64_t accumulator = asked.to | static_cast<uint64_t>(what.rows << 9 | what.columns) << 32 | static_cast<uint64_t>(asked.kind) << 60;
+    const uint64_t accumulator = asked.to | static_cast<uint64_t>(what.rows << 9 | what.columns) << 32 | static_cast<uint64_t>(asked.kind << 1 | asked.is_stationary) << 60;
     const Parts parts = begin_operation(MULTIPLIED, accumulator, what.blocks, caller);
     for (int i = 0; i < what.blocks; ++i)
         check_columns(*parts.of[i].memory, static_cast<int>(asked.to & 0xffff), Layout(what).width(), "mma", caller);
-    if (asked.to >> 16) not_emulated(caller, "tcgen05.mma whose sums do not begin in lane 0");
+    Layout(what).first_lane(asked.to, "sums are", caller);
+    // The ISA's description of the spans in a mask and its examples disagree (9.7.16.4.3).
+    if (asked.zero_columns >> 39 & 1 || asked.zero_columns >> 56) not_emulated(caller, "tcgen05.mma.ws with a mask or a shift of columns");
     if (what.blocks == 2 && memcmp(asked.disabled, asked.disabled + 4, 4 * sizeof *asked.disabled) != 0)
         not_emulated(caller, "tcgen05.mma that disables other lanes of one block of the pair than of the other");
 

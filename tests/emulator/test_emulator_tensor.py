@@ -15,14 +15,17 @@ import peakgate_emulator as emulator
 from peakgate_emulator import DefectKind, EmulatorError
 
 BLACKWELL: dict[str, Any] = {"capability": (10, 0), "specific": True}
-KINDS = ("f16", "tf32", "f8f6f4", "i8", "f16 with A in tensor memory")
 CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1}
 SUMS = {"f16": 0, "f32": 1, "s32": 2}
 
 
 @dataclass(frozen=True)
 class Form:
-    """A product: rows, columns, types, the swizzle's mode, and which matrices are not contiguous along k."""
+    """A product: rows, columns, types, the swizzle's mode, and which matrices are not contiguous along k.
+
+    ``kind`` is the kernel's number of an instruction: f16, tf32, f8f6f4, i8, f16 with A in tensor memory, ``.ws`` of f16
+    and of i8; ``lane`` that of the first sums, ``hidden`` lanes that are not written.
+    """
 
     kind: int
     rows: int
@@ -34,6 +37,15 @@ class Form:
     transposed: str = ""
     flags: int = 0
     hidden: int = 0
+    lane: int = 0
+
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lane and column of each sum (PTX ISA 9.7.16.10.5)."""
+        rows, columns = np.indices((self.rows, self.columns))
+        if self.kind > 4:
+            width = self.columns * self.rows // 128
+            return rows + self.rows * (columns // width), columns % width
+        return ((rows if self.rows == 128 else rows // 16 * 32 + rows % 16) + self.lane) % 128, columns
 
     @property
     def described(self) -> np.uint32:
@@ -50,20 +62,20 @@ class Form:
         c = drawn(generator, (self.rows, self.columns), self.sums)
         of_a, a_at = image(a, transposed="a" in self.transposed, mode=self.mode)
         of_b, b_at = image(b, transposed="b" in self.transposed, mode=self.mode)
-        lanes = np.arange(128) if self.rows == 128 else np.arange(self.rows) // 16 * 32 + np.arange(self.rows) % 16
+        places = self.places()
         out = np.full((128, 256), 7, np.uint32)
         width = np.uint16 if self.sums == "f16" else np.uint32
-        out[lanes, : self.columns] = c.view(width)
+        out[places] = c.view(width)
         held = np.zeros((128, 8), np.uint32)
-        held[lanes] = np.ascontiguousarray(a).view(np.uint32).reshape(self.rows, 8)
+        held[places[0][:, 0]] = np.ascontiguousarray(a).view(np.uint32).reshape(self.rows, 8)
         given = (held, a_at | np.uint64(1 << 46), b_at | np.uint64(1 << 46))
         images = np.concatenate((of_a, of_b)).view(np.uint32)
-        numbers = (self.described, np.int32(self.kind), np.int32(add), np.uint32(self.hidden))
+        numbers = (self.described, np.int32(self.kind), np.int32(add), np.uint32(self.hidden), np.int32(self.lane))
         kernel.launch((1, 1, 1), (128, 1, 1), (out, images, *given, *numbers), shared_bytes=65536)
         sign = -1 if self.flags & 1 << 13 else 1
         exact = sign * a.astype(np.float64) @ b.astype(np.float64).T + add * c.astype(np.float64)
         expected = np.full((128, 256), 7, np.uint32)
-        expected[lanes, : self.columns] = exact.astype(TYPES[self.sums]).view(width)
+        expected[places] = exact.astype(TYPES[self.sums]).view(width)
         if self.hidden:
             expected[:16, : self.columns] = c[:16].view(width)
         return out, expected
@@ -86,6 +98,10 @@ FORMS = [
     Form(3, 128, 32, "s32", "s8", "u8"),
     Form(3, 64, 24, "s32", "u8", "s8", 0),
     *(Form(4, rows, 64, "f32", "bf16", "bf16") for rows in (64, 128)),
+    *(Form(kind, 64, 32, "f32", "bf16", "bf16", lane=16) for kind in (0, 4)),
+    *(Form(5, rows, columns, "f32", "f16", "f16") for rows in (32, 64, 128) for columns in (64, 256)),
+    Form(5, 64, 128, "f16", "f16", "f16", 0, "ab"),
+    Form(6, 32, 128, "s32", "s8", "u8", 3),
 ]
 
 
@@ -113,11 +129,22 @@ def test_a_product_is_of_the_described_matrices(product: Any, form: Form, add: b
         Form(1, 128, 16, "f32", "bf16", "bf16"),
         Form(3, 128, 16, "f32", "s8", "s8"),
         Form(0, 128, 16, "f32", "f16", "f16", flags=1 << 23),
+        Form(5, 64, 32, "f32", "f16", "f16"),
     ],
 )
 def test_an_instruction_that_there_is_not_is_found(product: Any, form: Form) -> None:
     with finds(DefectKind.INVALID_DESCRIPTOR):
         form.launched(product, add=False)
+
+
+def test_only_spread_rows_begin_in_another_lane(product: Any) -> None:
+    with finds(DefectKind.TENSOR_ACCESS):
+        Form(0, 128, 16, "f32", "f16", "f16", lane=16).launched(product, add=False)
+
+
+def test_a_mask_of_columns_is_refused(product: Any) -> None:
+    with pytest.raises(EmulatorError, match="mask"):
+        Form(5, 64, 64, "f32", "f16", "f16", hidden=1).launched(product, add=False)
 
 
 SOUND = {
@@ -269,9 +296,10 @@ def stored(shape: str, repeats: int, registers: int, packing: str = "") -> str:
     names = ", ".join(f"%{i + 1}" for i in range(registers))
     values = ", ".join(f'"r"(of[{i}])' for i in range(registers))
     starts = ("0",) if shape[:2] == "32" else ("0", "16")
+    split = f"{4 * (1 + bool(packing))}, " if shape == "16x32bx2" else ""
     stores = (
         f"of = (const unsigned*)memory + (threadIdx.x * {len(starts)} + {at}) * {registers}; "
-        f'asm volatile("tcgen05.st.sync.aligned.{shape}.x{repeats}{packing}.b32 [%0], {{{names}}};"'
+        f'asm volatile("tcgen05.st.sync.aligned.{shape}.x{repeats}{packing}.b32 [%0], {split}{{{names}}};"'
         f' ::"r"(words + lanes + ({start} << 16)), {values});'
         for at, start in enumerate(starts)
     )
@@ -283,9 +311,10 @@ PLACES: dict[str, Any] = {
     "16x64b": lambda t, r: (t // 4 + 8 * (t % 2), 2 * r + t // 2 % 2),
     "16x128b": lambda t, r: (t // 4 + 8 * (r % 2), r // 2 * 4 + t % 4),
     "16x256b": lambda t, r: (t // 4 + 8 * (r // 2 % 2), r // 4 * 8 + t % 4 * 2 + r % 2),
+    "16x32bx2": lambda t, r: (t % 16, r + t // 16 * 4),
 }
 """Row and column of a thread's register, from the figures of the PTX ISA."""
-MOVES = [("32x32b", 4, 4), ("16x64b", 2, 2), ("16x128b", 2, 4), ("16x256b", 2, 8)]
+MOVES = [("32x32b", 4, 4), ("16x64b", 2, 2), ("16x128b", 2, 4), ("16x256b", 2, 8), ("16x32bx2", 4, 4)]
 
 
 @pytest.mark.parametrize(("shape", "repeats", "registers"), MOVES)
@@ -358,8 +387,8 @@ def test_other_architectures_have_no_tensor_memory(capability: Any, specific: bo
     "statement",
     [
         "tcgen05.shift.cta_group::1.down [%0];",
-        "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%0}, [%0], 16;",
-        "tcgen05.mma.ws.cta_group::1.kind::f16 [%0], %1, %1, %0, p;",
+        "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%0}, [%0];",
+        "tcgen05.mma.ws.cta_group::1.kind::mxf4.block_scale [%0], %1, %1, %0, [%0], [%0], p;",
         "tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;",
     ],
 )
