@@ -13,7 +13,8 @@ Block** blocks; // blocks that have begun and not ended, in the order in which t
 size_t block_count, block_room;
 Block** spare;
 size_t spare_count, spare_room;
-uint32_t begun;    // blocks of this launch that have begun
+uint32_t begun;    // blocks of this launch that have begun, or were cancelled
+uint32_t skipped;  // blocks that were cancelled after those of the cluster that begins now
 size_t most_alive; // largest number of blocks alive at once
 
 // Number of blocks that begin before polling ones are resumed.
@@ -260,7 +261,7 @@ bool run_blocks(uint32_t total) {
         bool anyhow = false;
         if (fresh) {
             if (!begin_block(shuffled(begun, total))) return false;
-            ++begun;
+            if (++begun % cluster_blocks() == 0) begun += skipped, skipped = 0;
             place = block_count - 1;
         } else {
             const size_t interrupted = changed < block_count ? changed : worth_running(place, INTERRUPTED);
@@ -334,7 +335,7 @@ bool run_grid() {
     const uint32_t* grid = state.launch.grid;
     bool ready = true;
     do {
-        begun = 0;
+        begun = skipped = 0;
         state.block = nullptr;
         state.cluster = nullptr;
         while (block_count) retire(block_count - 1); // after an abandoned launch
@@ -349,18 +350,18 @@ bool run_grid() {
 
 using namespace peakgate;
 
-void peakgate_try_cancel(void* to, const void* barrier, const void* caller) {
-    if (cluster_blocks() > 1) {
-        report(NOT_EMULATED, reinterpret_cast<uintptr_t>(caller), 0, "clusterlaunchcontrol.try_cancel in a cluster of several blocks");
-        abandon_launch();
-    }
+void peakgate_try_cancel(void* to, const void* barrier, int to_all, const void* caller) {
     const uint32_t* grid = state.launch.grid;
-    const uint32_t total = grid[0] * grid[1] * grid[2];
-    uint32_t response[4] = {}; // whether a block is cancelled, and its index
-    if (begun < total && !state.launch.cooperative) {
-        const uint3 index = index_of_block(shuffled(begun++, total));
+    const uint32_t total = grid[0] * grid[1] * grid[2], size = cluster_blocks();
+    const uint32_t next = (begun + size - 1) / size * size, first = next + skipped; // of the first cluster that has not begun
+    uint32_t response[4] = {}; // whether a cluster is cancelled, and the index of its first block
+    if (first < total && !state.launch.cooperative) {
+        (begun == next ? begun : skipped) += size;
+        const uint3 index = index_of_block(size > 1 ? first : shuffled(first, total));
         const uint32_t cancelled[] = {1, index.x, index.y, index.z};
         memcpy(response, cancelled, sizeof response);
     }
-    peakgate_send_value(to, response, sizeof response, barrier, caller);
+    if (!to_all) return peakgate_send_value(to, response, sizeof response, barrier, caller);
+    for (unsigned rank = 0; rank < size; ++rank)
+        peakgate_send_value(peakgate_map_shared(to, rank, caller), response, sizeof response, peakgate_map_shared(barrier, rank, caller), caller);
 }

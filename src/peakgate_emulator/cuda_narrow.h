@@ -14,13 +14,15 @@ enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRound
 
 namespace peakgate {
 
-// A sign, `exponents` and `mantissa` bits. In e4m3 the largest exponent has numbers, except for NaN; e2m1 has only
-// numbers. e8m0 has neither sign nor mantissa: 2^(x - 127), 255 is NaN.
+// A sign, `exponents` and `mantissa` bits. In e4m3 the largest exponent has numbers, except for NaN; those of 6 and 4 bits
+// have only numbers. e8m0 has neither sign nor mantissa: 2^(x - 127), 255 is NaN.
 template <int mantissa, int exponents> struct Narrow {
     static constexpr int bits = (mantissa ? 1 : 0) + mantissa + exponents, bias = (1 << (exponents - 1)) - 1;
     static constexpr unsigned minus = 1u << (bits - 1);
-    static constexpr unsigned largest = minus - 1 - (mantissa == 3 ? 1 : mantissa == 2 ? 4 : 0), not_a_number = minus - 1;
-    static constexpr unsigned beyond = mantissa == 2 ? largest + 1 : not_a_number; // without saturation
+    static constexpr int room = bits == 6 ? 8 : bits; // in a word
+    static constexpr bool has_infinity = bits == 8 && mantissa == 2;
+    static constexpr unsigned largest = minus - 1 - (bits < 8 ? 0 : mantissa == 3 ? 1 : has_infinity ? 4 : 0), not_a_number = minus - 1;
+    static constexpr unsigned beyond = has_infinity ? largest + 1 : not_a_number; // without saturation
 
     static unsigned char narrowed(double value, bool saturates, bool to_zero = false) {
         if (mantissa == 0) return scale_of(value, saturates, to_zero);
@@ -46,7 +48,7 @@ template <int mantissa, int exponents> struct Narrow {
     static float widened(unsigned char from) {
         if (mantissa == 0) return from == 255 ? NAN : ldexpf(1, from - 127);
         const unsigned magnitude = from & (minus - 1), exponent = magnitude >> mantissa, fraction = magnitude & ((1u << mantissa) - 1);
-        if (magnitude > largest && !(mantissa == 2 && magnitude == beyond)) return NAN;
+        if (magnitude > largest && !(has_infinity && magnitude == beyond)) return NAN;
         const float value = magnitude > largest ? INFINITY
                             : exponent ? ldexpf(static_cast<float>(fraction + (1u << mantissa)), static_cast<int>(exponent) - bias - mantissa)
                                        : ldexpf(static_cast<float>(fraction), 1 - bias - mantissa);
@@ -196,13 +198,13 @@ template <class T> inline uint64_t narrow_pair(float high, float low, bool relu,
     const auto one = [=](float x) {
         return static_cast<uint64_t>(T::narrowed(static_cast<double>(relu && x <= 0 ? 0.0f : x), saturates, to_zero));
     };
-    return one(high) << T::bits | one(low);
+    return one(high) << T::room | one(low);
 }
 template <class T, class H> inline peakgate::Half2<H> wide_pair(uint64_t from, bool relu) {
     const auto one = [=](uint64_t bits) {
         const float x = T::widened(static_cast<unsigned char>(bits & (2 * T::minus - 1)));
         return H(relu && x <= 0 ? 0.0f : x);
     };
-    return {one(from), one(from >> T::bits)};
+    return {one(from), one(from >> T::room)};
 }
 } // namespace peakgate_ptx

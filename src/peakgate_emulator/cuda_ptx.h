@@ -112,8 +112,10 @@ template <class F> PEAKGATE_HELPER float reduced_floats(unsigned mask, float val
     for (left &= left - 1; left; left &= left - 1) found = combined(found, all[__builtin_ctz(left)]);
     return found;
 }
-PEAKGATE_PTX_CALL inline void try_cancel(void* to, const void* barrier) { peakgate_try_cancel(to, barrier, __builtin_return_address(0)); }
-// A word of the answer: whether a block was cancelled, then its index.
+PEAKGATE_PTX_CALL inline void try_cancel(void* to, const void* barrier, int to_all) {
+    peakgate_try_cancel(to, barrier, to_all, __builtin_return_address(0));
+}
+// A word of the answer: whether a cluster was cancelled, then the index of its first block.
 inline uint32_t cancelled(unsigned __int128 answer, int word) { return static_cast<uint32_t>(answer >> (32 * word)); }
 // Ends a launch for an architecture without the features of 10.0a; `specific` is that of the build's macros.
 inline void needs_features(int specific, const char* instruction) {

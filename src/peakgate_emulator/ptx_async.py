@@ -246,12 +246,12 @@ def reduced(instruction: Instruction, names: Names) -> str:
 
 
 def _launch_control(instruction: Instruction, names: Names) -> str:
-    """``clusterlaunchcontrol`` of blocks without a cluster, where each takes over the work of later ones."""
+    """``clusterlaunchcontrol``, by which clusters take over the work of later ones."""
     what, *modifiers = instruction.modifiers
     if what == "try_cancel":
         all_known(modifiers, "async", "shared::cta", _COMPLETES, "multicast::cluster::all", "b128")
         places = [names.address(operand, _space(modifiers)) for operand in instruction.operands]
-        return f"peakgate_ptx::try_cancel({places[0]}, {places[1]});"
+        return f"peakgate_ptx::try_cancel({places[0]}, {places[1]}, {int('multicast::cluster::all' in modifiers)});"
     to, answer = instruction.operands
     words = {"get_first_ctaid::x": 1, "get_first_ctaid::y": 2, "get_first_ctaid::z": 3}
     if what != "query_cancel" or modifiers[-1] != "b128":

@@ -183,6 +183,8 @@ def _memory(instruction: Instruction, names: Names) -> str:
     strong = f", {access.order}, {access.scope})" if access.order else ""
     if access.vector > 1:  # one access
         pointer = f"struct alignas({access.vector} * sizeof({type_})) V {{ {type_} v[{access.vector}]; }}; {pointer}"
+    if access.vector > 2:  # of 32 bytes: the hooks check no larger alignment than 16
+        pointer = f"{pointer} if (sizeof(V) > 16) peakgate_ptx::whole_vector(at, sizeof(V));"
     to = "(V*)at" if access.vector > 1 else "at"
     if "nc" in instruction.modifiers:
         pointer = f"{pointer} peakgate_ptx::read_only(at, {access.vector} * sizeof *at);"
@@ -192,6 +194,10 @@ def _memory(instruction: Instruction, names: Names) -> str:
             return f"{pointer} {names.put(members[0], loaded, type_)}"
         taken = (names.put(member, f"loaded.v[{i}]", type_) for i, member in enumerate(members) if member != "_")
         return f"{pointer} const V loaded = {loaded}; {' '.join(taken)}"
+    if "_" in members:  # of vectors of 32 bytes: not stored
+        stored = ((number, member) for number, member in enumerate(members) if member != "_")
+        steps = (f"at[{number}] = {names.value(member, type_)};" for number, member in stored)
+        return f"{pointer} {' '.join(steps)}"
     value = names.value(members[0], type_)
     if access.vector > 1:
         value = f"V{{{{{', '.join(names.value(member, type_) for member in members)}}}}}"

@@ -1,8 +1,8 @@
-"""C++ statements for PTX's conversions to and from numbers of 8 and 4 bits, two in a register.
+"""C++ statements for PTX's conversions to and from numbers of 8, 6 and 4 bits, two in a register.
 
-By the PTX ISA, ``cvt``: the first of two operands is in the upper half. Numbers too large become the largest one, NaNs
-the format's NaN, in e2m1, which has none, its largest number. ``relu`` makes negative numbers 0. Scales (ue8m0) are
-powers of 2 without a sign, rounded up or to zero.
+By the PTX ISA, ``cvt``: the first of two operands is in the upper half; numbers of 6 bits have a byte each. Numbers too
+large become the largest one, NaNs the format's NaN, in those of 6 and 4 bits, which have none, the largest number.
+``relu`` makes negative numbers 0. Scales (ue8m0) are powers of 2 without a sign, rounded up or to zero.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown
 
-FORMATS = {"e4m3x2": "__nv_fp8_e4m3", "e5m2x2": "__nv_fp8_e5m2", "e2m1x2": "__nv_fp4_e2m1", "ue8m0x2": "__nv_fp8_e8m0"}
+FORMATS = {
+    "e4m3x2": "__nv_fp8_e4m3",
+    "e5m2x2": "__nv_fp8_e5m2",
+    "e2m3x2": "peakgate::Narrow<3, 2>",
+    "e3m2x2": "peakgate::Narrow<2, 3>",
+    "e2m1x2": "__nv_fp4_e2m1",
+    "ue8m0x2": "__nv_fp8_e8m0",
+}
 """The C++ types of cuda_narrow.h by PTX type."""
 
 
@@ -31,18 +38,20 @@ def narrow_conversion(instruction: Instruction, names: Names) -> str:
     expected = ({"rz"}, {"rp"}) if scales else ({"rn", "satfinite"},)
     if flags - ({"satfinite"} if scales else {"relu"}) not in expected:
         raise Unknown
-    high, low = _pair_of(source, operands, names, scales=scales)
+    if scales and source == "f16x2":
+        raise Unknown
+    high, low = _pair_of(source, operands, names)
     how = f"{relu}, {str('satfinite' in flags).lower()}, {str('rz' in flags).lower()}"
     call = f"peakgate_ptx::narrow_pair<{FORMATS[to]}>({high}, {low}, {how})"
     return f"{names.bits(result)} = {call};"
 
 
-def _pair_of(source: str, operands: Sequence[Operand], names: Names, *, scales: bool) -> tuple[str, str]:
+def _pair_of(source: str, operands: Sequence[Operand], names: Names) -> tuple[str, str]:
     """The two numbers as floats: two operands, or the halves of one."""
     if source == "f32":
         high, low = (names.value(operand, "float") for operand in operands)
         return high, low
-    if source != ("bf16x2" if scales else "f16x2"):
+    if source not in ("f16x2", "bf16x2"):
         raise Unknown
-    pair = names.value(operands[0], "__nv_bfloat162" if scales else "__half2")
+    pair = names.value(operands[0], "__nv_bfloat162" if source == "bf16x2" else "__half2")
     return f"float({pair}.y)", f"float({pair}.x)"

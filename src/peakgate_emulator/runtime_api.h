@@ -105,9 +105,9 @@ PEAKGATE_API const unsigned peakgate_own_window; // the own block's rank in its 
 #endif
 PEAKGATE_API char* peakgate_cluster_pointer(uint32_t address);
 PEAKGATE_API uint64_t peakgate_cluster_address(const void* pointer);
-// Takes the next block off the launch (cluster launch control); the answer of 16 bytes, whether there was one and its
-// index, arrives in shared memory as a copy does.
-PEAKGATE_API void peakgate_try_cancel(void* to, const void* barrier, const void* caller);
+// Takes the next cluster off the launch (cluster launch control); the answer of 16 bytes, whether there was one and the
+// index of its first block, arrives in shared memory as a copy does, `to_all`: in that of all blocks of the own cluster.
+PEAKGATE_API void peakgate_try_cancel(void* to, const void* barrier, int to_all, const void* caller);
 // The corresponding address in another block's shared memory.
 PEAKGATE_API void* peakgate_map_shared(const void* pointer, unsigned rank, const void* caller);
 

@@ -1,4 +1,4 @@
-"""fp8 and fp4 in the emulator, alone and several in a word: values are those of ml_dtypes."""
+"""fp8, fp6 and fp4 in the emulator, alone and several in a word: values are those of ml_dtypes."""
 
 from __future__ import annotations
 
@@ -91,6 +91,8 @@ FLOATS = np.concatenate(
 SMALL: dict[str, tuple[Any, int, float, int]] = {
     "e4m3": (ml_dtypes.float8_e4m3fn, 8, 448, 0x7F),
     "e5m2": (ml_dtypes.float8_e5m2, 8, 57344, 0x7F),
+    "e2m3": (ml_dtypes.float6_e2m3fn, 8, 7.5, 0x1F),
+    "e3m2": (ml_dtypes.float6_e3m2fn, 8, 28, 0x1F),
     "e2m1": (ml_dtypes.float4_e2m1fn, 4, 6, 0x7),
 }
 
@@ -120,13 +122,17 @@ def test_ptx_narrows_two_numbers_of_32_and_16_bits(kind: str, relu: str, tmp_pat
         out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "r"(a));', halves.ravel())
         bits = narrow_bits(halves.astype(np.float32), kind, bool(relu))
         np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
+        brains = np.stack((low, high), axis=1).astype(ml_dtypes.bfloat16)
+        out = applied(tmp_path, f'asm("{body.replace("f16x2", "bf16x2")}" : "=r"(r) : "r"(a));', brains.ravel())
+        bits = narrow_bits(brains.astype(np.float32), kind, bool(relu))
+        np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
 
 
 @pytest.mark.parametrize("relu", ["", ".relu"])
 @pytest.mark.parametrize("kind", SMALL)
 def test_ptx_widens_each_pair_of_numbers_exactly(kind: str, relu: str, tmp_path: Path) -> None:
     dtype, width, *_ = SMALL[kind]
-    words = np.arange(1 << 2 * width, dtype=np.uint32)
+    words = np.arange(1 << 2 * width, dtype=np.uint32) & (0x3F3F if "float6" in np.dtype(dtype).name else 0xFFFF)
     register = "{ .reg .b8 n, m; mov.b16 {n, m}, %1;" if width == 4 else "{ .reg .b16 n; mov.b16 n, %1;"
     body = f"{register} cvt.rn{relu}.f16x2.{kind}x2 %0, n; }}"
     out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "h"((unsigned short)a));', words)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulating import finds, loaded, rows
+from emulating import ONE, finds, loaded, rows
 from ptx_exact import bits_of, exact, half_of, interesting, same, shape
 
 import peakgate_emulator as emulator
@@ -435,3 +435,31 @@ def test_a_product_may_be_of_a_type_that_a_macro_is_named_like(tmp_path: Path) -
     body = f'float c[4] = {{}};\nasm volatile("{product}" : {operands} : "r"(0x3f803f80u));\nresult = c[3]; other = 0;'
     before = "#define BF16 1\n#define F32 2\n#define sums 3\n#define mma 4\n"
     np.testing.assert_array_equal(launched(tmp_path, body, before), 0 * T + 8)
+
+
+@pytest.mark.parametrize(
+    ("vector", "registers"), [("L2::evict_last.v8.b32", "rrrrrrrr"), ("v8.f32", "ffffffff"), ("v4.b64", "llll")]
+)
+def test_256_bits_are_loaded_and_stored_at_once(vector: str, registers: str, tmp_path: Path) -> None:
+    kind = {"r": "unsigned", "f": "float", "l": "unsigned long long"}[registers[0]]
+    names = [f"r{i}" for i in range(len(registers))]
+    every = ", ".join(f"%{i}" for i in range(len(names)))
+    out = ", ".join(f'"={registers[0]}"({name})' for name in names)
+    given = ", ".join(f'"{registers[0]}"({name})' for name in names)
+    source = tmp_path / "wide.cu"
+    source.write_text(
+        f"""extern "C" __global__ void wide(unsigned* to, const unsigned* from, int shift) {{
+    {kind} {", ".join(names)};
+    asm volatile("ld.global.{vector} {{{every}}}, [%{len(names)}];" : {out} : "l"(from + shift + 8 * threadIdx.x));
+    asm volatile("st.global.{vector} [%{len(names)}], {{_, {every[4:]}}};" ::{given}, "l"(to + 8 * threadIdx.x));
+}}""",
+        encoding="utf-8",
+    )
+    to, values = np.zeros(32 * 8, np.uint32), np.arange(33 * 8, dtype=np.uint32) + 1
+    kernel = emulator.load(source, "wide", (), capability=(10, 0))
+    kernel.launch(ONE, (32, 1, 1), (to, values, np.int32(0)))
+    expected = values[: 32 * 8].reshape(32, 8).copy()
+    expected[:, : 8 // len(names)] = 0
+    np.testing.assert_array_equal(to.reshape(32, 8), expected)
+    with finds(DefectKind.MISALIGNED):
+        kernel.launch(ONE, (32, 1, 1), (to, values, np.int32(4)))

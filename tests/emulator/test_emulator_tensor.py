@@ -23,8 +23,8 @@ SUMS = {"f16": 0, "f32": 1, "s32": 2}
 class Form:
     """A product: rows, columns, types, the swizzle's mode, and which matrices are not contiguous along k.
 
-    ``kind`` is the kernel's number of an instruction: f16, tf32, f8f6f4, i8, f16 with A in tensor memory, ``.ws`` of f16
-    and of i8; ``lane`` that of the first sums, ``hidden`` lanes that are not written.
+    ``kind`` is the kernel's number of an instruction: f16, tf32, f8f6f4, i8, f16 with A in tensor memory, and ``.ws``
+    of f16 and i8; ``lane`` that of the first sums, ``hidden`` lanes that are not written.
     """
 
     kind: int
