@@ -84,6 +84,7 @@ Cluster* new_cluster(uint32_t number) {
         // Allocated now, or its shadow memory might have been another block's while this cluster runs.
         cluster->blocks[rank] = new_block();
         if (!cluster->windows[rank] || !cluster->blocks[rank]) return nullptr;
+        begin_block_of_tensor_memory(*cluster->blocks[rank]); // the other block of a pair may look at it earlier
     }
     append(clusters, cluster_count, cluster_room, cluster);
     return cluster;
@@ -120,6 +121,7 @@ void arrive(Cluster& cluster, bool releases) {
         arrivals.any = true;
     } else {
         publish_fenced(cluster.passed[cluster.phase % PHASES].others, PEAKGATE_CLUSTER);
+        publish_tensors(cluster.passed[cluster.phase % PHASES], false);
     }
     current_thread().has_arrived = true;
     current_thread().arrived_phase = cluster.phase;
@@ -222,6 +224,10 @@ uint32_t cluster_since(const Block& block) { return block.cluster->since; }
 Block* other_of_pair() {
     if (!state.cluster || state.cluster->size % 2) return nullptr;
     return state.cluster->blocks[state.block->rank ^ 1];
+}
+
+void ends_after(Clock* arrivals) {
+    if (state.cluster && arrivals) add_published(state.cluster->at_end[state.block->rank].others, arrivals);
 }
 
 bool other_of_pair_has_ended() { return state.cluster->has_ended[state.block->rank ^ 1]; }

@@ -26,6 +26,7 @@
 //                                                   | fences before it hold for every thread after it (the guide's last
 //                                                   | block and CUB's GridBarrier rely on these two)
 //  bar.arrive, cuda::barrier, mbarrier              | arrival releases, wait acquires; a written .cta: in the block only
+//                                                   | (but completed asynchronous operations in any scope)
 //  mbarrier.arrive.relaxed, .try_wait.relaxed       | arrival: what was fenced; wait: acquired by the next fence or barrier
 //  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
 //  __shfl_sync, votes, match, reduce, __activemask  | none: the guide says that they imply no memory barrier
@@ -828,6 +829,22 @@ static void acquire(Clock* published, int thread, bool of_own_block) {
     drop(before);
 }
 
+// What is known to be complete of asynchronous operations, which a wait observes in any scope (PTX ISA 9.7.16.6.2.1.1).
+static void acquire_agents(const Clock* published, int thread) {
+    for (uint32_t i = 0; published && i < published->count; ++i) {
+        const Entry& entry = published->entries[i];
+        if (!is_agent(entry.who)) continue;
+        if (entry.who >> 16 == state.block->number)
+            know_agent(thread, static_cast<int>(entry.who & EVERYBODY), static_cast<uint32_t>(entry.until));
+        else
+            add(entry);
+    }
+    if (!scratch_count) return;
+    Clock* agents = added();
+    acquire(agents, thread, false);
+    drop(agents);
+}
+
 void acquire_from(const Published& published, int thread, bool narrow) {
     Order& order = rows_in_use();
     order.wide = true;
@@ -838,7 +855,12 @@ void acquire_from(const Published& published, int thread, bool narrow) {
     for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
     join_agents(own, published.known);
     acquire(published.others, thread, state.cluster || published.of_fences); // others may have passed on knowledge of the own block
-    if (!narrow) acquire(published.across, thread, true);
+    ends_after(published.arrived);
+    if (narrow) ends_after(published.across);
+    if (narrow)
+        acquire_agents(published.across, thread);
+    else
+        acquire(published.across, thread, true);
 }
 
 void publish_across(Clock*& published) {
@@ -863,6 +885,7 @@ void publish_fenced(Clock*& published, int scope) {
 }
 
 void await_published(const Published& published) {
+    ends_after(published.arrived);
     OfThread& of = listed(state.current);
     if (!of.awaited) of.awaited = static_cast<Published*>(calloc(1, sizeof(Published)));
     if (!of.awaited) abort();
@@ -924,8 +947,11 @@ void forget_published(Published& published) {
     memset(published.known, 0, sizeof published.known);
     drop(published.others);
     drop(published.across);
+    drop(published.arrived);
     published.of_fences = false;
 }
+
+void add_published(Clock*& to, Clock* published) { join(to, published); }
 
 // ---- agents ----
 

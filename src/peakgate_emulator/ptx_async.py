@@ -186,12 +186,13 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
 def proxy_fence(modifiers: Sequence[str]) -> str:
     """``fence.proxy`` or ``fence.mbarrier_init``; both also order accesses as a fence."""
     of_barriers = modifiers[0] == "mbarrier_init"
-    fence = f"peakgate_fence(PEAKGATE_ACQ_REL, {'PEAKGATE_DEVICE' if of_barriers else 'PEAKGATE_BLOCK'});"
+    scope = "PEAKGATE_DEVICE" if of_barriers else "PEAKGATE_BLOCK"
     if not of_barriers and modifiers[:2] != ("proxy", "async"):
-        return fence
+        return f"peakgate_fence(PEAKGATE_ACQ_REL, {scope});"
     shared, of_global = ["PEAKGATE_OF_SHARED", "PEAKGATE_OF_BARRIERS"], ["PEAKGATE_OF_GLOBAL"]
     covers = [*shared * (not {"global"} & {*modifiers}), *of_global * (not SHARED & {*modifiers})]
-    return f"{fence} peakgate_proxy_fence({'PEAKGATE_OF_BARRIERS' if of_barriers else ' | '.join(covers)});"
+    proxy = f"peakgate_proxy_fence({'PEAKGATE_OF_BARRIERS' if of_barriers else ' | '.join(covers)});"
+    return f"peakgate_fence(PEAKGATE_ACQUIRE, {scope}); {proxy} peakgate_fence(PEAKGATE_RELEASE, {scope});"
 
 
 def _map(instruction: Instruction, names: Names) -> str:

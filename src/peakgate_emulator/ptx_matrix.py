@@ -95,14 +95,14 @@ def _product(instruction: Instruction, names: Names) -> str:
 def _matrices(modifiers: Sequence[str]) -> tuple[int, str, str]:
     """Number of matrices, whether transposed, and the space, from ``.sync.aligned.m8n8.x4.trans.shared.b16``.
 
-    ptxas accepts the middle modifiers in any order, and kernels use that.
+    ptxas accepts the last modifiers in any order, and kernels use that.
     """
-    sync, aligned, *between, kind = modifiers
-    others = {*between} - {"m8n8"}
+    sync, aligned, *between = modifiers
+    others = {*between} - {"m8n8", "b16"}
     (count,) = others & {"x1", "x2", "x4"} or {""}
-    if (sync, aligned, kind) != ("sync", "aligned", "b16") or "m8n8" not in between or not count:
+    if (sync, aligned) != ("sync", "aligned") or not {"m8n8", "b16"} <= {*between} or not count:
         raise Unknown
-    if len(others) != len(between) - 1 or not others <= {count, "trans", "shared", "shared::cta"}:
+    if len(others) != len(between) - 2 or not others <= {count, "trans", "shared", "shared::cta"}:
         raise Unknown
     space = "shared" if {"shared", "shared::cta"} & others else "generic"
     return int(count[1]), str("trans" in others).lower(), space

@@ -312,7 +312,7 @@ void begin_threads() {
     begin_block_of_sync_objects();
     begin_block_of_bulk_copies();
     begin_block_of_tensor_cores();
-    begin_block_of_tensor_memory();
+    begin_block_of_tensor_memory(*state.block);
 }
 
 bool may_see_news(const Block& block, const Thread& thread) {

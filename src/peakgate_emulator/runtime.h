@@ -348,6 +348,7 @@ struct Published {
     uint32_t known[MAX_THREADS + AGENTS];
     Clock* others;
     Clock* across;  // released by threads of other blocks of the cluster
+    Clock* arrived; // of threads of other blocks whose arrival released nothing to this one
     bool of_fences; // `others` may have entries of the own block
 };
 void forget_published(Published& published);
@@ -367,6 +368,8 @@ void publish_to(Published& published);
 void acquire_from(const Published& published, int thread, bool narrow = false);
 // What a thread knows of an agent of a block; also what it has seen by a relaxed wait if that counts.
 uint32_t known_of_agent(uint32_t block, int thread, int agent, bool or_awaits);
+// Adds what is published to a clock.
+void add_published(Clock*& to, Clock* published);
 // Publishes to threads of another block what is known of one agent.
 void publish_agent(Clock*& published, uint32_t block, int agent, uint32_t known);
 // Publishes the current thread's clock to threads of another block.
@@ -537,6 +540,8 @@ Block& visit(int rank, uintptr_t caller);
 // The other block of a pair, whose ranks differ in the last bit (PTX ISA 9.7.16.5.1); null without a cluster of pairs.
 Block* other_of_pair();
 bool other_of_pair_has_ended();
+// A thread of the current block has waited for these arrivals, so that the block ends after them, whatever they order.
+void ends_after(Clock* arrivals);
 
 // Marks the guard variables of shared objects as written, since only the compiler's code reads them.
 void initialise_guards();
@@ -597,7 +602,7 @@ void check_sums(uintptr_t address, size_t size, uintptr_t caller);
 // A relaxed arrival passes on what its thread has fenced of accesses to tensor memory.
 // `of_own_block`: to threads of its own block.
 void publish_tensors(Published& published, bool of_own_block);
-void begin_block_of_tensor_memory();
+void begin_block_of_tensor_memory(Block& block);
 // A thread ends: reports what is allocated if it is the last one.
 void end_thread_of_tensor_memory();
 // The latest operation of an agent of the other block of the pair that uses the current block's memory, by its stamp and

@@ -277,6 +277,9 @@ uint64_t peakgate_sync_arrive(void* address, int count, int how, const void* cal
         publish_to(published);
     } else if (!(how & PEAKGATE_NARROW)) {
         publish_across(published.across);
+    } else {
+        publish_tensors(published, false);
+        publish_across(published.arrived);
     }
     object.pending -= count;
     object.expected -= how & PEAKGATE_LEAVES ? count : 0;

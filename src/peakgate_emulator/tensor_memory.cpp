@@ -35,6 +35,7 @@ struct Collective {
     Call what;
     uint32_t address;
     unsigned columns;
+    int taken; // first column that it has allocated, plus one
 };
 
 struct TensorMemory {
@@ -214,7 +215,7 @@ void begin_collective(Call what, void* const* offered) {
     if (asked.blocks == 1) return;
     TensorMemory &memory = here(), &other = memory_of(*other_of_pair());
     const size_t number = memory.collective_count;
-    append(memory.collectives, memory.collective_count, memory.collective_room, {what, asked.address, asked.columns});
+    append(memory.collectives, memory.collective_count, memory.collective_room, {what, asked.address, asked.columns, 0});
     for (int lane = 0; lane < WARP; ++lane) lanes[lane]->collective = number;
     if (number >= other.collective_count) return;
     const Collective& there = other.collectives[number];
@@ -239,14 +240,42 @@ void end_collective(Call what, const Asked& asked) {
     }
 }
 
-int free_columns(int columns) {
-    const TensorMemory& memory = here();
+int free_columns(const TensorMemory& memory, int columns) {
     for (int first = 0; first + columns <= TENSOR_COLUMNS; first += columns) {
         int free = 0;
         while (free < columns && !memory.owner[first + free]) ++free;
         if (free == columns) return first;
     }
     return -1;
+}
+
+void allocate(TensorMemory& memory, int first, const Asked& asked) {
+    const auto columns = static_cast<int>(asked.columns);
+    int slot = 0;
+    while (slot < memory.allocation_count && memory.owner[memory.allocations[slot].first] == slot + 1) ++slot;
+    if (slot == memory.allocation_count) ++memory.allocation_count;
+    memory.allocations[slot] = {first, columns, asked.caller};
+    memset(memory.owner + first, slot + 1, asked.columns);
+    for (int lane = 0; lane < TENSOR_LANES; ++lane)
+        for (int column = first; column < first + columns; ++column) memory.words[lane * TENSOR_COLUMNS + column] = {~0u, 0, 0, 0};
+}
+
+// The first column that is free, of a pair in both blocks, whose memory is allocated at once; -1: none.
+int allocate(const Asked& asked) {
+    TensorMemory& memory = here();
+    const int first = free_columns(memory, static_cast<int>(asked.columns));
+    if (asked.blocks == 1) {
+        if (first >= 0) allocate(memory, first, asked);
+        return first;
+    }
+    TensorMemory& other = memory_of(*other_of_pair());
+    int& taken = memory.collectives[asked.collective].taken;
+    if (taken) return taken - 1;
+    if (first < 0 || free_columns(other, static_cast<int>(asked.columns)) != first) return -1;
+    allocate(memory, first, asked);
+    allocate(other, first, asked);
+    taken = other.collectives[asked.collective].taken = first + 1;
+    return first;
 }
 
 void ask_for_columns(void* const* offered) {
@@ -267,18 +296,9 @@ void ask_for_columns(void* const* offered) {
 void take_columns(void* const* offered) {
     auto* const* lanes = reinterpret_cast<Asked* const*>(offered);
     const Asked& asked = *lanes[0];
-    TensorMemory& memory = here();
-    const auto columns = static_cast<int>(asked.columns);
-    const int first = free_columns(columns);
+    const int first = allocate(asked);
     if (first < 0) return;
     for (int lane = 0; lane < WARP; ++lane) lanes[lane]->taken = true;
-    int slot = 0;
-    while (slot < memory.allocation_count && memory.owner[memory.allocations[slot].first] == slot + 1) ++slot;
-    if (slot == memory.allocation_count) ++memory.allocation_count;
-    memory.allocations[slot] = {first, columns, asked.caller};
-    memset(memory.owner + first, slot + 1, asked.columns);
-    for (int lane = 0; lane < TENSOR_LANES; ++lane)
-        for (int column = first; column < first + columns; ++column) memory.words[lane * TENSOR_COLUMNS + column] = {~0u, 0, 0, 0};
     const auto address = static_cast<uint32_t>(first);
     check_write(asked.to, sizeof address, asked.caller);
     memcpy(asked.to, &address, sizeof address);
@@ -393,6 +413,8 @@ void move(void* const* offered) {
     // Hardware ignores the bits of the warp, and public kernels leave them out.
     int first_lane = static_cast<int>(moved.address >> 16);
     if (first_lane < WARP) first_lane += quarter;
+    // The odd block of a pair may count its lanes as rows of the two, from 128 on.
+    if (here().blocks == 2 && state.block->rank % 2 && first_lane >= TENSOR_LANES) first_lane -= TENSOR_LANES;
     const bool begins_well = first_lane == quarter || (moved.shape != PEAKGATE_32X32B && first_lane == quarter + WARP / 2);
     if (!begins_well) {
         report(TENSOR_ACCESS, moved.caller, 0, "tcgen05.%s from lane %d on by warp %d, which reaches lanes %d to %d", what, first_lane, own_warp(),
@@ -542,8 +564,8 @@ bool report_tensor_memory() {
     return false;
 }
 
-void begin_block_of_tensor_memory() {
-    TensorMemory* const memory = state.block->tensor_memory;
+void begin_block_of_tensor_memory(Block& block) {
+    TensorMemory* const memory = block.tensor_memory;
     if (!memory || !memory->used) return;
     Operation* const operations = memory->operations;
     Collective* const collectives = memory->collectives;
@@ -574,12 +596,11 @@ void peakgate_tensor_alloc(void* to, unsigned columns, int blocks, const void* c
     Asked asked = {to, 0, columns, blocks, reinterpret_cast<uintptr_t>(caller), 0, false};
     meet(&asked, ask_for_columns, caller);
     end_collective(ALLOC, asked);
-    while (!asked.taken) {
-        while (free_columns(static_cast<int>(columns)) < 0) {
-            current_thread().barrier_site = COLUMNS;
-            wait_as(AT_TENSOR_MEMORY, asked.caller);
-        }
+    for (;;) {
         meet(&asked, take_columns, caller);
+        if (asked.taken) return;
+        current_thread().barrier_site = COLUMNS;
+        wait_as(AT_TENSOR_MEMORY, asked.caller);
     }
 }
 

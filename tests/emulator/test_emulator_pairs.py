@@ -33,6 +33,7 @@ SOUND = {
     "COMMIT(b)": "commit(b, 3)",
     "MADE(b, p)": "wait_relaxed(b, p)",
     "AFTER_MADE": "AFTER",
+    "FIRST_LANE": "warp * 32",
     "LOADED": 'asm volatile("tcgen05.wait::ld.sync.aligned;")',
     "BEFORE_TAKEN": "BEFORE",
     "GIVE(b)": "arrive_relaxed(b)",
@@ -131,3 +132,30 @@ def test_release_and_acquire_in_a_pair_need_no_fence(schedule: int) -> None:
     waits = {"TAKEN(b, p)": "wait(b, p)", "MADE(b, p)": "wait(b, p)", "GIVE(b)": "arrive(b)"}
     fences = dict.fromkeys(("AFTER_TAKEN", "AFTER_MADE", "BEFORE_TAKEN"), "")
     np.testing.assert_allclose(*pairs(waits | fences, schedule), rtol=1e-5, atol=1e-5)
+
+
+def test_waits_in_the_scope_of_the_block_see_what_is_committed() -> None:
+    """As in kernels that write `.cta`: what a commit tracks is complete for those that waited for it."""
+    waits = dict.fromkeys(("EMPTY(b, p)", "FULL(b, p)", "TAKEN(b, p)", "MADE(b, p)"), "wait_narrow(b, p)")
+    np.testing.assert_allclose(*pairs(waits | {"GIVE(b)": "arrive_narrow(b)"}, 2), rtol=1e-5, atol=1e-5)
+    with finds(RACE):
+        pairs(waits | {"GIVE(b)": "arrive_narrow(b)", "BEFORE_TAKEN": ""}, 2)
+
+
+def test_the_odd_block_may_count_its_lanes_from_128() -> None:
+    np.testing.assert_allclose(*pairs({"FIRST_LANE": "rank * 128 + warp * 32"}, 2), rtol=1e-5, atol=1e-5)
+    with finds(ACCESS):
+        pairs({"FIRST_LANE": "128 + warp * 32"}, 2)
+
+
+def test_a_relaxed_barrier_passes_on_what_was_fenced() -> None:
+    end = {"END": "BEFORE; MEET_RELAXED", "GIVE(b)": "arrive(b)"}
+    np.testing.assert_allclose(*pairs(end, 2), rtol=1e-5, atol=1e-5)
+    with finds(RACE):
+        pairs(end | {"END": "MEET_RELAXED", "BEFORE_TAKEN": ""}, 2)
+
+
+def test_both_blocks_have_their_columns_once_both_have_asked() -> None:
+    for schedule in (0, 1, 2):
+        found, expected = pairs({"BEGIN": f"if (warp == 5) {ALLOC}; MEET", "ALLOC": ""}, schedule)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -17,6 +17,13 @@ __device__ void wait_relaxed(void* barrier, unsigned parity) {
     asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [%0], %1; @!p bra again; }"
                  ::"r"(at(barrier)), "r"(parity));
 }
+__device__ void wait_narrow(void* barrier, unsigned parity) {
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%0], %1; @!p bra again; }"
+                 ::"r"(at(barrier)), "r"(parity));
+}
+__device__ void arrive_narrow(void* barrier) {
+    asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];" ::"r"(at(barrier) & EVEN));
+}
 __device__ void arrive_relaxed(void* barrier) {
     asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(at(barrier) & EVEN));
 }
@@ -36,6 +43,7 @@ __device__ void load(void* to, const CUtensorMap& map, int k, int row, unsigned 
 }
 #define BEFORE asm volatile("tcgen05.fence::before_thread_sync;")
 #define AFTER asm volatile("tcgen05.fence::after_thread_sync;")
+#define MEET_RELAXED asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;")
 #define MEET asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;")
 // c[tile] = a . b^T of ROWS x 64 * count and COLUMNS x 64 * count bf16 by a pair of blocks, for a number of tiles: a
 // fifth warp of each brings its half of the slices to two slots, a sixth of the even block multiplies, with two sets of
@@ -94,7 +102,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
         for (int i = 0; i < PART; i += 4)
             asm volatile("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%0, %1, %2, %3}, [%4];"
                          : "=f"(s[i]), "=f"(s[i + 1]), "=f"(s[i + 2]), "=f"(s[i + 3])
-                         : "r"(sums + tile % SUMS * WIDTH + i + (warp * 32 << 16)));
+                         : "r"(sums + tile % SUMS * WIDTH + i + (FIRST_LANE << 16)));
         LOADED;
         BEFORE_TAKEN;
         GIVE(taken + tile % SUMS);
