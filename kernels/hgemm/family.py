@@ -320,6 +320,14 @@ FAMILY = family(
         min_capability="9.0a",
         **OF_FP8,
     ),
+    _stage(
+        stage(12, "tcgen05", "On Blackwell one thread multiplies, and sums are in tensor memory."),
+        arguments=lambda m, n, k: [matrices(m, n, k)[0], *_USUAL.maps(m, n, k)[1:]],
+        block=128,
+        shared_bytes=4 * (384 * SLICE_BYTES + 16) + 16,
+        gate=(),
+        min_capability="10.0a",
+    ),
     kernel(
         operation="cublas_bf16_nt",
         name="cublas",

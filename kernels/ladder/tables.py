@@ -17,6 +17,7 @@ from kernels.ladder.markers import inside, link, read_document
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, one_line, percent
+from peakgate.base.options import compute_capability
 from peakgate.base.report import Row, Table
 from peakgate.base.verdict import Verdict, counts
 from peakgate.render import families
@@ -83,7 +84,9 @@ def _entry(stage: Stage, family: Family, cases: Sequence[Case], run: Run) -> Sta
     """The family's headline represents the stage, or else its first gate case of the largest problem there is."""
     own = [case for case in cases if case.stage == stage and (case.id in run.cases or case.id in run.unmeasured)]
     if not own:
-        return StageEntry(stage, note="not in this run")
+        capability = run.gpu.get("compute_capability")
+        lacking = capability and not stage.runs_on(compute_capability(capability))
+        return StageEntry(stage, note=f"not timed: no GPU of {stage.needs} here" if lacking else "not in this run")
     candidates = [case for case in own if case.tier is Tier.GATE] or own
     largest = max(candidates, key=lambda case: (case.work.flops, case.work.bytes))
     wanted = f"{family.name}.{stage.name}-{family.headlines.get(stage.name)}"

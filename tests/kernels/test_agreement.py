@@ -11,6 +11,7 @@ from digests import Digests, ProblemDigests, SampledOutput, problem_key
 from expecting import refuses
 
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.options import compute_capability
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.device.cpu import CpuDevice
 from peakgate.device.interface import Launchable
@@ -47,8 +48,16 @@ def problems_by_kernel():
 
 @cache
 def compared(path, kernel):
-    """The kernel's problems as they are now with what is recorded of each, and the ids of those that are not."""
-    cases = [case for case in problems_by_kernel().get(kernel, ()) if device().refusal(case) is None]
+    """The kernel's problems as they are now with what is recorded of each, and the ids of those that are not.
+
+    Of a kernel that the recorded GPU cannot run there are none.
+    """
+    capability = compute_capability(recorded(path).device["compute_capability"])
+    cases = [
+        case
+        for case in problems_by_kernel().get(kernel, ())
+        if device().refusal(case) is None and case.stage.runs_on(capability)
+    ]
     found = [(case, recorded_of(recorded(path), case)) for case in cases]
     return [pair for pair in found if pair[1]], [case.id for case, known in found if not known]
 

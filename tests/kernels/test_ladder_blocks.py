@@ -59,6 +59,12 @@ def test_arithmetic_is_told_in_tflops_and_a_reference_implementation_has_no_file
     assert "(pictures/sgemm.svg)" in table
 
 
+def test_a_stage_for_another_gpu_is_not_timed_whatever_the_run(repository: Path) -> None:
+    table = block(shown(whole_run(without="tcgen05|fp8", tier=Tier.FULL), repository), OVERVIEW.parent, "hgemm")
+    assert row(table, "tcgen05")[2:] == ["not timed: no GPU of 10.0a here", "", "", "", "", ""]
+    assert row(table, "fp8")[2] == "not in this run"
+
+
 def test_the_lessons_of_stride_and_naive_stand_for_them_where_the_run_has_them(repository: Path) -> None:
     gate = shown(whole_run(), repository)
     assert row(block(gate, OVERVIEW.parent, "access"), "stride")[2] == "`access.stride-f32-s8`"

@@ -119,9 +119,10 @@ NOT_IN_THE_GATE = {
     "quantize.micro_naive",
     "quantize.micro",
     "quantize.micro_restore",
+    "hgemm.tcgen05",
 }
 """A table of paddings, for the record: its work is that of smem_pad, which the gate has. The others have no floor yet,
-which needs several sessions and GPUs."""
+which needs several sessions and GPUs; those for Blackwell were on none."""
 
 
 def test_the_gate_covers_every_stage_but_roofs_of_tensor_cores():

@@ -1,0 +1,93 @@
+// Blackwell's tensor memory and the products in it (tcgen05; compute capability 10.0, built for sm_100a). Barriers and
+// the copy engine are Hopper's (hopper.cuh).
+//
+// Tensor memory has 128 lanes of 512 columns, each a word of 32 bits. A block allocates columns; an address has the
+// lane in its upper and the column in its lower half. Warp w of a group of four reaches lanes 32 w to 32 w + 31 alone.
+// One thread issues a product for the whole block: its operands are in shared memory, its sums in tensor memory.
+#pragma once
+
+#include "hopper.cuh"
+
+constexpr unsigned TENSOR_LANES = 128, TENSOR_COLUMNS = 512;
+
+// ---- Tensor memory
+
+// Allocates COLUMNS columns, a power of two from 32 on, and stores their address in shared memory; waits while another
+// block has them. One warp calls it, and later free_columns.
+template <unsigned COLUMNS>
+__device__ __forceinline__ void allocate_columns(unsigned* address) {
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(shared_address(address)),
+                 "n"(COLUMNS)
+                 : "memory");
+    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+}
+
+template <unsigned COLUMNS>
+__device__ __forceinline__ void free_columns(unsigned columns) {
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(columns), "n"(COLUMNS));
+}
+
+// Accesses to tensor memory are ordered with those of other threads by a barrier between these two.
+__device__ __forceinline__ void fence_tensor_before() {
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+}
+
+__device__ __forceinline__ void fence_tensor_after() {
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+#define TENSOR_REGISTERS_8(s, i)                                                                                \
+    "=f"((s)[i]), "=f"((s)[(i) + 1]), "=f"((s)[(i) + 2]), "=f"((s)[(i) + 3]), "=f"((s)[(i) + 4]), "=f"((s)[(i) + 5]), \
+        "=f"((s)[(i) + 6]), "=f"((s)[(i) + 7])
+
+// Loads 32 columns: each lane of the warp gets those of its own lane of tensor memory. All 32 lanes call it together,
+// with the address of lane 0 of the columns; wait_tensor_loads comes before anything else may overwrite them.
+__device__ __forceinline__ void load_columns(float (&sums)[32], unsigned columns) {
+    const unsigned first_lane = threadIdx.x / 32 % 4 * 32;
+    asm volatile(
+        "tcgen05.ld.sync.aligned.32x32b.x32.b32"
+        " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+        : TENSOR_REGISTERS_8(sums, 0), TENSOR_REGISTERS_8(sums, 8), TENSOR_REGISTERS_8(sums, 16),
+          TENSOR_REGISTERS_8(sums, 24)
+        : "r"(columns + (first_lane << 16)));
+}
+
+__device__ __forceinline__ void wait_tensor_loads() {
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+}
+
+// ---- Products
+
+// Describes a product of ROWS x COLS sums in float of bfloat16, both operands contiguous along k.
+template <unsigned ROWS, unsigned COLS>
+__device__ __forceinline__ constexpr unsigned product_of_bf16() {
+    constexpr unsigned float_sums = 1 << 4, bf16_a = 1 << 7, bf16_b = 1 << 10;
+    return float_sums | bf16_a | bf16_b | COLS / 8 << 17 | ROWS / 16 << 24;
+}
+
+// Descriptor of a tile as tile_descriptor has it, and as tcgen05 expects it. Adding 2 moves it by 32 bytes along k.
+__device__ __forceinline__ unsigned long long operand_descriptor(const void* tile) {
+    return tile_descriptor(tile) | 1ull << 46;
+}
+
+// sums = a . b^T (+ sums if `add`) over 16 elements of k. One thread issues it; it is asynchronous, and products of the
+// same sums follow each other.
+__device__ __forceinline__ void multiply_bf16(unsigned sums, unsigned long long a, unsigned long long b,
+                                              unsigned product, bool add) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %4, 0;\n"
+        "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, add;\n"
+        "}" ::"r"(sums),
+        "l"(a), "l"(b), "r"(product), "r"(static_cast<int>(add))
+        : "memory");
+}
+
+// Arrives at the barrier once all products that this thread has issued have read their operands and written their sums.
+__device__ __forceinline__ void commit_products(Barrier* barrier) {
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
+                     shared_address(barrier))
+                 : "memory");
+}
