@@ -12,8 +12,7 @@
 // Launch: 128 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * (384 * 128 + 16) + 16 bytes.
 // Tensor maps of A with boxes of 128 x 64 elements and of B with 256 x 64, both in the 128-byte swizzle.
 
-#include "../common/bf16.cuh"
-#include "../common/blackwell.cuh"
+#include "tensor_sums.cuh"
 
 #define ROWS 128
 #define COLS 256
@@ -97,9 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int i = 0; i < 32; i += 8) {
             const int col = first_col + first + i;
             if (row < M && col < N) {
-                *reinterpret_cast<uint4*>(C + static_cast<size_t>(row) * N + col) =
-                    make_uint4(pack_bf16(s[i], s[i + 1]), pack_bf16(s[i + 2], s[i + 3]),
-                               pack_bf16(s[i + 4], s[i + 5]), pack_bf16(s[i + 6], s[i + 7]));
+                *reinterpret_cast<uint4*>(C + static_cast<size_t>(row) * N + col) = pack_eight(s, i);
             }
         }
     }

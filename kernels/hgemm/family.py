@@ -53,6 +53,8 @@ FEW_BLOCKS = 4
 """Blocks of a persistent grid on such sizes: every block takes several tiles, some blocks one more than others."""
 BLOCKS_OF_A_FULL_GPU = 132
 """About one block for each SM of a large GPU."""
+SMS_OF_B200 = 148
+"""Blocks of a persistent grid for Blackwell."""
 BF16, FP8 = "bfloat16", "float8_e4m3fn"
 SLICE_BYTES = 128
 """Bytes of each row in a slice of k: the width of the widest swizzle."""
@@ -325,6 +327,19 @@ FAMILY = family(
         arguments=lambda m, n, k: [matrices(m, n, k)[0], *_USUAL.maps(m, n, k)[1:]],
         block=128,
         shared_bytes=4 * (384 * SLICE_BYTES + 16) + 16,
+        gate=(),
+        min_capability="10.0a",
+    ),
+    _stage(
+        stage(13, "tcgen05_overlapped", "Warps have roles; two sets of sums take turns."),
+        edges=by_side([*PROBE_SIZES, MANY_TILES]),
+        arguments=lambda m, n, k: [
+            TensorMap(matrices(m, n, k)[0], box=(128, 64), swizzle=128),
+            *_USUAL.maps(m, n, k)[1:],
+        ],
+        grid=lambda m, n, k: min(prod(_USUAL.tiles(m, n)), FEW_BLOCKS if (m, n, k) == MANY_TILES else SMS_OF_B200),
+        block=192,
+        shared_bytes=4 * 384 * SLICE_BYTES + 2 * 128 * SLICE_BYTES + 8 * (2 * 4 + 4) + 4,
         gate=(),
         min_capability="10.0a",
     ),
