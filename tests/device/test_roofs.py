@@ -7,6 +7,7 @@ from tensor_products import is_product
 from peakgate.compile.cubin import cubin
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.roofs import (
+    ELEMENTS,
     MMA,
     WGMMA,
     copy_case,
@@ -59,7 +60,7 @@ def test_every_roof_compiles_for_every_architecture_generation():
         assert cubin(stage, (), (9, 0)).resources.spill_bytes == 0
 
 
-@pytest.mark.parametrize("math", TENSOR_MATH)
+@pytest.mark.parametrize("math", ELEMENTS)
 @pytest.mark.parametrize("kernel", [MMA, WGMMA], ids=["mma", "wgmma"])
 def test_the_roofs_of_the_tensor_cores_compile_without_spills(kernel, math):
     pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVRTC: the extra nvrtc")
@@ -67,7 +68,7 @@ def test_the_roofs_of_the_tensor_cores_compile_without_spills(kernel, math):
     assert cubin(case.stage, case.defines, kernel.needs[math]).resources.spill_bytes == 0
 
 
-@pytest.mark.parametrize("math", TENSOR_MATH)
+@pytest.mark.parametrize("math", ELEMENTS)
 def test_a_warp_multiplies_the_tiles_that_it_claims(math):
     case = tensor_case(math, MMA, blocks=2, passes=2, tiles=3)
     multiplied = launched(case)
@@ -81,5 +82,5 @@ def test_each_gpu_is_asked_for_roofs_it_has_instructions_for():
 
     assert of((7, 5)) == of((10, 0)) == of(None) == []
     assert of((8, 0)) == [("mma_roof", math) for math in ("bf16", "fp16", "int8", "tf32")]
-    assert of((8, 9)) == of((12, 0)) == [("mma_roof", math) for math in sorted(TENSOR_MATH)]
-    assert of((9, 0)) == [("wgmma_roof", math) for math in sorted(TENSOR_MATH)]
+    assert of((8, 9)) == of((12, 0)) == [("mma_roof", math) for math in sorted(ELEMENTS)]
+    assert of((9, 0)) == [("wgmma_roof", math) for math in sorted(ELEMENTS)]

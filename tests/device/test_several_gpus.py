@@ -21,7 +21,13 @@ from peakgate.run.lock import device_uuid
 from peakgate.spec.case import Work
 
 LINKS = Path(__file__).parents[1] / "data" / "links" / "bench_links.py"
-H200 = {"memory_clock_mhz": 3201.0, "bus_width_bits": 6144, "sm_count": 132, "sm_clock_mhz": 1980.0}
+H200 = {
+    "name": "NVIDIA H200",
+    "memory_clock_mhz": 3201.0,
+    "bus_width_bits": 6144,
+    "sm_count": 132,
+    "sm_clock_mhz": 1980.0,
+}
 
 
 @pytest.fixture

@@ -61,10 +61,21 @@ def test_a_survey_takes_what_the_compiler_gives_on_every_architecture_a_stage_ru
     assert taken.occupancy["256"].fraction == 1.0
 
 
-def test_a_stage_for_the_features_of_one_architecture_is_compiled_for_that_alone(source):
+@pytest.mark.parametrize("capability", [(9, 0), (10, 0), (10, 3), (12, 0)])
+def test_a_stage_for_the_features_of_one_architecture_is_compiled_for_that_alone(source, capability):
     (case,) = catalogue.cases(None)
-    specific = replace(case, stage=replace(case.stage, specific=True))
-    assert {target.sm for target in survey(builds([specific])).usage} == {90}
+    specific = replace(case, stage=replace(case.stage, specific=True, min_capability=capability))
+    major, minor = capability
+    assert {target.sm for target in survey(builds([specific])).usage} == {10 * major + minor}
+    assert survey(builds([specific]), (80,)).usage == {}
+
+
+def test_an_architecture_that_is_not_compiled_for_by_default_can_be_asked_for(source, tmp_path):
+    assert run("--update") is ExitCode.OK
+    assert run("--architectures", "103") is ExitCode.OK
+    assert found(tmp_path) == [("synthetic.tiny", "NEW", [103])]
+    assert run() is ExitCode.OK
+    assert found(tmp_path) == []
 
 
 def test_a_baseline_is_written_and_met(source, tmp_path):

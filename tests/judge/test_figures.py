@@ -1,11 +1,12 @@
 """Peaks, metrics and the gate: pure figures."""
 
+from typing import Any
+
 import pytest
 from synthetic_cases import make_case, make_samples
 
 from peakgate.base.verdict import Verdict, exit_code
 from peakgate.judge.metrics import (
-    TENSOR_OPERATIONS,
     Metrics,
     Peaks,
     matching_roof,
@@ -15,13 +16,19 @@ from peakgate.judge.metrics import (
 )
 from peakgate.spec.case import Buffer, Role, Work
 
+H200: dict[str, Any] = {
+    "name": "NVIDIA H200",
+    "memory_clock_mhz": 3201,
+    "bus_width_bits": 6016,
+    "sm_count": 132,
+    "sm_clock_mhz": 1980,
+    "capability": (9, 0),
+}
 PEAKS = Peaks(memory_gbs=4000, fp32_tflops=60, derivation="synthetic", link_gbs=64)
 
 
 def test_an_h200_has_the_peaks_its_attributes_give():
-    peaks = theoretical_peaks(
-        memory_clock_mhz=3201, bus_width_bits=6016, sm_count=132, sm_clock_mhz=1980, capability=(9, 0), link_gbs=63.0
-    )
+    peaks = theoretical_peaks(**H200, link_gbs=63.0)
     assert peaks is not None
     assert peaks.memory_gbs == pytest.approx(3201e6 * 2 * 6016 / 8 / 1e9, rel=1e-12)
     assert peaks.fp32_tflops == pytest.approx(132 * 128 * 2 * 1980e6 / 1e12, rel=1e-12)
@@ -31,7 +38,7 @@ def test_an_h200_has_the_peaks_its_attributes_give():
 
 
 def test_an_unknown_architecture_has_no_peaks():
-    unknown = theoretical_peaks(memory_clock_mhz=1, bus_width_bits=1, sm_count=1, sm_clock_mhz=1, capability=(42, 0))
+    unknown = theoretical_peaks(**H200 | {"capability": (42, 0)})
     assert unknown is None
 
 
@@ -101,9 +108,7 @@ def inputs(*dtypes):
 
 
 def test_an_h200_has_the_tensor_peaks_of_its_highest_clock():
-    peaks = theoretical_peaks(
-        memory_clock_mhz=3201, bus_width_bits=6016, sm_count=132, sm_clock_mhz=1980, capability=(9, 0)
-    )
+    peaks = theoretical_peaks(**H200)
     assert peaks is not None
     assert peaks.tensor_tflops["bf16"] == pytest.approx(989.4 * 1980 / 1830, rel=1e-3)
     assert peaks.tensor_tflops["fp8"] == 2 * peaks.tensor_tflops["fp16"] == 4 * peaks.tensor_tflops["tf32"]
@@ -111,21 +116,41 @@ def test_an_h200_has_the_tensor_peaks_of_its_highest_clock():
 
 
 @pytest.mark.parametrize(
-    ("capability", "math", "tera", "multiprocessors", "clock_mhz"),
+    ("capability", "math", "tera", "product"),
     [
-        ((7, 5), "int8", 130, 40, 1590),
-        ((8, 0), "bf16", 312, 108, 1410),
-        ((8, 0), "tf32", 156, 108, 1410),
-        ((8, 0), "int8", 624, 108, 1410),
-        ((8, 6), "int8", 284, 82, 1695),
-        ((8, 9), "int8", 660.6, 128, 2520),
-        ((9, 0), "fp16", 989.4, 132, 1830),
-        ((9, 0), "fp8", 1978.9, 132, 1830),
-        ((12, 0), "int8", 838, 170, 2407),
+        ((7, 5), "int8", 130, (40, 1590, "Tesla T4")),
+        ((8, 0), "bf16", 312, (108, 1410, "NVIDIA A100-SXM4-80GB")),
+        ((8, 0), "tf32", 156, (108, 1410, "NVIDIA A100-SXM4-80GB")),
+        ((8, 0), "int8", 624, (108, 1410, "NVIDIA A100-SXM4-80GB")),
+        ((8, 6), "int8", 284, (82, 1695, "NVIDIA GeForce RTX 3090")),
+        ((8, 9), "int8", 660.6, (128, 2520, "NVIDIA GeForce RTX 4090")),
+        ((9, 0), "fp16", 989.4, (132, 1830, "NVIDIA H100 80GB HBM3")),
+        ((9, 0), "fp8", 1978.9, (132, 1830, "NVIDIA H100 80GB HBM3")),
+        ((10, 3), "fp8", 5000, (160, 1907, "NVIDIA GB300")),
+        ((10, 3), "fp4", 15000, (160, 1907, "NVIDIA GB300")),
+        ((10, 3), "int8", 24000 / 144, (160, 1907, "NVIDIA GB300")),
+        ((12, 0), "int8", 838, (170, 2407, "NVIDIA GeForce RTX 5090")),
+        ((12, 0), "bf16", 209.5, (170, 2407, "NVIDIA GeForce RTX 5090")),
+        ((12, 0), "fp4", 1676, (170, 2407, "NVIDIA GeForce RTX 5090")),
+        ((12, 0), "bf16", 503.8, (188, 2617, "NVIDIA RTX PRO 6000 Blackwell Workstation Edition")),
+        ((12, 0), "tf32", 251.9, (188, 2617, "NVIDIA RTX PRO 6000 Blackwell Workstation Edition")),
+        ((12, 0), "fp8", 1007.6, (188, 2617, "NVIDIA RTX PRO 6000 Blackwell Workstation Edition")),
     ],
 )
-def test_operations_per_clock_give_the_rates_of_nvidias_tables(capability, math, tera, multiprocessors, clock_mhz):
-    assert TENSOR_OPERATIONS[capability][math] * multiprocessors * clock_mhz / 1e6 == pytest.approx(tera, rel=4e-3)
+def test_operations_per_clock_give_the_rates_of_nvidias_tables(capability, math, tera, product):
+    described = dict(zip(("sm_count", "sm_clock_mhz", "name"), product, strict=True))
+    peaks = theoretical_peaks(**H200 | described | {"capability": capability})
+    assert peaks is not None
+    assert peaks.tensor_tflops[math] == pytest.approx(tera, rel=4e-3)
+
+
+def test_tensor_memory_doubles_the_rates_of_hopper_and_fp4_those_of_fp8():
+    peaks = theoretical_peaks(**H200 | {"name": "NVIDIA B200", "capability": (10, 0)})
+    hopper = theoretical_peaks(**H200)
+    assert peaks is not None
+    assert hopper is not None
+    assert all(peaks.tensor_tflops[math] == 2 * rate for math, rate in hopper.tensor_tflops.items())
+    assert peaks.tensor_tflops["fp4"] == 2 * peaks.tensor_tflops["fp8"]
 
 
 def test_the_type_of_the_operations_chooses_the_peak():

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from peakgate.case import Role, Scale, Tier
 from peakgate.spec.arguments import value_of
 from peakgate.spec.dtypes import storage
-from peakgate.spec.recorded import TENSOR_MATH
 
 THREADS = roof.THREADS
 BENCH = list(roof.FAMILY.cases(Scale.BENCH))
@@ -67,7 +66,7 @@ TENSOR = {case.stage.name: case for case in BENCH if case.work.math is not None}
 
 def test_tensor_cores_have_a_stage_by_type_and_instruction_in_the_full_tier() -> None:
     assert {case.math for name, case in TENSOR.items() if name.startswith("mma_")} == {"tf32", "bf16", "fp16", "int8"}
-    assert {case.math for name, case in TENSOR.items() if name.startswith("wgmma_")} == set(TENSOR_MATH)
+    assert {case.math for name, case in TENSOR.items() if name.startswith("wgmma_")} == set(roof.ELEMENTS)
     assert {case.tier for case in TENSOR.values()} == {Tier.FULL}
     assert all(case.roof == case.math for case in TENSOR.values())
 

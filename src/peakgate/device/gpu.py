@@ -119,6 +119,7 @@ def read_facts(index: int) -> tuple[NvmlFacts, Peaks | None]:
     )
     generation, lanes = seen.pcie_generation_max, seen.pcie_lanes_max
     peaks = theoretical_peaks(
+        name=name,
         memory_clock_mhz=facts.memory_clock_max_mhz,
         bus_width_bits=facts.memory_bus_bits,
         sm_count=facts.sm_count,

@@ -40,6 +40,9 @@ TENSOR_BLOCKS, TENSOR_PASSES, TENSOR_TILES = 8192, 320, 32
 # Bytes of a row of A or B in one step of k, for every type.
 ROW_BYTES = 32
 
+# Input types of the roofs. There is none for fp4, whose products need scales.
+ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
+
 _PLAN = SamplingPlan(min_samples=6, max_samples=36, budget_us=4_000)
 
 # Tensor cores reach the power cap: 60 ms of launches precede the first sample, until the clock is steady.
@@ -72,7 +75,7 @@ MMA = TensorKernel(
 )
 WGMMA = TensorKernel(
     "wgmma_roof",
-    dict.fromkeys(TENSOR_MATH, (9, 0)),
+    dict.fromkeys(ELEMENTS, (9, 0)),
     specific=True,
     rows=64,
     columns=256,
@@ -83,8 +86,6 @@ WGMMA = TensorKernel(
 
 # Capabilities on which mma.sync does not saturate the tensor cores; there is no roof for tcgen05.mma.
 _WGMMA_ON, _TCGEN05_ON = (9, 0), ((10, 0), (10, 3))
-
-ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
 
 
 def roof_cases() -> list[Case]:
@@ -137,7 +138,8 @@ def tensor_roofs(maths: Iterable[str], capability: tuple[int, int] | None) -> li
     if capability is None or capability in _TCGEN05_ON:
         return []
     kernel = WGMMA if capability == _WGMMA_ON else MMA
-    return [tensor_case(math, kernel) for math in sorted(set(maths)) if capability >= kernel.needs[math]]
+    having = {math for math, needed in kernel.needs.items() if capability >= needed}
+    return [tensor_case(math, kernel) for math in sorted(having.intersection(maths))]
 
 
 def tensor_case(

@@ -46,7 +46,7 @@ LONGEST_COMMON_S = 0.2
 """A longer case is not a common one, if there are enough others."""
 
 TIER_LISTING_LIMIT_S = 300.0
-TENSOR_TFLOPS = {"tf32": 535.0, "bf16": 1070.0, "fp16": 1070.0, "fp8": 2140.0, "int8": 2140.0}
+TENSOR_TFLOPS = {"tf32": 535.0, "bf16": 1070.0, "fp16": 1070.0, "fp8": 2140.0, "fp4": 4280.0, "int8": 2140.0}
 PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0, tensor_tflops=TENSOR_TFLOPS)
 """Used only to estimate times."""
 

@@ -33,22 +33,42 @@ TENSOR_OPERATIONS: Mapping[Capability, Mapping[str, int]] = {
     (8, 6): {"int8": 2048},
     (8, 9): {"int8": 2048},
     (9, 0): {"tf32": 2048, "bf16": 4096, "fp16": 4096, "fp8": 8192, "int8": 8192},
-    (10, 0): {"tf32": 4096, "bf16": 8192, "fp16": 8192, "fp8": 16384, "int8": 16384},
-    (12, 0): {"int8": 2048},
+    (10, 0): {"tf32": 4096, "bf16": 8192, "fp16": 8192, "fp8": 16384, "fp4": 32768, "int8": 16384},
+    (10, 3): {"tf32": 4096, "bf16": 8192, "fp16": 8192, "fp8": 16384, "fp4": 49152, "int8": 546},
+    (12, 0): {"tf32": 512, "bf16": 1024, "fp16": 1024, "fp8": 2048, "fp4": 4096, "int8": 2048},
 }
 """Dense operations per SM and clock by type; a multiply-add counts as two, floats are accumulated in float32.
 
 A type is absent if the capability has no such instructions or does not determine the rate: GeForce products of 7.5,
-8.6, 8.9 and 12.0 accumulate in float32 at half the rate of other products. From NVIDIA's whitepapers, TFLOP/s over SMs
-and boost clock:
+8.6 and 8.9 accumulate in float32 at half the rate of professional ones; for 12.0 GEFORCE_OPERATIONS has theirs. From
+NVIDIA's whitepapers, TFLOP/s over SMs and boost clock:
 
 - 7.5 "NVIDIA Turing GPU Architecture": T4, 130 TOP/s int8 / 40 SM / 1.59 GHz = 2048.
 - 8.0 "NVIDIA A100 Tensor Core GPU Architecture": 1024 FMAs in fp16 per SM and clock; tf32 half of that, int8 twice.
-- 8.6 "NVIDIA Ampere GA102 GPU Architecture", 8.9 "NVIDIA Ada GPU Architecture", 12.0 "NVIDIA RTX Blackwell GPU
-  Architecture": int8 284 / 82 / 1.695, 661 / 128 / 2.52 and 838 / 170 / 2.407, GeForce and professional ones alike.
+- 8.6 "NVIDIA Ampere GA102 GPU Architecture", 8.9 "NVIDIA Ada GPU Architecture": int8 284 / 82 / 1.695 and
+  661 / 128 / 2.52, GeForce and professional ones alike.
 - 9.0 "NVIDIA H100 Tensor Core GPU Architecture": 989.4 TFLOP/s bf16 / 132 SM / 1.83 GHz = 4096.
-- 10.0 CUTLASS, "Blackwell SM100 GEMMs": tcgen05.mma has twice the rate of Hopper in each of these types.
+- 10.0 CUTLASS, "Blackwell SM100 GEMMs": tcgen05.mma has twice the rate of Hopper in each of these types; kind::mxf4 and
+  kind::mxf4nvf4 have four times Hopper's rate of fp8.
+- 10.3 NVIDIA's technical blog, "Inside NVIDIA Blackwell Ultra": dense fp4 15 PFLOP/s, fp8 a third of it. Data sheet of
+  the GB300 NVL72: fp8 720 PFLOP/s, int8 24 POP/s, a thirtieth. The other types as 10.0.
+- 12.0 "NVIDIA RTX PRO Blackwell GPU Architecture": RTX PRO 6000, bf16 503.8 / 188 / 2.617, tf32 half of that, fp8 and
+  int8 twice, fp4 four times.
 """
+
+GEFORCE_OPERATIONS: Mapping[Capability, Mapping[str, int]] = {(12, 0): {"tf32": 256, "bf16": 512, "fp16": 512}}
+"""What differs in GeForce products, which the capability does not distinguish.
+
+- 12.0 "NVIDIA RTX Blackwell GPU Architecture": RTX 5090, bf16 209.5 / 170 / 2.407, tf32 half of that, int8 838. Its fp8
+  with float32 sums, 419, is that of Ada's instructions; CUTLASS, "Blackwell SM120 GEMMs": mma.kind::f8f6f4 has twice
+  that rate, fp4 four times, as professional products.
+"""
+
+
+def tensor_operations(capability: Capability, name: str) -> Mapping[str, int]:
+    """Operations per SM and clock by type of the GPU of that name."""
+    of_line = GEFORCE_OPERATIONS.get(capability, {}) if "GeForce" in name else {}
+    return {**TENSOR_OPERATIONS.get(capability, {}), **of_line}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +117,7 @@ class Peaks:
 
 def theoretical_peaks(
     *,
+    name: str,
     memory_clock_mhz: float,
     bus_width_bits: int,
     sm_count: int,
@@ -108,7 +129,7 @@ def theoretical_peaks(
     """Derive the peaks from device attributes; None for an unknown architecture.
 
     Memory: clock x 2 (double data rate) x bus width / 8. FP32: SMs x lanes x 2 (an FMA counts as two) x the highest SM
-    clock. Tensor cores: SMs x TENSOR_OPERATIONS x that clock. NVLink: the sum of the line rates ``nvlinks_mbs``, MB/s
+    clock. Tensor cores: SMs x tensor_operations x that clock. NVLink: the sum of the line rates ``nvlinks_mbs``, MB/s
     in one direction each.
     """
     limits = LIMITS.get(capability)
@@ -117,7 +138,7 @@ def theoretical_peaks(
     lanes = limits.fp32_lanes_per_sm
     memory_gbs = memory_clock_mhz * 2 * bus_width_bits / 8 / 1e3
     fp32_tflops = sm_count * lanes * 2 * sm_clock_mhz / 1e6
-    operations = TENSOR_OPERATIONS.get(capability, {})
+    operations = tensor_operations(capability, name)
     tensor_tflops = {math: sm_count * each * sm_clock_mhz / 1e6 for math, each in operations.items()}
     tensor = "".join(f", {math} {operations[math]} = {rate:.1f}" for math, rate in tensor_tflops.items())
     derivation = (

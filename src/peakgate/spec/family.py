@@ -96,10 +96,10 @@ def kernel(
     The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; the block is part of the id if
     it is an axis, or with ``block_in_id``. ``variant`` is by default the labels of the other axes: a string itself,
     ``vec4`` for a number, or the key of a dict such as ``{"": 1, "wide": 4}``. ``math`` is the type whose peak applies
-    to ``flops``: fp32, or tf32, bf16, fp16, fp8, int8 on tensor cores; by default that of the inputs (``Case.math``).
-    ``roof`` is the measured roof with which the case is compared: copy, read, write, fma, link or a tensor core type;
-    by default the type of ``math``, else copy. ``predicted`` has a model's predictions, by their name in the run file.
-    ``gate``, ``variant`` and ``predicted`` are values or functions of a size.
+    to ``flops``: fp32, or tf32, bf16, fp16, fp8, fp4, int8 on tensor cores; by default that of the inputs
+    (``Case.math``). ``roof`` is the measured roof with which the case is compared: copy, read, write, fma, link or a
+    tensor core type; by default the type of ``math``, else copy. ``predicted`` has a model's predictions,
+    by their name in the run file. ``gate``, ``variant`` and ``predicted`` are values or functions of a size.
 
     An ``operation`` instead of ``source`` is a reference implementation: memcpy, cublas_sgemm, cublas_bf16_nt,
     cublaslt_e4m3_nt, h2d_pageable, h2d_pinned, d2h_pageable or d2h_pinned; its first argument is the output. All

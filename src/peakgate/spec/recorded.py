@@ -35,7 +35,7 @@ def case_parts(nodeid: str) -> tuple[str, str, str]:
 EMULATOR_SLUG = "cpu-emulator"
 """``machine_info.gpu.slug`` of runs whose times are emulated."""
 
-TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
+TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "fp4", "int8")
 """The types in which tensor cores compute; each is the name of its measured roof too."""
 
 ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)

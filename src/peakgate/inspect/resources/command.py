@@ -34,7 +34,15 @@ from peakgate.inspect.resources.baseline import (
     incomparable,
     varying,
 )
-from peakgate.inspect.resources.survey import ARCHITECTURES, SurveyedBuild, build_keys, builds, survey, usage_anew
+from peakgate.inspect.resources.survey import (
+    ARCHITECTURES,
+    KNOWN_ARCHITECTURES,
+    SurveyedBuild,
+    build_keys,
+    builds,
+    survey,
+    usage_anew,
+)
 from peakgate.render import terminal
 from peakgate.render.findings import leave_verdict
 from peakgate.spec import catalogue
@@ -83,14 +91,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     elsewhere = {made.kernel for made in every}
     if chosen.text:  # the cases of a removed build are unknown
         elsewhere |= {target.kernel for target in known.usage}
-    before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(architectures))
+    left_out = {target.sm for target in known.usage} - set(architectures) if chosen.architectures else set[int]()
+    before = known.without(elsewhere - compared, left_out)
     reason = incomparable(before, current)
     with progress.shown("compiling again what differs from the baseline"):
         luck = {} if reason or chosen.update else as_before(before, current, wanted)
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
     findings = [*compare(before, current), *varying(luck)]
     if chosen.update:
-        code, advice = _update(chosen.baseline, known, current, reason, part=part)
+        code, advice = _update(chosen.baseline, known, current, reason, part=part, architectures=architectures)
     else:
         code = exit_code(before, current, findings)
         advice = {
@@ -175,9 +184,10 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         "--architectures",
         nargs="+",
         type=int,
-        choices=ARCHITECTURES,
+        choices=KNOWN_ARCHITECTURES,
         metavar="SM",
-        help=f"compile for these only (default: the baseline's; for a new one {' '.join(map(str, ARCHITECTURES))})",
+        help=f"compile for these only, of {' '.join(map(str, KNOWN_ARCHITECTURES))} "
+        f"(default: the baseline's; for a new one {' '.join(map(str, ARCHITECTURES))})",
     )
     parser.add_argument("--update", action="store_true", help="write the baseline anew and report what differs")
     parser.add_argument(
@@ -204,17 +214,19 @@ def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
         return None
 
 
-def _update(path: Path, known: Survey, current: Survey, reason: str | None, *, part: bool) -> tuple[ExitCode, str]:
+def _update(
+    path: Path, known: Survey, current: Survey, reason: str | None, *, part: bool, architectures: Sequence[int]
+) -> tuple[ExitCode, str]:
     """Write the baseline: builds that compile, old entries of those that do not, and, for a ``part``, of all others.
 
     It is not written if it would mix two compilers (``reason``).
     """
     made = current.usage.keys() | current.broken.keys()
-    kernels, architectures = {target.kernel for target in made}, {target.sm for target in made}
+    kernels, compiled_for = {target.kernel for target in made}, {target.sm for target in made}
     stay = {
         target: usage
         for target, usage in known.usage.items()
-        if target in current.broken or (part and not (target.kernel in kernels and target.sm in architectures))
+        if target in current.broken or (part and not (target.kernel in kernels and target.sm in compiled_for))
     }
     if reason and part:
         return ExitCode.UNDECIDED, f"{path} is unchanged: rewrite all of it, --update without -k and --architectures"

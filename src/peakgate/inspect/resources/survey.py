@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from peakgate.base import progress
 from peakgate.base.errors import BuildError
+from peakgate.base.options import OLDEST_CAPABILITY
 from peakgate.compile import cubin
 from peakgate.compile.cubin import Defines
 from peakgate.inspect.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage
-from peakgate.judge.occupancy import Resources
+from peakgate.judge.occupancy import LIMITS, Resources
 from peakgate.spec.case import Case, Launch, Stage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+"""Compiled for by default; a stage with architecture-specific features also for its own."""
+
+KNOWN_ARCHITECTURES = tuple(
+    sorted(major * 10 + minor for major, minor in LIMITS if (major, minor) >= OLDEST_CAPABILITY)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,13 @@ def capability(sm: int) -> tuple[int, int]:
     return sm // 10, sm % 10
 
 
+def targets(stage: Stage, architectures: Collection[int]) -> list[int]:
+    """Those of the architectures that a stage runs on; without a choice of them (all default ones) also its own."""
+    major, minor = stage.min_capability
+    own = {major * 10 + minor} if stage.specific and set(ARCHITECTURES) <= set(architectures) else set()
+    return sorted(sm for sm in {*architectures, *own} if stage.runs_on(capability(sm)))
+
+
 def survey(
     wanted: Sequence[SurveyedBuild], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None
 ) -> Survey:
@@ -90,7 +103,7 @@ def survey(
         except BuildError as error:
             return str(error)
 
-    todo = [(made, sm) for made in wanted for sm in sorted(architectures) if made.stage.runs_on(capability(sm))]
+    todo = [(made, sm) for made in wanted for sm in targets(made.stage, architectures)]
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
         compiling = pool.map(lambda item: compiled(*item), todo)
         found = list(progress.each(compiling, "compiling the kernels", len(todo), "build"))
