@@ -47,6 +47,7 @@ struct TensorMemory {
     int allocation_count, last_columns;
     Collective* collectives; // of this block with the other one of the pair, in their order
     size_t collective_count, collective_room;
+    size_t met; // of them, those that the other block has called too; known here, since that block may have ended
     struct {
         uint32_t stamp;
         uintptr_t address;
@@ -217,20 +218,21 @@ void begin_collective(Call what, void* const* offered) {
     const size_t number = memory.collective_count;
     append(memory.collectives, memory.collective_count, memory.collective_room, {what, asked.address, asked.columns, 0});
     for (int lane = 0; lane < WARP; ++lane) lanes[lane]->collective = number;
-    if (number >= other.collective_count) return;
+    if (other_of_pair_has_ended() || number >= other.collective_count) return;
     const Collective& there = other.collectives[number];
     if (there.what != what || there.columns != asked.columns || there.address != asked.address) {
         report(TENSOR_ACCESS, asked.caller, 0, "tcgen05.%s (%u columns) meets tcgen05.%s (%u columns) of the other block of the pair", name_of(what),
                asked.columns, name_of(there.what), there.columns);
         abandon_launch();
     }
+    memory.met = other.met = number + 1;
     ++state.progress;
     wake_at_tensor_memory(*other_of_pair());
 }
 
 // Hardware need not wait, so this orders nothing.
 void end_collective(Call what, const Asked& asked) {
-    while (asked.blocks == 2 && memory_of(*other_of_pair()).collective_count <= asked.collective) {
+    while (asked.blocks == 2 && here().met <= asked.collective) {
         if (other_of_pair_has_ended()) {
             report(TENSOR_ACCESS, asked.caller, 0, "tcgen05.%s waits for the other block of the pair, which has ended without it", name_of(what));
             abandon_launch();

@@ -159,3 +159,10 @@ def test_both_blocks_have_their_columns_once_both_have_asked() -> None:
     for schedule in (0, 1, 2):
         found, expected = pairs({"BEGIN": f"if (warp == 5) {ALLOC}; MEET", "ALLOC": ""}, schedule)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2, 7])
+def test_a_block_may_end_before_its_pair_goes_on(schedule: int) -> None:
+    out = np.full(96, 1, np.uint32)
+    loaded("tensor_pairs", **BLACKWELL).launch((96, 1, 1), (32, 1, 1), (out,), schedule=schedule, outputs=[0])
+    assert not out.any()
