@@ -4,27 +4,28 @@
 // Tensor memory has 128 lanes of 512 columns, each a word of 32 bits. A block allocates columns; an address has the
 // lane in its upper and the column in its lower half. Warp w of a group of four reaches lanes 32 w to 32 w + 31 alone.
 // One thread issues a product for the whole block: its operands are in shared memory, its sums in tensor memory.
+//
+// OF_BLOCKS is 2 where the two blocks of a pair, ranks 0 and 1 of a cluster, multiply together: rank 0 issues products of
+// twice the rows. Each block has its rows of A and half of the rows of B, and gets the sums of its rows. Both allocate.
 #pragma once
 
 #include "hopper.cuh"
-
-constexpr unsigned TENSOR_LANES = 128, TENSOR_COLUMNS = 512;
 
 // ---- Tensor memory
 
 // Allocates COLUMNS columns, a power of two from 32 on, and stores their address in shared memory; waits while another
 // block has them. One warp calls it, and later free_columns.
-template <unsigned COLUMNS>
+template <unsigned COLUMNS, int OF_BLOCKS = 1>
 __device__ __forceinline__ void allocate_columns(unsigned* address) {
-    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(shared_address(address)),
-                 "n"(COLUMNS)
+    asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(shared_address(address)),
+                 "n"(COLUMNS), "n"(OF_BLOCKS)
                  : "memory");
-    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(OF_BLOCKS));
 }
 
-template <unsigned COLUMNS>
+template <unsigned COLUMNS, int OF_BLOCKS = 1>
 __device__ __forceinline__ void free_columns(unsigned columns) {
-    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(columns), "n"(COLUMNS));
+    asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" ::"r"(columns), "n"(COLUMNS), "n"(OF_BLOCKS));
 }
 
 // Accesses to tensor memory are ordered with those of other threads by a barrier between these two.
@@ -73,15 +74,16 @@ __device__ __forceinline__ unsigned long long operand_descriptor(const void* til
 
 // sums = a . b^T (+ sums if `add`) over 16 elements of k. One thread issues it; it is asynchronous, and products of the
 // same sums follow each other.
+template <int OF_BLOCKS = 1>
 __device__ __forceinline__ void multiply_bf16(unsigned sums, unsigned long long a, unsigned long long b,
                                               unsigned product, bool add) {
     asm volatile(
         "{\n"
         ".reg .pred add;\n"
         "setp.ne.b32 add, %4, 0;\n"
-        "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, add;\n"
+        "tcgen05.mma.cta_group::%5.kind::f16 [%0], %1, %2, %3, add;\n"
         "}" ::"r"(sums),
-        "l"(a), "l"(b), "r"(product), "r"(static_cast<int>(add))
+        "l"(a), "l"(b), "r"(product), "r"(static_cast<int>(add)), "n"(OF_BLOCKS)
         : "memory");
 }
 
@@ -90,4 +92,25 @@ __device__ __forceinline__ void commit_products(Barrier* barrier) {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
                      shared_address(barrier))
                  : "memory");
+}
+
+// ---- Pairs of blocks
+
+// The same at the barriers of both blocks of the pair.
+__device__ __forceinline__ void commit_products_of_pair(Barrier* barrier) {
+    asm volatile(
+        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(
+            shared_address(barrier)),
+        "h"(static_cast<unsigned short>(3))
+        : "memory");
+}
+
+// Copies a tile as load_tile does; its bytes are counted by that barrier of rank 0.
+__device__ __forceinline__ void load_tile_of_pair(void* to, const CUtensorMap* map, int column, int row,
+                                                  Barrier* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(to)),
+        "l"(map), "r"(column), "r"(row), "r"(address_in_block(barrier, 0))
+        : "memory");
 }

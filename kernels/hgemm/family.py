@@ -251,6 +251,32 @@ def _tiled(
     )
 
 
+def _with_roles(described: StageKernel, *, blocks: int, slots: int) -> Family:
+    """A persistent stage for Blackwell; ``blocks`` of 192 threads share a tile of 128 rows each and 256 columns."""
+
+    def arguments(m: int, n: int, k: int) -> list[Any]:
+        c, a, b = matrices(m, n, k)
+        boxes = (128, 128, 256 // blocks)
+        maps = [TensorMap(each, box=(rows, 64), swizzle=128) for each, rows in zip((c, a, b), boxes, strict=True)]
+        return [*maps, Value(m), Value(n), Value(k)]
+
+    def grid(*size: int) -> int:
+        tiles = ceil(size[0] / (128 * blocks)) * ceil(size[1] / 256)
+        return min(tiles, (FEW_BLOCKS if size == MANY_TILES else SMS_OF_B200) // blocks) * blocks
+
+    slot_bytes, piece_bytes, barriers = (128 + 256 // blocks) * SLICE_BYTES, 128 * SLICE_BYTES, 2 * slots + 4
+    return _stage(
+        described,
+        edges=by_side([*PROBE_SIZES, MANY_TILES]),
+        arguments=arguments,
+        grid=grid,
+        block=192,
+        shared_bytes=slots * slot_bytes + 2 * piece_bytes + 8 * barriers + 4,
+        gate=(),
+        min_capability="10.0a",
+    )
+
+
 _USUAL = Tiling()
 _SPECIALISED = {
     # Up to 1536 all tiles are one wave: 32, 48, 64, 96, 128 and 132 of them.
@@ -330,19 +356,8 @@ FAMILY = family(
         gate=(),
         min_capability="10.0a",
     ),
-    _stage(
-        stage(13, "tcgen05_overlapped", "Warps have roles; two sets of sums take turns."),
-        edges=by_side([*PROBE_SIZES, MANY_TILES]),
-        arguments=lambda m, n, k: [
-            TensorMap(matrices(m, n, k)[0], box=(128, 64), swizzle=128),
-            *_USUAL.maps(m, n, k)[1:],
-        ],
-        grid=lambda m, n, k: min(prod(_USUAL.tiles(m, n)), FEW_BLOCKS if (m, n, k) == MANY_TILES else SMS_OF_B200),
-        block=192,
-        shared_bytes=4 * 384 * SLICE_BYTES + 2 * 128 * SLICE_BYTES + 8 * (2 * 4 + 4) + 4,
-        gate=(),
-        min_capability="10.0a",
-    ),
+    _with_roles(stage(13, "tcgen05_overlapped", "Warps have roles; two sets of sums take turns."), blocks=1, slots=4),
+    _with_roles(stage(14, "tcgen05_pairs", "Two blocks multiply together and share B."), blocks=2, slots=6),
     kernel(
         operation="cublas_bf16_nt",
         name="cublas",

@@ -4,6 +4,9 @@
 // Slices of k, 128 bytes of each row, pass through a ring buffer of slots, as in specialised.cuh; `full` and `empty` are
 // its barriers. The sums of a tile fill half of tensor memory. The two halves take turns: at `made` the products of a
 // tile have ended, at `taken` its sums have been loaded, so that while one is stored the other one is computed.
+//
+// With BLOCKS 2 the blocks of a pair process a tile of twice the rows. Each brings its rows of A and half of the rows of
+// B; rank 0 multiplies for both, so its barriers `full` and `taken` count for both, and its commits arrive in both.
 #pragma once
 
 #include "../common/bulk.cuh"
@@ -16,6 +19,12 @@
 #ifndef SLOTS
 #define SLOTS 4
 #endif
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
+#if BLOCKS > 1
+#define TOGETHER __cluster_dims__(BLOCKS, 1, 1)
+#endif
 #define STORES 2
 #define STORE_COLS 64
 
@@ -25,7 +34,7 @@
 #define THREADS (32 * 6)
 
 #define BYTES_OF_A (ROWS * DEPTH * 2)
-#define BYTES_OF_B (COLS * DEPTH * 2)
+#define BYTES_OF_B (COLS / BLOCKS * DEPTH * 2)
 #define BYTES_OF_STORE (ROWS * STORE_COLS * 2)
 
 using SlotTurn = RingTurn<SLOTS>;
@@ -60,22 +69,42 @@ struct Workspace {
     }
 };
 
-// The tiles of C that this block processes.
+// The tiles of C that this block processes, alone or with the other one of its pair.
 struct Tiles {
     int down, across;
     int slices;
+    int rank;
 
     __device__ __forceinline__ Tiles(int M, int N, int K)
-        : down((M + ROWS - 1) / ROWS), across((N + COLS - 1) / COLS), slices((K + DEPTH - 1) / DEPTH) {}
+        : down((M + ROWS * BLOCKS - 1) / (ROWS * BLOCKS)), across((N + COLS - 1) / COLS),
+          slices((K + DEPTH - 1) / DEPTH), rank(blockIdx.x % BLOCKS) {}
 
+    // Calls process(first row of this block, first column of the tile) for each of them.
     template <typename Process>
     __device__ __forceinline__ void each(const Process& process) const {
-        for (int tile = blockIdx.x; tile < down * across; tile += gridDim.x) {
+        for (int tile = blockIdx.x / BLOCKS; tile < down * across; tile += gridDim.x / BLOCKS) {
             const TileIndex at = raster<16>(tile, down, across);
-            process(at.row * ROWS, at.col * COLS);
+            process((at.row * BLOCKS + rank) * ROWS, at.col * COLS);
         }
     }
 };
+
+// Of the block, or of both blocks of the pair.
+__device__ __forceinline__ void sync_blocks() {
+#if BLOCKS > 1
+    cluster_sync();
+#else
+    __syncthreads();
+#endif
+}
+
+__device__ __forceinline__ void commit(Barrier* barrier) {
+#if BLOCKS > 1
+    commit_products_of_pair(barrier);
+#else
+    commit_products(barrier);
+#endif
+}
 
 // All threads of the block have to call it, once.
 __device__ __forceinline__ Workspace new_workspace(unsigned char* memory) {
@@ -87,15 +116,15 @@ __device__ __forceinline__ Workspace new_workspace(unsigned char* memory) {
         }
         for (unsigned half = 0; half < 2; ++half) {
             barrier_init(work.made(half), 1);
-            barrier_init(work.taken(half), STORING_WARPS);
+            barrier_init(work.taken(half), STORING_WARPS * BLOCKS);
         }
         fence_barrier_init();
     }
     if (threadIdx.x / 32 == MULTIPLYING_WARP) {
-        allocate_columns<2 * COLS>(work.sums());
+        allocate_columns<2 * COLS, BLOCKS>(work.sums());
     }
     fence_tensor_before();
-    __syncthreads();
+    sync_blocks();
     fence_tensor_after();
     return work;
 }
@@ -103,9 +132,10 @@ __device__ __forceinline__ Workspace new_workspace(unsigned char* memory) {
 // All threads of the block have to call it, once, when they have finished their parts.
 __device__ __forceinline__ void end_workspace(const Workspace& work) {
     fence_tensor_before();
-    __syncthreads();
+    sync_blocks();
+    fence_tensor_after();
     if (threadIdx.x / 32 == MULTIPLYING_WARP) {
-        free_columns<2 * COLS>(*work.sums());
+        free_columns<2 * COLS, BLOCKS>(*work.sums());
     }
 }
 
@@ -116,17 +146,25 @@ __device__ __forceinline__ void bring_tiles(const Workspace& work, const Tiles& 
     tiles.each([&](int first_row, int first_col) {
         for (int slice = 0; slice < tiles.slices; ++slice) {
             barrier_wait(work.empty(turn.slot), turn.parity ^ 1);
-            barrier_expect(work.full(turn.slot), BYTES_OF_A + BYTES_OF_B);
+            if (tiles.rank == 0) {
+                barrier_expect(work.full(turn.slot), BLOCKS * (BYTES_OF_A + BYTES_OF_B));
+            }
+#if BLOCKS > 1
+            load_tile_of_pair(work.a(turn.slot), a, slice * DEPTH, first_row, work.full(turn.slot));
+            load_tile_of_pair(work.b(turn.slot), b, slice * DEPTH, first_col + tiles.rank * (COLS / BLOCKS),
+                              work.full(turn.slot));
+#else
             load_tile(work.a(turn.slot), a, slice * DEPTH, first_row, work.full(turn.slot));
             load_tile(work.b(turn.slot), b, slice * DEPTH, first_col, work.full(turn.slot));
+#endif
             turn.next();
         }
     });
 }
 
-// One thread: multiplies the slices of all tiles.
+// One thread, of rank 0: multiplies the slices of all tiles.
 __device__ __forceinline__ void multiply_tiles(const Workspace& work, const Tiles& tiles) {
-    constexpr unsigned product = product_of_bf16<ROWS, COLS>();
+    constexpr unsigned product = product_of_bf16<ROWS * BLOCKS, COLS>();
     SlotTurn turn;
     HalfTurn half;
     tiles.each([&](int, int) {
@@ -139,12 +177,12 @@ __device__ __forceinline__ void multiply_tiles(const Workspace& work, const Tile
             const unsigned long long b = operand_descriptor(work.b(turn.slot));
 #pragma unroll
             for (int step = 0; step < 4; ++step) {
-                multiply_bf16(sums, a + 2 * step, b + 2 * step, product, slice > 0 || step > 0);
+                multiply_bf16<BLOCKS>(sums, a + 2 * step, b + 2 * step, product, slice > 0 || step > 0);
             }
-            commit_products(work.empty(turn.slot));
+            commit(work.empty(turn.slot));
             turn.next();
         }
-        commit_products(work.made(half.slot));
+        commit(work.made(half.slot));
         half.next();
     });
 }
@@ -184,7 +222,11 @@ __device__ __forceinline__ void store_tiles(const Workspace& work, const Tiles& 
         }
         fence_tensor_before();
         if (threadIdx.x % 32 == 0) {
+#if BLOCKS > 1
+            barrier_arrive_at(work.taken(half.slot), 0);
+#else
             barrier_arrive(work.taken(half.slot));
+#endif
         }
         half.next();
     });

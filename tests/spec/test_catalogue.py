@@ -114,7 +114,7 @@ def test_a_source_whose_name_no_file_can_have_is_refused(project):
     assert len(catalogue.described(Scale.BENCH).refused) == 1
 
 
-UNTIMED = {"hgemm.tcgen05", "hgemm.tcgen05_overlapped"}
+UNTIMED = {"hgemm.tcgen05", "hgemm.tcgen05_overlapped", "hgemm.tcgen05_pairs"}
 NOT_IN_THE_GATE = {
     "transpose.smem_rectangular",
     "quantize.micro_naive",
