@@ -60,11 +60,11 @@ __device__ __forceinline__ void wait_tensor_loads() {
 
 // ---- Products
 
-// Describes a product of ROWS x COLS sums in float of bfloat16, both operands contiguous along k.
+// Describes products of ROWS x COLS sums, both operands contiguous along k. The codes are those of PTX's instruction
+// descriptor: sums are 1 float, 2 int; operands are of 16 bits 0 half, 1 bfloat16; 2 tf32; of 8 bits 0 e4m3 or 1 int8.
 template <unsigned ROWS, unsigned COLS>
-__device__ __forceinline__ constexpr unsigned product_of_bf16() {
-    constexpr unsigned float_sums = 1 << 4, bf16_a = 1 << 7, bf16_b = 1 << 10;
-    return float_sums | bf16_a | bf16_b | COLS / 8 << 17 | ROWS / 16 << 24;
+__device__ __forceinline__ constexpr unsigned products_of(unsigned sums, unsigned operands) {
+    return sums << 4 | operands << 7 | operands << 10 | COLS / 8 << 17 | ROWS / 16 << 24;
 }
 
 // Descriptor of a tile as tile_descriptor has it, and as tcgen05 expects it. Adding 2 moves it by 32 bytes along k.
@@ -72,20 +72,22 @@ __device__ __forceinline__ unsigned long long operand_descriptor(const void* til
     return tile_descriptor(tile) | 1ull << 46;
 }
 
-// sums = a . b^T (+ sums if `add`) over 16 elements of k. One thread issues it; it is asynchronous, and products of the
+// sums = a . b^T (+ sums if `add`) over 32 bytes of k. One thread issues it; it is asynchronous, and products of the
 // same sums follow each other.
-template <int OF_BLOCKS = 1>
-__device__ __forceinline__ void multiply_bf16(unsigned sums, unsigned long long a, unsigned long long b,
-                                              unsigned product, bool add) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %4, 0;\n"
-        "tcgen05.mma.cta_group::%5.kind::f16 [%0], %1, %2, %3, add;\n"
-        "}" ::"r"(sums),
-        "l"(a), "l"(b), "r"(product), "r"(static_cast<int>(add)), "n"(OF_BLOCKS)
-        : "memory");
-}
+#define TENSOR_PRODUCT(NAME, KIND)                                                                              \
+    template <int OF_BLOCKS = 1>                                                                                \
+    __device__ __forceinline__ void NAME(unsigned sums, unsigned long long a, unsigned long long b,             \
+                                         unsigned product, bool add) {                                          \
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %4, 0;\n"                                            \
+                     "tcgen05.mma.cta_group::%5.kind::" KIND " [%0], %1, %2, %3, add;\n}" ::"r"(sums),          \
+                     "l"(a), "l"(b), "r"(product), "r"(static_cast<int>(add)), "n"(OF_BLOCKS)                   \
+                     : "memory");                                                                               \
+    }
+
+TENSOR_PRODUCT(multiply_16_bits, "f16")
+TENSOR_PRODUCT(multiply_tf32, "tf32")
+TENSOR_PRODUCT(multiply_fp8, "f8f6f4")
+TENSOR_PRODUCT(multiply_int8, "i8")
 
 // Arrives at the barrier once all products that this thread has issued have read their operands and written their sums.
 __device__ __forceinline__ void commit_products(Barrier* barrier) {

@@ -52,6 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const unsigned sums = *address;
 
     if (threadIdx.x == 0) {
+        constexpr unsigned product = products_of<ROWS, COLS>(FLOAT_SUMS, BF16_OPERANDS);
         const auto bring = [&](int slice) {
             unsigned char* const slot = slots + slice % SLOTS * BYTES_OF_SLOT;
             barrier_expect(full + slice % SLOTS, BYTES_OF_SLOT);
@@ -68,8 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             const unsigned long long tile_of_b = operand_descriptor(slot + BYTES_OF_A);
 #pragma unroll
             for (int step = 0; step < 4; ++step) {
-                multiply_bf16(sums, tile_of_a + 2 * step, tile_of_b + 2 * step, product_of_bf16<ROWS, COLS>(),
-                              slice > 0 || step > 0);
+                multiply_16_bits(sums, tile_of_a + 2 * step, tile_of_b + 2 * step, product, slice > 0 || step > 0);
             }
             commit_products(empty + slice % SLOTS);
             const int next = slice + SLOTS - 1;
@@ -102,6 +102,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     fence_tensor_before();
     __syncthreads();
+    fence_tensor_after();
     if (threadIdx.x < 32) {
         free_columns<COLS>(sums);
     }

@@ -164,7 +164,7 @@ __device__ __forceinline__ void bring_tiles(const Workspace& work, const Tiles& 
 
 // One thread, of rank 0: multiplies the slices of all tiles.
 __device__ __forceinline__ void multiply_tiles(const Workspace& work, const Tiles& tiles) {
-    constexpr unsigned product = product_of_bf16<ROWS * BLOCKS, COLS>();
+    constexpr unsigned product = products_of<ROWS * BLOCKS, COLS>(FLOAT_SUMS, BF16_OPERANDS);
     SlotTurn turn;
     HalfTurn half;
     tiles.each([&](int, int) {
@@ -177,7 +177,7 @@ __device__ __forceinline__ void multiply_tiles(const Workspace& work, const Tile
             const unsigned long long b = operand_descriptor(work.b(turn.slot));
 #pragma unroll
             for (int step = 0; step < 4; ++step) {
-                multiply_bf16<BLOCKS>(sums, a + 2 * step, b + 2 * step, product, slice > 0 || step > 0);
+                multiply_16_bits<BLOCKS>(sums, a + 2 * step, b + 2 * step, product, slice > 0 || step > 0);
             }
             commit(work.empty(turn.slot));
             turn.next();

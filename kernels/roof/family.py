@@ -152,10 +152,15 @@ class Tensor:
     threads: int
     needs: str
     lesson: str
+    shared_bytes: int = 0
 
 
 MMA = Tensor("mma", 16, 64, 2, 8, 256, "8.0", "Products in {} by mma.sync, all in registers.")
 WGMMA = Tensor("wgmma", 64, 256, 4, 1, 128, "9.0a", "Products in {} by wgmma, B in shared memory.")
+TCGEN05 = Tensor(
+    *("tcgen05", 128, 256, 4, 1, 128, "10.0a", "On Blackwell, products in {} by tcgen05.mma, sums in tensor memory."),
+    shared_bytes=(128 + 256) * 128 + 3 * 8 + 4,
+)
 
 
 def _tensor(number: int, kind: Tensor, math: str) -> Family:
@@ -183,6 +188,7 @@ def _tensor(number: int, kind: Tensor, math: str) -> Family:
     return stage(number, f"{kind.name}_{math}", kind.lesson.format(math))(
         grid=lambda blocks, _: blocks,
         block=kind.threads,
+        shared_bytes=kind.shared_bytes,
         arguments=arguments,
         # Both inputs are read once, four sums of 4 bytes written per row; a product and its sum are two operations.
         bytes=lambda blocks, _: left_bytes + right_bytes + 16 * blocks * rows_per_block,
@@ -193,7 +199,7 @@ def _tensor(number: int, kind: Tensor, math: str) -> Family:
         tolerance=FP8_TOLERANCE if math == "fp8" else None,
         math=math,
         sizes=TENSOR_SIZES,
-        small_sizes=TENSOR_SMALL if kind is MMA else None,
+        small_sizes=None if kind is WGMMA else TENSOR_SMALL,
         edges=TENSOR_PROBES,
         gate=False,
         min_capability=kind.needs,
@@ -250,5 +256,6 @@ FAMILY = family(
     ),
     *(_tensor(number, MMA, math) for number, math in enumerate(("tf32", "bf16", "fp16", "int8"), 8)),
     *(_tensor(number, WGMMA, math) for number, math in enumerate(ELEMENTS, 12)),
+    *(_tensor(number, TCGEN05, math) for number, math in enumerate(ELEMENTS, 17)),
     summary="what the GPU reaches at best: copy, read, write, fused multiply-add and tensor cores by type",
 )

@@ -66,7 +66,8 @@ TENSOR = {case.stage.name: case for case in BENCH if case.work.math is not None}
 
 def test_tensor_cores_have_a_stage_by_type_and_instruction_in_the_full_tier() -> None:
     assert {case.math for name, case in TENSOR.items() if name.startswith("mma_")} == {"tf32", "bf16", "fp16", "int8"}
-    assert {case.math for name, case in TENSOR.items() if name.startswith("wgmma_")} == set(roof.ELEMENTS)
+    for instruction in ("wgmma_", "tcgen05_"):
+        assert {case.math for name, case in TENSOR.items() if name.startswith(instruction)} == set(roof.ELEMENTS)
     assert {case.tier for case in TENSOR.values()} == {Tier.FULL}
     assert all(case.roof == case.math for case in TENSOR.values())
 

@@ -150,6 +150,7 @@ NOT_DIVIDED = {
     "norm.registers": {1: "a row is held whole, in one build of 128 elements at most"},
     "roof.mma": {0: "a block is a problem of its own", 1: "passes are the same work again"},
     "roof.wgmma": {0: "a block is a problem of its own", 1: "passes are the same work again"},
+    "roof.tcgen05": {0: "a block is a problem of its own", 1: "passes are the same work again"},
 }
 """Extents without tiles that could end inside one, of families, or of stages whose names begin so."""
 
