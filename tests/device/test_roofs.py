@@ -9,6 +9,8 @@ from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.roofs import (
     ELEMENTS,
     MMA,
+    TCGEN05,
+    TCGEN05_OF_10_3,
     WGMMA,
     copy_case,
     fma_case,
@@ -60,8 +62,11 @@ def test_every_roof_compiles_for_every_architecture_generation():
         assert cubin(stage, (), (9, 0)).resources.spill_bytes == 0
 
 
-@pytest.mark.parametrize("math", ELEMENTS)
-@pytest.mark.parametrize("kernel", [MMA, WGMMA], ids=["mma", "wgmma"])
+@pytest.mark.parametrize(
+    ("kernel", "math"),
+    [(kernel, math) for kernel in (MMA, WGMMA, TCGEN05, TCGEN05_OF_10_3) for math in kernel.needs],
+    ids=lambda given: given if isinstance(given, str) else given.name,
+)
 def test_the_roofs_of_the_tensor_cores_compile_without_spills(kernel, math):
     pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVRTC: the extra nvrtc")
     case = tensor_case(math, kernel)
@@ -69,18 +74,22 @@ def test_the_roofs_of_the_tensor_cores_compile_without_spills(kernel, math):
 
 
 @pytest.mark.parametrize("math", ELEMENTS)
-def test_a_warp_multiplies_the_tiles_that_it_claims(math):
-    case = tensor_case(math, MMA, blocks=2, passes=2, tiles=3)
+@pytest.mark.parametrize("kernel", [MMA, TCGEN05], ids=["mma", "tcgen05"])
+def test_a_roof_multiplies_the_tiles_that_it_claims(kernel, math):
+    case = tensor_case(math, kernel, blocks=2, passes=2, tiles=3)
     multiplied = launched(case)
     assert is_product(case, *multiplied.outputs, *multiplied.inputs)
-    assert case.work.flops == 2 * 16 * 64 * case.buffers[1].shape[1] * 2 * 16
+    products = kernel.rows * kernel.columns * case.buffers[1].shape[1] * kernel.tiles_per_block
+    assert case.work.flops == 2 * products * 2 * 2
 
 
 def test_each_gpu_is_asked_for_roofs_it_has_instructions_for():
     def of(capability):
         return [(case.stage.name, case.roof) for case in tensor_roofs(TENSOR_MATH, capability)]
 
-    assert of((7, 5)) == of((10, 0)) == of(None) == []
+    assert of((7, 5)) == of(None) == []
     assert of((8, 0)) == [("mma_roof", math) for math in ("bf16", "fp16", "int8", "tf32")]
     assert of((8, 9)) == of((12, 0)) == [("mma_roof", math) for math in sorted(ELEMENTS)]
     assert of((9, 0)) == [("wgmma_roof", math) for math in sorted(ELEMENTS)]
+    assert of((10, 0)) == [("tcgen05_roof", math) for math in sorted(ELEMENTS)]
+    assert of((10, 3)) == [("tcgen05_roof", math) for math in ("bf16", "fp16", "fp8", "tf32")]

@@ -8,7 +8,7 @@ as ``bf16``, which is measured if a case is compared with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ class TensorKernel:
     steps: int
     threads: int
     tiles_per_block: int
+    shared_bytes: int = 0
 
 
 MMA = TensorKernel(
@@ -84,8 +85,21 @@ WGMMA = TensorKernel(
     tiles_per_block=1,
 )
 
-# Capabilities on which mma.sync does not saturate the tensor cores; there is no roof for tcgen05.mma.
-_WGMMA_ON, _TCGEN05_ON = (9, 0), ((10, 0), (10, 3))
+TCGEN05 = TensorKernel(
+    "tcgen05_roof",
+    dict.fromkeys(ELEMENTS, (10, 0)),
+    specific=True,
+    rows=128,
+    columns=256,
+    steps=4,
+    threads=128,
+    tiles_per_block=1,
+    shared_bytes=(128 + 256) * 128 + 3 * 8 + 8,  # tiles, barriers, the address of the sums
+)
+TCGEN05_OF_10_3 = replace(TCGEN05, needs={math: (10, 3) for math in ELEMENTS if math != "int8"})
+
+# Capabilities on which mma.sync does not saturate the tensor cores.
+_BEYOND_MMA = {(9, 0): WGMMA, (10, 0): TCGEN05, (10, 3): TCGEN05_OF_10_3}
 
 
 def roof_cases() -> list[Case]:
@@ -135,9 +149,9 @@ def fma_case(threads: int, rounds: int = FMA_ROUNDS) -> Case:
 
 def tensor_roofs(maths: Iterable[str], capability: tuple[int, int] | None) -> list[Case]:
     """The roofs of tensor core types, as far as this compute capability has instructions for them."""
-    if capability is None or capability in _TCGEN05_ON:
+    if capability is None:
         return []
-    kernel = WGMMA if capability == _WGMMA_ON else MMA
+    kernel = _BEYOND_MMA.get(capability, MMA)
     having = {math for math, needed in kernel.needs.items() if capability >= needed}
     return [tensor_case(math, kernel) for math in sorted(having.intersection(maths))]
 
@@ -168,7 +182,7 @@ def tensor_case(
     return Case(
         family="roof",
         stage=stage,
-        launch=Launch((blocks, 1, 1), (kernel.threads, 1, 1)),
+        launch=Launch((blocks, 1, 1), (kernel.threads, 1, 1), kernel.shared_bytes),
         arguments=(sums, left, right, Scalar(tiles), Scalar(passes)),
         work=work,
         reference=None,
