@@ -37,6 +37,19 @@ __device__ __forceinline__ void fence_tensor_after() {
     asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 }
 
+// __syncthreads() for accesses to tensor memory too.
+__device__ __forceinline__ void sync_tensors() {
+    fence_tensor_before();
+    __syncthreads();
+    fence_tensor_after();
+}
+
+// barrier_wait() for accesses to tensor memory too.
+__device__ __forceinline__ void wait_for_tensors(Barrier* barrier, unsigned parity) {
+    barrier_wait(barrier, parity);
+    fence_tensor_after();
+}
+
 #define TENSOR_REGISTERS_8(s, i)                                                                                \
     "=f"((s)[i]), "=f"((s)[(i) + 1]), "=f"((s)[(i) + 2]), "=f"((s)[(i) + 3]), "=f"((s)[(i) + 4]), "=f"((s)[(i) + 5]), \
         "=f"((s)[(i) + 6]), "=f"((s)[(i) + 7])

@@ -68,9 +68,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* memory, typename T
     copy_rows(a, reinterpret_cast<const uint4*>(left) + blockIdx.x % tiles * (rows * row_bytes / 16), rows);
     copy_rows(b, reinterpret_cast<const uint4*>(right), columns);
     fence_async_proxy();
-    fence_tensor_before();
-    __syncthreads();
-    fence_tensor_after();
+    sync_tensors();
     const unsigned sums = *address;
     if (threadIdx.x == 0) {
         const unsigned long long tile_of_a = operand_descriptor(a), tile_of_b = operand_descriptor(b);
@@ -88,8 +86,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* memory, typename T
         commit_products(made);
     }
     __syncwarp();
-    barrier_wait(made, 0);
-    fence_tensor_after();
+    wait_for_tensors(made, 0);
     typename Type::Sum found[4] = {};
 #pragma unroll 1
     for (int first = 0; first < columns; first += 32) {
@@ -106,9 +103,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* memory, typename T
     for (int t = 0; t < 4; ++t) {
         out[row * 4 + t] = found[t];
     }
-    fence_tensor_before();
-    __syncthreads();
-    fence_tensor_after();
+    sync_tensors();
     if (threadIdx.x < 32) {
         free_columns<columns>(sums);
     }

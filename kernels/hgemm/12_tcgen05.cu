@@ -46,9 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x < 32) {
         allocate_columns<COLS>(address);
     }
-    fence_tensor_before();
-    __syncthreads();
-    fence_tensor_after();
+    sync_tensors();
     const unsigned sums = *address;
 
     if (threadIdx.x == 0) {
@@ -83,8 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         commit_products(made);
     }
     __syncwarp();
-    barrier_wait(made, 0);
-    fence_tensor_after();
+    wait_for_tensors(made, 0);
 
     const int row = first_row + threadIdx.x;
 #pragma unroll 1
@@ -100,9 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
         }
     }
-    fence_tensor_before();
-    __syncthreads();
-    fence_tensor_after();
+    sync_tensors();
     if (threadIdx.x < 32) {
         free_columns<COLS>(sums);
     }

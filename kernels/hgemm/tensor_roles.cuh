@@ -89,12 +89,14 @@ struct Tiles {
     }
 };
 
-// Of the block, or of both blocks of the pair.
+// A barrier of the block, or of both blocks of the pair, also for accesses to tensor memory.
 __device__ __forceinline__ void sync_blocks() {
 #if BLOCKS > 1
+    fence_tensor_before();
     cluster_sync();
+    fence_tensor_after();
 #else
-    __syncthreads();
+    sync_tensors();
 #endif
 }
 
@@ -123,17 +125,13 @@ __device__ __forceinline__ Workspace new_workspace(unsigned char* memory) {
     if (threadIdx.x / 32 == MULTIPLYING_WARP) {
         allocate_columns<2 * COLS, BLOCKS>(work.sums());
     }
-    fence_tensor_before();
     sync_blocks();
-    fence_tensor_after();
     return work;
 }
 
 // All threads of the block have to call it, once, when they have finished their parts.
 __device__ __forceinline__ void end_workspace(const Workspace& work) {
-    fence_tensor_before();
     sync_blocks();
-    fence_tensor_after();
     if (threadIdx.x / 32 == MULTIPLYING_WARP) {
         free_columns<2 * COLS, BLOCKS>(*work.sums());
     }
@@ -169,8 +167,7 @@ __device__ __forceinline__ void multiply_tiles(const Workspace& work, const Tile
     HalfTurn half;
     tiles.each([&](int, int) {
         const unsigned sums = *work.sums() + half.slot * COLS;
-        barrier_wait(work.taken(half.slot), half.parity ^ 1);
-        fence_tensor_after();
+        wait_for_tensors(work.taken(half.slot), half.parity ^ 1);
         for (int slice = 0; slice < tiles.slices; ++slice) {
             barrier_wait(work.full(turn.slot), turn.parity);
             const unsigned long long a = operand_descriptor(work.a(turn.slot));
@@ -191,15 +188,15 @@ __device__ __forceinline__ void multiply_tiles(const Workspace& work, const Tile
 // engine omits what is outside.
 __device__ __forceinline__ void store_tiles(const Workspace& work, const Tiles& tiles, const CUtensorMap* c) {
     const unsigned row = threadIdx.x;
+    const bool first = threadIdx.x == 0;
     HalfTurn half;
     tiles.each([&](int first_row, int first_col) {
         const unsigned sums = *work.sums() + half.slot * COLS;
-        barrier_wait(work.made(half.slot), half.parity);
-        fence_tensor_after();
+        wait_for_tensors(work.made(half.slot), half.parity);
 #pragma unroll 1
         for (int piece = 0; piece < COLS / STORE_COLS; ++piece) {
             unsigned char* const memory = work.piece(piece % STORES);
-            if (threadIdx.x == 0) {
+            if (first) {
                 wait_stores_read<STORES - 1>();
             }
             sync_threads<32 * STORING_WARPS>(1);
@@ -215,7 +212,7 @@ __device__ __forceinline__ void store_tiles(const Workspace& work, const Tiles& 
             }
             fence_async_proxy();
             sync_threads<32 * STORING_WARPS>(1);
-            if (threadIdx.x == 0) {
+            if (first) {
                 store_tile(c, memory, first_col + piece * STORE_COLS, first_row);
                 commit_stores();
             }
@@ -230,7 +227,7 @@ __device__ __forceinline__ void store_tiles(const Workspace& work, const Tiles& 
         }
         half.next();
     });
-    if (threadIdx.x == 0) {
+    if (first) {
         wait_stores_read<0>();  // shared memory must not be released while stores read it
     }
 }
