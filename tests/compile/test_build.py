@@ -230,6 +230,15 @@ def test_an_entry_is_found_in_its_namespace_by_its_types(tmp_path, cache):
         built(tmp_path / "k.cu", text, "broken")
 
 
+def test_a_kernel_may_have_the_name_of_a_library_function(tmp_path, cache):
+    text = "__global__ void norm(float* x) { x[0] = norm3df(x[0], x[1], x[2]); }\n"
+    assert built(tmp_path / "k.cu", text, "norm").entry == "_Z4normPf"
+    old = text.replace("norm(float", "scale(float")
+    assert built(tmp_path / "k.cu", old, "scale", options=("-std=c++03",)).entry == "_Z5scalePf"
+    with pytest.raises(BuildError, match=r"several kernels have this name"):
+        built(tmp_path / "k.cu", text + "__global__ void norm(int* x) {}\n", "norm")
+
+
 def test_a_missing_entry_is_answered_with_those_that_are_there(tmp_path, cache):
     text = "template <class T> __global__ void sum(T* x) {}\n__global__ void other(int* x) {}\n"
     with pytest.raises(

@@ -106,6 +106,8 @@ def first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries
             continue
         if match["file"] == "__nv_name_map":
             text = match["text"]
+            if 'template "peakgate_kernel"' in text:
+                text = "several kernels have this name"
             entry = next((each for each in entries if each.partition("<")[0].rpartition("::")[2] in text), entries[0])
             return no_such_kernel(files, entry, f" ({text})")
         name = source.name if match["file"] == compiled_as else Path(match["file"]).name

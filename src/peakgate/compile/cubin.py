@@ -225,7 +225,8 @@ class _Unit:
     @property
     def names(self) -> tuple[str, ...]:
         """The C++ name expressions of the kernels and constants."""
-        kernels = (entry_of(name, self.files).expression for name in self.stage.kernels)
+        entries = (entry_of(name, self.files) for name in self.stage.kernels)
+        kernels = (each.expression if each.parameters else f"peakgate_kernel(&{each.kernel})" for each in entries)
         return (*kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
     @property

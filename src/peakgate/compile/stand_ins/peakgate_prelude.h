@@ -12,3 +12,10 @@ typedef unsigned long long uint64_t;
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #define HUGE_VALF INFINITY
+// The kernel among functions of its name, such as `norm`: it alone returns nothing.
+#if __cplusplus < 201103L
+#define peakgate_kernel(kernel) kernel
+#else
+template <class... Parameters>
+__device__ constexpr auto peakgate_kernel(void (*kernel)(Parameters...)) -> decltype(kernel) { return kernel; }
+#endif
