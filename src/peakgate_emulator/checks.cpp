@@ -139,8 +139,8 @@ __attribute__((noinline)) void watched_write(const Region& region, uintptr_t add
                region.argument);
         abandon_launch();
     }
-    look_at_later({address, size, 0, caller, WRITE_AFTER_WRITE, GLOBAL, address - region.start, {}, buffer.floating_size,
-                   buffer.not_finite});
+    look_at_later({address, size, 0, caller, WRITE_AFTER_WRITE, GLOBAL, address - region.start, {}, NO_FENCE, 0,
+                   buffer.floating_size, buffer.not_finite});
 }
 
 // Called when the budget seems spent: a write is to be checked, or accesses are traced.
@@ -606,6 +606,23 @@ void* peakgate_memcpy(void* destination, const void* source, size_t bytes) {
 
 void* peakgate_memset(void* destination, int value, size_t bytes) {
     return filled(destination, value, bytes, PEAKGATE_CALLER);
+}
+
+// Called by launch.py after a launch: reports at the line that wrote it that an argument holds what nobody has set.
+PEAKGATE_API void peakgate_report_unset(int argument, uint64_t byte) {
+    Access write = {};
+    for (int i = 0; i < region_count; ++i) {
+        const Region& region = regions[i];
+        if (region.buffer && region.argument == argument && region.cells) write = region.cells[byte / 4].write;
+    }
+    const bool known = write.epoch >= state.launch_since && write.thread < MAX_THREADS;
+    Report* noted = report(UNSET_VALUE, known ? state.image + write.address : 0, 0,
+                           "argument %d is given a value that nobody has set (byte %llu): of a variable of a thread, of a lane "
+                           "that does not take part in a shuffle, or of a reduction of CUB in a thread that gets none",
+                           argument, static_cast<unsigned long long>(byte));
+    if (!noted || !known) return;
+    noted->thread = state.threads[write.thread].index;
+    noted->block = index_of_block(block_of(write.epoch));
 }
 
 // ---- the hooks of -fsanitize=thread ----

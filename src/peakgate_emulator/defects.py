@@ -90,7 +90,8 @@ class EmulatorDefect:
     occurrences. ``both_ways``: the two lines race as read after write and as write after read. ``fence``: the thread
     has read what the other block stored at ``published_at`` (None if unknown), and a fence is missing on one side.
     ``called_from`` and ``other_called_from`` are the lines of the kernel that call the functions with the locations,
-    None if these are the kernel's own, or unknown.
+    None if these are the kernel's own, or unknown. ``with_it`` are further races between blocks that the same missing
+    order allows.
     """
 
     kind: DefectKind
@@ -107,9 +108,10 @@ class EmulatorDefect:
     published_at: str | None = None
     called_from: str | None = None
     other_called_from: str | None = None
+    with_it: tuple[EmulatorDefect, ...] = ()
 
     def __str__(self) -> str:
-        """One line: location, kind, message, thread, conflicting thread, count."""
+        """One line: location, kind, message, thread, conflicting thread, count, what is missing, further races."""
         where = f"{self.location}: " if self.location else ""
         called = f", called from {self.called_from}" if self.called_from else ""
         other = f"thread {self.other_thread}" if self.other_thread else self._unknown_other
@@ -119,11 +121,13 @@ class EmulatorDefect:
         against = f", against {against}" if against else ""
         against += f", called from {self.other_called_from}" if self.other_called_from else ""
         often = f", {self.count} times" if self.count > 1 else ""
-        if self.kind in (DefectKind.UNWRITTEN_OUTPUT, DefectKind.UNSET_VALUE):
+        if self.kind is DefectKind.UNWRITTEN_OUTPUT:
             return f"{self.kind.words}: {self.message}"
         who = f"thread {self.thread} of block {self.block}{called}"
         line = f"{where}{self.kind.words}: {self.message}; {who}{against}{often}"
-        return f"{line}; {self.missing}" if self.missing else line
+        places = ", ".join(dict.fromkeys(each.location for each in self.with_it if each.location))
+        further = f"with it {len(self.with_it)} more at {places}" if self.with_it else ""
+        return "; ".join(filter(None, (line, self.missing, further)))
 
     @property
     def _unknown_other(self) -> str:
@@ -148,6 +152,15 @@ class EmulatorDefect:
         if not self.other_location:
             return (own,)
         return RaceStep(self.other_location, self.other_thread, self.other_block), own
+
+    def allows(self, other: EmulatorDefect) -> bool:
+        """Whether what is missing here allows another race too: a fence, or order between two lines, across blocks."""
+        across = all(each.other_block and each.other_block != each.block for each in (self, other))
+        if not across or self.kind not in RACES or self.kind is not other.kind:
+            return False
+        if self.fence or other.fence:
+            return (self.fence, self.published_at) == (other.fence, other.published_at)
+        return {other.location, other.other_location} <= {self.location, self.other_location}
 
     @property
     def missing(self) -> str | None:
@@ -175,7 +188,8 @@ class EmulatorDefect:
 def in_reading_order(found: Sequence[EmulatorDefect]) -> tuple[EmulatorDefect, ...]:
     """The defects of one launch, sorted: write after read later if the lines race both ways, uninitialised reads last.
 
-    A missing barrier causes a race and an uninitialised read; the race has both locations.
+    A missing barrier causes a race and an uninitialised read; the race has both locations. Races between blocks that
+    one missing fence allows, or of the same two lines, are one defect: the first, with the others in its ``with_it``.
     """
     after_write = {each.written_and_read for each in found if each.message.startswith(_READ_LAST)}
     after_read = {each.written_and_read for each in found if each.message.startswith(_WRITE_LAST)}
@@ -187,7 +201,14 @@ def in_reading_order(found: Sequence[EmulatorDefect]) -> tuple[EmulatorDefect, .
             return 2
         return int(defect.both_ways and defect.message.startswith(_WRITE_LAST))
 
-    return tuple(sorted(marked, key=place))
+    kept: list[EmulatorDefect] = []
+    for each in sorted(marked, key=place):
+        at = next((number for number, other in enumerate(kept) if other.allows(each)), None)
+        if at is None:
+            kept.append(each)
+        else:
+            kept[at] = replace(kept[at], with_it=(*kept[at].with_it, each))
+    return tuple(kept)
 
 
 class KernelDefect(Exception):

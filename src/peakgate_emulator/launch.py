@@ -197,10 +197,9 @@ class EmulatedKernel:
                 tuple(replace(each, message=self._with_names(each.message, bound.named)) for each in defects)
             )
         if unset := bound.unset():
-            defects = [_of_output(DefectKind.UNSET_VALUE, _UNSET.format(*found)) for found in unset]
-            raise KernelDefect(
-                tuple(replace(each, message=self._with_names(each.message, bound.named)) for each in defects)
-            )
+            for argument, byte in unset:
+                self._image.peakgate_report_unset(argument, ctypes.c_uint64(byte))
+            raise KernelDefect(self._reports(bound.named))
 
     def _set(self, variable: str, values: np.ndarray[Any, Any]) -> None:
         """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; ArgumentsError if missing or too small."""
@@ -298,18 +297,8 @@ def _unwritten(place: int, size: int, count: int, first: int) -> EmulatorDefect:
     message = f"no thread wrote to argument {place}, which is an output"
     if count < size:
         message += f": {count} of its {size} bytes, byte {first} first"
-    return _of_output(DefectKind.UNWRITTEN_OUTPUT, message)
-
-
-_UNSET = (
-    "argument {} is given a value that nobody has set (byte {}): of a variable of a thread, of a lane that does not "
-    "take part in a shuffle, or of a reduction of CUB in a thread that gets none"
-)
-
-
-def _of_output(kind: DefectKind, message: str) -> EmulatorDefect:
     nobody = (0, 0, 0)
-    return EmulatorDefect(kind, message, None, None, nobody, nobody, None, None, 1)
+    return EmulatorDefect(DefectKind.UNWRITTEN_OUTPUT, message, None, None, nobody, nobody, None, None, 1)
 
 
 def _address(function: Any) -> int | None:

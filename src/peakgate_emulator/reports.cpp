@@ -52,17 +52,18 @@ uint64_t first_bytes(uintptr_t address, size_t size) {
     return value;
 }
 
-void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller, bool same,
-                 const char* values) {
+// `race` describes a race, also one that is no write.
+void report_race(const Write& race, bool same, const char* values) {
+    const Access& earlier = race.earlier;
     constexpr const char* words[] = {"read after write", "write after write", "write after read", "read after write",
                                      "write after write"};
     const bool other_block = block_of(earlier.epoch) != state.block->number, by_agent = earlier.thread >= MAX_THREADS;
-    const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
-    const bool read_first = clash == READ_BEFORE_WRITE;
+    const Kind kind = same ? SAME_VALUE_RACE : is_shared(race.space) ? SHARED_RACE : GLOBAL_RACE;
+    const bool read_first = race.clash == READ_BEFORE_WRITE;
     const uintptr_t earlier_at = state.image + earlier.address;
-    Report* noted = report(kind, read_first ? earlier_at : caller, read_first ? caller : earlier_at,
-                           "%s of the same %s word (byte %ld) by %s, and nothing orders the two%s", words[clash],
-                           is_shared(space) ? "shared" : "global", place(space, offset),
+    Report* noted = report(kind, read_first ? earlier_at : race.caller, read_first ? race.caller : earlier_at,
+                           "%s of the same %s word (byte %ld) by %s, and nothing orders the two%s", words[race.clash],
+                           is_shared(race.space) ? "shared" : "global", place(race.space, race.offset),
                            by_agent      ? "an asynchronous operation"
                            : other_block ? "another block"
                                          : "another thread",
@@ -72,10 +73,8 @@ void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offs
     (read_first ? noted->thread : noted->other_thread) = state.threads[earlier.thread].index;
     if (read_first) noted->other_thread = current_thread().index;
     noted->other_block = index_of_block(block_of(earlier.epoch));
-    if (!other_block) return;
-    uint32_t published_at = 0;
-    noted->missing_fence = missing_fence(earlier, published_at);
-    noted->published_at = published_at;
+    noted->missing_fence = race.fence;
+    noted->published_at = race.published_at;
 }
 
 void look_at(const Write& write) {
@@ -102,7 +101,7 @@ void look_at(const Write& write) {
                  static_cast<unsigned long long>(after), digits, static_cast<unsigned long long>(write.before),
                  overwrites ? "" : ", which was read");
     const bool same = overwrites && write.size && after == write.before;
-    report_race(write.earlier, write.clash, write.space, write.offset, write.caller, same, values);
+    report_race(write, same, values);
 }
 
 } // namespace
@@ -119,13 +118,15 @@ void look_at_later(const Write& write) {
 void forget_writes() { write_count = 0; }
 
 void race(const Access& earlier, Clash clash, Space space, uintptr_t offset, uintptr_t caller) {
-    if (clash != READ_AFTER_WRITE && clash != READ_BEFORE_WRITE) {
-        const uint64_t before = first_bytes(written_at, written_size);
-        look_at_later({written_at, written_size, before, caller, clash, space, offset, earlier, 0, 0});
+    Write found = {written_at, written_size, 0, caller, clash, space, offset, earlier, NO_FENCE, 0, 0, 0};
+    if (earlier.thread < MAX_THREADS && block_of(earlier.epoch) != state.block->number)
+        found.fence = missing_fence(earlier, found.published_at); // later the thread may know more
+    if (clash == READ_AFTER_WRITE || clash == READ_BEFORE_WRITE) {
+        report_race(found, false, clash == READ_BEFORE_WRITE ? " (here the read came first)" : "");
         return;
     }
-    report_race(earlier, clash, space, offset, caller, false,
-                clash == READ_BEFORE_WRITE ? " (here the read came first)" : "");
+    found.before = first_bytes(written_at, written_size);
+    look_at_later(found);
 }
 
 // Some bytes of a word are written and others read too. In a wide access a struct is copied, and those are its padding; yet

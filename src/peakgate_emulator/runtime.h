@@ -55,7 +55,7 @@ enum Kind : int32_t {
     DANGLING_POINTER,
     LAUNCH_REFUSED,
     INVALID_METADATA,
-    UNSET_VALUE, // reported by launch.py
+    UNSET_VALUE, // found by launch.py
     TENSOR_RACE,
     TENSOR_ACCESS,
     UNINITIALISED_TENSOR,
@@ -71,7 +71,7 @@ struct Report {
     int32_t has_other_thread;
     int32_t missing_fence;  // `MissingFence`
     uint64_t published_at;  // the strong store that should have published the other access; 0 if unknown
-    char message[200];
+    char message[220];
 };
 
 // An array argument, filled in by launch.py except `device`, which is first: its address is the kernel's argument.

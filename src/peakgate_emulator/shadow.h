@@ -136,6 +136,8 @@ struct Write {
     Space space;
     uintptr_t offset;
     Access earlier;
+    MissingFence fence;    // the one that would order the two accesses of a race between blocks
+    uint32_t published_at; // with `fence`: see `missing_fence`
     int floating_size; // not 0: no race, but a number to be checked for NaN and infinity, which have all these bits set
     uint64_t not_finite;
 };

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulating import finds, loaded
+from emulating import ONE, finds, loaded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -236,3 +236,58 @@ def test_a_race_without_a_flag_names_the_other_thread_alone(tmp_path: Path) -> N
         kernel.launch((2, 2, 1), (2, 1, 1), (np.zeros(2, np.int32),))
     assert "against thread (0, 0, 0) of block (0, 0, 0) at k.cu:1" in str(found.value.defects[0])
     assert found.value.defects[0].missing is None
+
+
+LOCKED = """__global__ void kernel(int* lock, int* data) {
+    while (atomicCAS(lock, 0, 1) != 0) {}
+    AFTER;
+    data[0] = data[0] + 1;
+    data[1] += data[0];
+    BEFORE;
+    RELEASE;
+}
+"""
+
+
+@pytest.mark.parametrize("missing", ["AFTER", "BEFORE", "RELEASE"])
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_a_lock_without_a_fence_is_one_defect_of_several_races(missing: str, schedule: int, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(LOCKED)
+    macros = {"AFTER": "__threadfence()", "BEFORE": "__threadfence()", "RELEASE": "atomicExch(lock, 0)"}
+    macros |= {missing: "*lock = 0" if missing == "RELEASE" else ""}
+    kernel = emulator.load(tmp_path / "k.cu", "kernel", tuple(macros.items()))
+    with finds(DefectKind.GLOBAL_RACE) as found:
+        kernel.launch((4, 1, 1), ONE, (np.zeros(1, np.int32), np.zeros(2, np.int32)), schedule=schedule)
+    if missing == "RELEASE":  # no fence is missing: one defect per pair of lines
+        assert len({frozenset((each.location, each.other_location)) for each in found.value.defects}) <= 3
+        return
+    (defect,) = found.value.defects
+    assert defect.fence is (MissingFence.OF_READER if missing == "AFTER" else MissingFence.OF_WRITER)
+    assert len(defect.with_it) >= 3
+    assert {defect.published_at, *(each.published_at for each in defect.with_it)} == {"k.cu:7"}
+
+
+LOOK_BACK = """__global__ void kernel(int* sums, int4* status) {
+    int4 seen = {0, 0, 0, 1}, *at = status + blockIdx.x;
+    if (blockIdx.x > 0) {
+        do asm volatile("ld.LOAD.global.v4.s32 {%0, %1, %2, %3}, [%4];"
+                        : "=r"(seen.x), "=r"(seen.y), "=r"(seen.z), "=r"(seen.w) : "l"(at - 1) : "memory");
+        while (!seen.w);
+    }
+    asm volatile("st.STORE.global.v4.s32 [%0], {%1, %2, %3, %4};"
+                 :: "l"(at), "r"(seen.x + 1), "r"(seen.y + 2), "r"(seen.z + 3), "r"(1) : "memory");
+    sums[blockIdx.x] = seen.x + seen.y + seen.z;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [("volatile", "volatile"), ("relaxed.gpu", "relaxed.gpu"), ("acquire.gpu", "release.gpu")]
+)
+def test_a_status_word_may_have_128_bits(how: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(LOOK_BACK.replace("LOAD", how[0]).replace("STORE", how[1]))
+    kernel = emulator.load(tmp_path / "k.cu", "kernel")
+    for schedule in (0, 1, 2):
+        sums = np.zeros(8, np.int32)
+        kernel.launch((8, 1, 1), ONE, (sums, np.zeros(32, np.int32)), schedule=schedule)
+        np.testing.assert_array_equal(sums, 6 * np.arange(8))

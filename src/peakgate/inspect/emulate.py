@@ -283,15 +283,14 @@ def check_case(
         try:
             launchable.run(order)
         except KernelFault as fault:
-            found = _findings(case, order, fault)
-            lines = {frozenset([each.where, *(step.location for step in each.order)]): each for each in found}
-            only_races = all(each.kind in _RACES for each in found)
-            if raced:
-                found = [each for at, each in lines.items() if each.kind in _RACES and at not in raced]
-            launched.append(found)
-            if not (beyond_races and only_races):
+            found, first, new = _findings(case, order, fault), not raced, list[LaunchFinding]()
+            for each, lines in zip(found, _raced(fault), strict=True):
+                if first or (each.kind in _RACES and not lines <= raced):
+                    new.append(each)
+                raced |= lines
+            launched.append(new)
+            if not (beyond_races and all(each.kind in _RACES for each in found)):
                 break
-            raced |= lines.keys()
             continue
         if raced:  # a wrong result may follow from the race
             launched.append([])
@@ -305,6 +304,15 @@ def check_case(
     if undecided is not None and not any(launched):
         raise undecided
     return launched
+
+
+def _raced(fault: KernelFault) -> list[set[frozenset[str | None]]]:
+    """For each defect of a launch the lines of each race that it stands for."""
+    assert isinstance(fault.__cause__, KernelDefect)
+    return [
+        {frozenset([race.location, *(step.location for step in race.order)]) for race in (defect, *defect.with_it)}
+        for defect in fault.__cause__.defects
+    ]
 
 
 def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[LaunchFinding]:
