@@ -235,7 +235,7 @@ def build_runtime(compiler: Compiler) -> Path:
     Raises UnwritableCache if builds cannot be stored.
     """
     folder = builds_folder()
-    flags = runtime_flags(compiler)
+    flags = [runtime_flags(compiler, name) for name in RUNTIME_SOURCES]
     key = _digest((compiler.identity, flags, _own_digest((*RUNTIME_SOURCES, *RUNTIME_HEADERS))))
     library = folder / f"runtime-{key}.so"
     if library.exists():
@@ -259,7 +259,7 @@ def _products(kernel_object: Path, compiler: Compiler) -> list[Path]:
     """The object file with products of matrices, built if it does not exist, if the kernel calls one."""
     if not any(symbol.name.startswith("peakgate_multiply") for symbol in symbols_of(kernel_object)):
         return []
-    digest = _digest((compiler.identity, runtime_flags(compiler), _own_digest((PRODUCTS, *RUNTIME_HEADERS))))
+    digest = _digest((compiler.identity, runtime_flags(compiler, PRODUCTS), _own_digest((PRODUCTS, *RUNTIME_HEADERS))))
     built = builds_folder() / f"products-{digest}.o"
     with alone(built.with_suffix(".lock")), scratch_folder(builds_folder()) as scratch:
         if not built.exists():
@@ -269,7 +269,7 @@ def _products(kernel_object: Path, compiler: Compiler) -> list[Path]:
 
 
 def _compile(compiler: Compiler, name: str, built: Path) -> None:
-    must_run((*compiler.command, *runtime_flags(compiler), "-c", RUNTIME_FOLDER / name, "-o", built))
+    must_run((*compiler.command, *runtime_flags(compiler, name), "-c", RUNTIME_FOLDER / name, "-o", built))
 
 
 def _read(source: Path, folders: Sequence[Path]) -> list[SourceFile]:

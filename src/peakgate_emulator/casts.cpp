@@ -7,7 +7,6 @@
 // conversions saturate.
 #include "runtime.h"
 
-#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
@@ -29,8 +28,8 @@ uint64_t saturated(double value, const Cast& cast) {
     const int bits = is_wide ? 64 : 32;
     const uint64_t highest = 1ull << (bits - 1), all = highest | (highest - 1);
     if (value != value) return is_wide || cast.from->info == 64 ? highest : 0;
-    if (value >= ldexp(1, bits - is_signed)) return is_signed ? highest - 1 : all;
-    if (value < (is_signed ? -ldexp(1, bits - 1) : 0)) return is_signed ? highest : 0;
+    if (value >= __builtin_ldexp(1, bits - is_signed)) return is_signed ? highest - 1 : all;
+    if (value < (is_signed ? -__builtin_ldexp(1, bits - 1) : 0)) return is_signed ? highest : 0;
     return is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value)) & all : static_cast<uint64_t>(value);
 }
 

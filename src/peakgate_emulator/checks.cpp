@@ -187,7 +187,7 @@ inline void check_local(const char* what, uintptr_t address, size_t size, uintpt
 }
 
 // Checks an access to another block's shared memory; false if it is none.
-template <Manner manner> __attribute__((noinline)) bool access_in_cluster(uintptr_t address, size_t size, uintptr_t caller) {
+__attribute__((noinline)) bool access_in_cluster(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
     const int rank = rank_reached(address);
     if (rank < 0) return false;
     const Block& block = visit(rank, caller);
@@ -196,14 +196,14 @@ template <Manner manner> __attribute__((noinline)) bool access_in_cluster(uintpt
     if (in_dynamic < PEAKGATE_MAX_DYNAMIC_SHARED && in_dynamic + size > state.launch.shared_bytes)
         out_of_bounds(is_read(manner) ? "read" : "write", size, static_cast<long>(in_dynamic), "dynamic shared memory of another block",
                       state.launch.shared_bytes, caller);
-    note<manner>(block.shadow, offset, size, SHARED, caller);
+    note(manner, block.shadow, offset, size, SHARED, caller);
     if (manner == PLAIN_WRITE) ++state.progress;
     return true;
 }
 
-// The hooks jump to one function per manner.
-template <Manner manner> __attribute__((noinline)) void access(uintptr_t address, size_t size, uintptr_t caller) {
-    constexpr const char* what = is_read(manner) ? "read" : "write";
+// Inlined three times: for plain reads, for plain writes, to which the hooks jump, and for everything else.
+__attribute__((always_inline)) inline void access_as(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
+    const char* const what = is_read(manner) ? "read" : "write";
     if (!state.checking) return; // the launcher's code in the kernel's image
     if (__builtin_expect(--state.budget_left < 0, 0)) access_beside(manner, address, size, caller);
     if (!is_read(manner)) {
@@ -217,10 +217,10 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (in_dynamic < PEAKGATE_MAX_DYNAMIC_SHARED && in_dynamic + size > state.launch.shared_bytes)
             out_of_bounds(what, size, static_cast<long>(in_dynamic), "dynamic shared memory",
                           state.launch.shared_bytes, caller);
-        note<manner>(shared_cells, in_shared, size, SHARED, caller);
+        note(manner, shared_cells, in_shared, size, SHARED, caller);
         return;
     }
-    if (__builtin_expect(state.cluster != nullptr, 0) && access_in_cluster<manner>(address, size, caller)) return;
+    if (__builtin_expect(state.cluster != nullptr, 0) && access_in_cluster(manner, address, size, caller)) return;
     if (address - state.stacks < state.stacks_size) {
         check_local(what, address, size, reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()), caller);
         return;
@@ -233,12 +233,22 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         if (offset + size > region.size) out_of_region(what, size, address, region, caller);
         if (__builtin_expect(region.argument == VARIABLES, 0)) check_variable(what, size, address, caller);
         if (!is_read(manner) && region.watched) watched_write(region, address, size, caller);
-        if (region.cells) note<manner>(region.cells, offset, size, region.space, caller);
+        if (region.cells) note(manner, region.cells, offset, size, region.space, caller);
         if (manner == PLAIN_WRITE) ++state.progress;
         return;
     }
     if (address - state.image < state.image_size) return; // constants
     outside(what, address, size, caller);
+}
+
+__attribute__((noinline)) void read(uintptr_t address, size_t size, uintptr_t caller) {
+    access_as(PLAIN_READ, address, size, caller);
+}
+__attribute__((noinline)) void write(uintptr_t address, size_t size, uintptr_t caller) {
+    access_as(PLAIN_WRITE, address, size, caller);
+}
+__attribute__((noinline)) void access(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
+    access_as(manner, address, size, caller);
 }
 
 bool address_is_private(uintptr_t address) { return address - state.stacks < state.stacks_size; }
@@ -249,12 +259,12 @@ void check_aligned(uintptr_t address, size_t size, uintptr_t caller) {
     abandon_launch();
 }
 
-template <Manner manner> void volatile_access(uintptr_t address, size_t size, uintptr_t caller) {
+void volatile_access(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
     if (!state.checking || address_is_private(address)) return;
-    constexpr bool loads = is_read(manner);
+    const bool loads = is_read(manner);
     poll(caller);
     state.scope = PEAKGATE_DEVICE;
-    access<manner>(address, size, caller);
+    access(manner, address, size, caller);
     polled(address, size, loads, !loads);
     strong_access(address, loads, !loads, false, PEAKGATE_RELAXED, PEAKGATE_DEVICE);
 }
@@ -379,7 +389,7 @@ void check_heap(uintptr_t start, size_t used) {
 }
 
 void check_read(const void* address, size_t size, uintptr_t caller) {
-    if (size) access<PLAIN_READ>(reinterpret_cast<uintptr_t>(address), size, caller);
+    if (size) read(reinterpret_cast<uintptr_t>(address), size, caller);
 }
 
 // Reports a read through a cache that need not see the writes of the same launch.
@@ -407,11 +417,11 @@ void check_cached_read(const void* address, size_t size, uintptr_t caller) {
 
 void check_update(void* address, size_t size, uintptr_t caller) {
     state.scope = PEAKGATE_DEVICE;
-    access<ATOMIC_UPDATE>(reinterpret_cast<uintptr_t>(address), size, caller);
+    access(ATOMIC_UPDATE, reinterpret_cast<uintptr_t>(address), size, caller);
 }
 
 void check_write(void* address, size_t size, uintptr_t caller) {
-    if (size) access<PLAIN_WRITE>(reinterpret_cast<uintptr_t>(address), size, caller);
+    if (size) write(reinterpret_cast<uintptr_t>(address), size, caller);
 }
 
 void check_async_source(const void* source, size_t size, uintptr_t caller) {
@@ -434,7 +444,7 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller) {
     const auto address = reinterpret_cast<uintptr_t>(destination);
     if (state.checking && place_in_cluster(address).address - state.shared >= state.shared_size)
         outside("asynchronous copy to shared memory", address, size, caller);
-    access<ASYNC_ISSUE>(address, size, caller);
+    access(ASYNC_ISSUE, address, size, caller);
 }
 
 void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, uintptr_t caller) {
@@ -443,7 +453,7 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
     const Place source = place_in_cluster(address);
     const uintptr_t begin = source.address - state.shared;
     if (begin >= state.shared_size) outside("asynchronous read of shared memory", address, size, caller);
-    access<PLAIN_READ>(address, size, caller);
+    read(address, size, caller);
     const Access* fenced = nullptr; // neighbouring words usually have the same writer
     for (uintptr_t offset = begin; offset < begin + size; offset += 4) {
         Cell& cell = source.block->shadow[offset / 4];
@@ -505,7 +515,7 @@ void check_barrier_object(const void* address, uintptr_t caller) {
     const auto at = reinterpret_cast<uintptr_t>(address);
     check_aligned(at, 8, caller);
     state.scope = state.cluster ? PEAKGATE_DEVICE : PEAKGATE_BLOCK;
-    access<ATOMIC_UPDATE>(at, 8, caller);
+    access(ATOMIC_UPDATE, at, 8, caller);
 }
 
 static void check_copied(const void* source, size_t bytes, uintptr_t caller) {
@@ -548,18 +558,18 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
     bool stores = what != PEAKGATE_LOAD;
     const bool loads = what != PEAKGATE_STORE;
     if (scope == PEAKGATE_THREAD || address_is_private(at)) {
-        if (loads) access<PLAIN_READ>(at, size, called_at);
-        if (stores) access<PLAIN_WRITE>(at, size, called_at);
+        if (loads) read(at, size, called_at);
+        if (stores) write(at, size, called_at);
         return;
     }
     if (scope == PEAKGATE_CLUSTER && !state.cluster) scope = PEAKGATE_BLOCK;
     if (expected) tested(at, size, expected);
     poll(called_at);
     state.scope = scope;
-    if (expected || !stores) access<ATOMIC_READ>(at, size, called_at);
+    if (expected || !stores) access(ATOMIC_READ, at, size, called_at);
     if (what == PEAKGATE_UPDATE && at - state.shared < state.shared_size) check_updated(at - state.shared, size, called_at);
     if (expected) stores = memcmp(address, expected, size) == 0;
-    if (stores) access<ATOMIC_UPDATE>(at, size, called_at);
+    if (stores) access(ATOMIC_UPDATE, at, size, called_at);
     polled(at, size, loads, stores);
     strong_access(at, loads, stores, expected, order, scope);
 }
@@ -567,9 +577,9 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
 void peakgate_access(const void* address, size_t size, int writes, const void* caller) {
     const auto at = reinterpret_cast<uintptr_t>(address);
     if (writes)
-        access<PLAIN_WRITE>(at, size, reinterpret_cast<uintptr_t>(caller));
+        write(at, size, reinterpret_cast<uintptr_t>(caller));
     else
-        access<PLAIN_READ>(at, size, reinterpret_cast<uintptr_t>(caller));
+        read(at, size, reinterpret_cast<uintptr_t>(caller));
 }
 
 void peakgate_read_only(const void* address, size_t size, const void* caller) {
@@ -628,29 +638,29 @@ PEAKGATE_API void peakgate_report_unset(int argument, uint64_t byte) {
 // ---- the hooks of -fsanitize=thread ----
 
 #define PEAKGATE_HOOKS(size)                                                                                           \
-    PEAKGATE_API void __tsan_read##size(uintptr_t p) { access<PLAIN_READ>(p, size, PEAKGATE_CALLER); }                 \
-    PEAKGATE_API void __tsan_write##size(uintptr_t p) { access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER); }               \
-    PEAKGATE_API void __tsan_unaligned_read##size(uintptr_t p) { access<PLAIN_READ>(p, size, PEAKGATE_CALLER); }       \
-    PEAKGATE_API void __tsan_unaligned_write##size(uintptr_t p) { access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER); }     \
+    PEAKGATE_API void __tsan_read##size(uintptr_t p) { read(p, size, PEAKGATE_CALLER); }                 \
+    PEAKGATE_API void __tsan_write##size(uintptr_t p) { write(p, size, PEAKGATE_CALLER); }               \
+    PEAKGATE_API void __tsan_unaligned_read##size(uintptr_t p) { read(p, size, PEAKGATE_CALLER); }       \
+    PEAKGATE_API void __tsan_unaligned_write##size(uintptr_t p) { write(p, size, PEAKGATE_CALLER); }     \
     PEAKGATE_API void __tsan_volatile_read##size(uintptr_t p) {                                                        \
-        volatile_access<VOLATILE_LOAD>(p, size, PEAKGATE_CALLER);                                                      \
+        volatile_access(VOLATILE_LOAD, p, size, PEAKGATE_CALLER);                                                      \
     }                                                                                                                  \
     PEAKGATE_API void __tsan_volatile_write##size(uintptr_t p) {                                                       \
-        volatile_access<VOLATILE_STORE>(p, size, PEAKGATE_CALLER);                                                     \
+        volatile_access(VOLATILE_STORE, p, size, PEAKGATE_CALLER);                                                     \
     }                                                                                                                  \
     PEAKGATE_API void __tsan_unaligned_volatile_read##size(uintptr_t p) {                                              \
-        volatile_access<VOLATILE_LOAD>(p, size, PEAKGATE_CALLER);                                                      \
+        volatile_access(VOLATILE_LOAD, p, size, PEAKGATE_CALLER);                                                      \
     }                                                                                                                  \
     PEAKGATE_API void __tsan_unaligned_volatile_write##size(uintptr_t p) {                                             \
-        volatile_access<VOLATILE_STORE>(p, size, PEAKGATE_CALLER);                                                     \
+        volatile_access(VOLATILE_STORE, p, size, PEAKGATE_CALLER);                                                     \
     }                                                                                                                  \
     PEAKGATE_API void __tsan_read_write##size(uintptr_t p) {                                                           \
-        access<PLAIN_READ>(p, size, PEAKGATE_CALLER);                                                                  \
-        access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER);                                                                 \
+        read(p, size, PEAKGATE_CALLER);                                                                  \
+        write(p, size, PEAKGATE_CALLER);                                                                 \
     }                                                                                                                  \
     PEAKGATE_API void __tsan_unaligned_read_write##size(uintptr_t p) {                                                 \
-        access<PLAIN_READ>(p, size, PEAKGATE_CALLER);                                                                  \
-        access<PLAIN_WRITE>(p, size, PEAKGATE_CALLER);                                                                 \
+        read(p, size, PEAKGATE_CALLER);                                                                  \
+        write(p, size, PEAKGATE_CALLER);                                                                 \
     }
 PEAKGATE_HOOKS(1)
 PEAKGATE_HOOKS(2)

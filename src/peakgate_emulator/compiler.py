@@ -75,6 +75,9 @@ _CHECKED_CLANG = (
 # slow. Tracking variables takes up to a quarter of the time even at -g1, which does not use it.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 
+_HOT = ("checks.cpp", "order.cpp", "runtime.cpp", "blocks.cpp", "warp.cpp", "matrix_products.cpp")
+"""Sources of the runtime in which kernels spend their time; to optimise the others takes longer than it saves."""
+
 _NOT_EMULATED = {
     r"\basm\b(?!.* was not declared)": "this inline PTX",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
@@ -195,10 +198,10 @@ def builds_folder() -> Path:
     return cache_folder() / "emulator"
 
 
-def runtime_flags(compiler: Compiler) -> tuple[str, ...]:
-    """Flags for the runtime, which is not instrumented."""
+def runtime_flags(compiler: Compiler, name: str) -> tuple[str, ...]:
+    """Flags for a source of the runtime, which is not instrumented."""
     own = () if compiler.is_gcc else ("-fno-sanitize=all",)  # zig enables some by default
-    return (*COMMON, "-O2", "-ffp-contract=fast", *own)
+    return (*COMMON, "-O2" if name in _HOT else "-O1", "-ffp-contract=fast", *own)
 
 
 def kernel_flags(compiler: Compiler) -> tuple[str, ...]:

@@ -180,10 +180,9 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
 void write_meets_copy(uintptr_t offset, uintptr_t caller);
 
 // Slow paths, kept out of the inlined hooks.
-#define PEAKGATE_RARE __attribute__((noinline, cold))
+#define PEAKGATE_RARE __attribute__((noinline, cold)) inline
 
-template <Manner manner>
-PEAKGATE_RARE void read_meets_write(Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
+PEAKGATE_RARE void read_meets_write(Manner manner, Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
     const Access& write = cell.write;
     if (write.address == BEHIND_ARRAY) behind_array(true, offset, caller);
     if (is_strong(manner) && (write.details & STRONG) &&
@@ -200,9 +199,8 @@ PEAKGATE_RARE void read_meets_write(Cell& cell, Space space, uintptr_t offset, u
         race(write, READ_AFTER_WRITE, space, offset, caller);
 }
 
-template <Manner manner>
-PEAKGATE_RARE void write_meets_write(Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
-    constexpr bool strong = is_strong(manner);
+PEAKGATE_RARE void write_meets_write(Manner manner, Cell& cell, Space space, uintptr_t offset, uintptr_t caller) {
+    const bool strong = is_strong(manner);
     const Access& write = cell.write;
     if (write.address == BEHIND_ARRAY) behind_array(false, offset, caller);
     const bool fenced = is_volatile(manner) && has_fenced();
@@ -218,8 +216,7 @@ PEAKGATE_RARE void write_meets_write(Cell& cell, Space space, uintptr_t offset, 
         observe(&cell, write);
 }
 
-template <Manner manner>
-PEAKGATE_RARE void write_meets_reads(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
+PEAKGATE_RARE void write_meets_reads(Manner manner, Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
     const Access& reads = cell.read;
     const bool fenced = is_volatile(manner) && has_fenced();
     if (is_strong(manner) && (reads.details & STRONG_READ) &&
@@ -241,7 +238,7 @@ inline void share(Access& reads, uint8_t bytes) {
 }
 
 // The same for strong reads and reads of several blocks, which are rare.
-template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes, uint8_t how, uintptr_t caller) {
+PEAKGATE_RARE void add_reader(Manner manner, Cell& cell, uint8_t bytes, uint8_t how, uintptr_t caller) {
     Access& reads = cell.read;
     const int more = reads.bytes & MORE_READERS;
     if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
@@ -259,10 +256,9 @@ void report_uninitialised(Space space, uintptr_t offset, uintptr_t caller, int r
 void report_discarded(const Access& discard, uintptr_t offset, uintptr_t caller);
 
 // Inlined in every hook, so that accesses to whole words need no mask.
-template <Manner manner>
-__attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller, bool wide) {
+__attribute__((always_inline)) inline void note_read(Manner manner, Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller, bool wide) {
     const Access& write = cell.write;
-    if ((write.bytes & bytes) && !ordered(write, space)) read_meets_write<manner>(cell, space, offset, caller);
+    if ((write.bytes & bytes) && !ordered(write, space)) read_meets_write(manner, cell, space, offset, caller);
     if (__builtin_expect(write.bytes & DISCARDED, 0)) report_discarded(write, offset, caller);
     if (space != GLOBAL && (bytes & ~initialised_bytes(write, space))) report_uninitialised(space, offset, caller, bytes, initialised_bytes(write, space), wide);
     const auto how = static_cast<uint8_t>(
@@ -276,21 +272,20 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
     else if (manner == PLAIN_READ && reads.epoch == state.epoch && !(reads.details & STRONG_READ))
         share(reads, bytes);
     else if (manner != PLAIN_READ || state.released || (reads.details & STRONG_READ))
-        add_reader<manner>(cell, bytes, how, caller);
+        add_reader(manner, cell, bytes, how, caller);
 }
 
-template <Manner manner>
-__attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
-    constexpr bool strong = is_strong(manner);
+__attribute__((always_inline)) inline void note_write(Manner manner, Cell& cell, uint8_t bytes, Space space, uintptr_t offset, uintptr_t caller) {
+    const bool strong = is_strong(manner);
     Access& write = cell.write;
-    if ((write.bytes & bytes) && !ordered(write, space)) write_meets_write<manner>(cell, space, offset, caller);
+    if ((write.bytes & bytes) && !ordered(write, space)) write_meets_write(manner, cell, space, offset, caller);
     if (manner != ASYNC_ISSUE && __builtin_expect(write.bytes & bytes & ~write.details, 0) && is_shared(space))
         write_meets_copy(offset, caller);
     const Access& reads = cell.read;
     if (reads.bytes & bytes) {
         const bool by_several = reads.details & SHARED_READ & bytes;
         if (!(by_several ? reads_ordered(reads, space) : ordered(reads, space)))
-            write_meets_reads<manner>(cell, bytes, space, offset, caller);
+            write_meets_reads(manner, cell, bytes, space, offset, caller);
     }
     if (__builtin_expect(reads.bytes & MORE_READERS, 0)) {
         const Access* reader = strong ? nullptr : unordered_reader(&cell, bytes, space);
@@ -309,15 +304,14 @@ __attribute__((always_inline)) inline void note_write(Cell& cell, uint8_t bytes,
     write = now(written, static_cast<uint8_t>(initialised | how), caller);
 }
 
-template <Manner manner>
-inline void note(Cell* cells, uintptr_t offset, size_t size, Space space, uintptr_t caller) {
+__attribute__((always_inline)) inline void note_as(Manner manner, Cell* cells, uintptr_t offset, size_t size, Space space, uintptr_t caller) {
     const uintptr_t end = offset + size;
     if (offset % 4 == 0 && size % 4 == 0) {
         for (Cell* cell = cells + offset / 4; offset < end; offset += 4, ++cell) {
             if (is_read(manner))
-                note_read<manner>(*cell, INITIALISED, space, offset, caller, size > 4);
+                note_read(manner, *cell, INITIALISED, space, offset, caller, size > 4);
             else
-                note_write<manner>(*cell, INITIALISED, space, offset, caller);
+                note_write(manner, *cell, INITIALISED, space, offset, caller);
         }
         return;
     }
@@ -326,11 +320,30 @@ inline void note(Cell* cells, uintptr_t offset, size_t size, Space space, uintpt
         const uintptr_t count = end - offset < 4 - first ? end - offset : 4 - first;
         const auto bytes = static_cast<uint8_t>(((1u << count) - 1) << first);
         if (is_read(manner))
-            note_read<manner>(cells[offset / 4], bytes, space, offset, caller, size > 4);
+            note_read(manner, cells[offset / 4], bytes, space, offset, caller, size > 4);
         else
-            note_write<manner>(cells[offset / 4], bytes, space, offset, caller);
+            note_write(manner, cells[offset / 4], bytes, space, offset, caller);
         offset += count;
     }
+}
+
+// Compiled three times: most accesses are plain.
+__attribute__((noinline)) inline void note_plain_read(Cell* cells, uintptr_t offset, size_t size, Space space, uintptr_t caller) {
+    note_as(PLAIN_READ, cells, offset, size, space, caller);
+}
+__attribute__((noinline)) inline void note_plain_write(Cell* cells, uintptr_t offset, size_t size, Space space, uintptr_t caller) {
+    note_as(PLAIN_WRITE, cells, offset, size, space, caller);
+}
+__attribute__((noinline)) inline void note_other(Manner manner, Cell* cells, uintptr_t offset, size_t size, Space space, uintptr_t caller) {
+    note_as(manner, cells, offset, size, space, caller);
+}
+__attribute__((always_inline)) inline void note(Manner manner, Cell* cells, uintptr_t offset, size_t size, Space space, uintptr_t caller) {
+    if (manner == PLAIN_READ)
+        note_plain_read(cells, offset, size, space, caller);
+    else if (manner == PLAIN_WRITE)
+        note_plain_write(cells, offset, size, space, caller);
+    else
+        note_other(manner, cells, offset, size, space, caller);
 }
 
 } // namespace peakgate

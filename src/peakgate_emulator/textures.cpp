@@ -3,7 +3,6 @@
 // how these and the result are rounded, nor the layer for an index beyond the last: here as on an H200 (tests/digests).
 #include "runtime.h"
 
-#include <math.h>
 #include <string.h>
 
 namespace peakgate {
@@ -58,9 +57,9 @@ int placed(const Texture& texture, int at, int size) {
 
 float half_value(uint16_t bits) {
     const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    const float magnitude = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                            : exponent     ? ldexpf(static_cast<float>(1024 + mantissa), exponent - 25)
-                                           : ldexpf(static_cast<float>(mantissa), -24);
+    const float magnitude = exponent == 31 ? (mantissa ? __builtin_nanf("") : __builtin_inff())
+                            : exponent     ? __builtin_ldexpf(static_cast<float>(1024 + mantissa), exponent - 25)
+                                           : __builtin_ldexpf(static_cast<float>(mantissa), -24);
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -123,8 +122,8 @@ void share_out(const int* fraction, int* shares) {
 // Rounds to `bits` significant bits, ties away from zero.
 double rounded(double value, int bits) {
     int exponent;
-    frexp(value, &exponent);
-    return ldexp(round(ldexp(value, bits - exponent)), exponent - bits);
+    __builtin_frexp(value, &exponent);
+    return __builtin_ldexp(__builtin_round(__builtin_ldexp(value, bits - exponent)), exponent - bits);
 }
 
 // Filtered integers have 16 bits, filtered halves the precision of a half.
@@ -132,13 +131,13 @@ float filtered_value(const Texture& texture, double sum) {
     if (texture.kind == FLOATING_TEXEL) return static_cast<float>(rounded(sum, texture.channel_bytes == 4 ? 24 : 11));
     const double largest = texture.kind == SIGNED_TEXEL ? 32767 : 65535;
     const double largest_texel = (1 << (8 * texture.channel_bytes - (texture.kind == SIGNED_TEXEL))) - 1;
-    return static_cast<float>(fmax(round(sum * (largest / largest_texel)) / largest, -1));
+    return static_cast<float>(__builtin_fmax(__builtin_round(sum * (largest / largest_texel)) / largest, -1));
 }
 
 void filter(const Texture& texture, const double* at, int layer, float* result, uintptr_t caller) {
     int first[3] = {0, 0, 0}, fraction[3] = {0, 0, 0}, shares[8];
     for (int i = 0; i < texture.dimensions; ++i) {
-        const auto fixed = static_cast<long>(floor((at[i] - 0.5) * ONE + 0.5));
+        const auto fixed = static_cast<long>(__builtin_floor((at[i] - 0.5) * ONE + 0.5));
         first[i] = static_cast<int>(fixed >> FRACTION_BITS);
         fraction[i] = static_cast<int>(fixed & (ONE - 1));
         if (texture.address == CLAMP && placed(texture, first[i], texture.size[i]) ==
@@ -196,8 +195,8 @@ void peakgate_fetch(const PeakgateFetch* fetch, void* result, const void* caller
         for (int i = 0; i < texture.dimensions; ++i) {
             const auto size = static_cast<float>(texture.size[i]);
             const auto scaled = static_cast<double>(texture.normalized_coordinates ? fetch->at[i] * size : fetch->at[i]);
-            at[i] = scaled != scaled ? 0 : fmin(fmax(scaled, -FARTHEST), FARTHEST);
-            nearest[i] = placed(texture, static_cast<int>(floor(at[i])), texture.size[i]);
+            at[i] = scaled != scaled ? 0 : __builtin_fmin(__builtin_fmax(scaled, -FARTHEST), FARTHEST);
+            nearest[i] = placed(texture, static_cast<int>(__builtin_floor(at[i])), texture.size[i]);
         }
         if (texture.linear)
             filter(texture, at, layer, read, called_at);

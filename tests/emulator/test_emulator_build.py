@@ -276,7 +276,15 @@ def test_the_runtime_compiles_for_every_machine_without_warning(name: str, machi
     strict = ("-Wall", "-Wextra", "-Werror")
     built = tmp_path / "runtime.o"
     done = compiler_module.run(
-        [*command, *compiler_module.runtime_flags(zig), *strict, "-c", build_module.RUNTIME_FOLDER / name, "-o", built]
+        [
+            *command,
+            *compiler_module.runtime_flags(zig, name),
+            *strict,
+            "-c",
+            build_module.RUNTIME_FOLDER / name,
+            "-o",
+            built,
+        ]
     )
     assert done.stderr == ""
     with built.open("rb") as file:
