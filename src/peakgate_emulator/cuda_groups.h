@@ -52,7 +52,9 @@ struct thread_block {
         peakgate_barrier_from(PEAKGATE_BARRIER_PLAIN, 0, site, caller);
     }
     PEAKGATE_MEMBER void sync(PEAKGATE_SITE) const { sync_from(site, __builtin_return_address(0)); }
-    void barrier_arrive() const = delete;
+    struct arrival_token {};
+    static arrival_token barrier_arrive() { return {}; } // as in NVIDIA's header
+    PEAKGATE_MEMBER void barrier_wait(arrival_token&&, PEAKGATE_SITE) const { sync_from(site, __builtin_return_address(0)); }
     static unsigned thread_rank() { return details::rank_in_block(); }
     static unsigned size() { return details::block_threads(); }
     static unsigned num_threads() { return size(); }
@@ -64,7 +66,10 @@ struct thread_block {
 inline thread_block this_thread_block() { return {}; }
 
 struct grid_group {
+    using arrival_token = unsigned;
     PEAKGATE_MEMBER void sync() const { peakgate_grid_barrier(__builtin_return_address(0)); }
+    static arrival_token barrier_arrive() { return 0; } // at the wait
+    PEAKGATE_MEMBER void barrier_wait(arrival_token&&) const { peakgate_grid_barrier(__builtin_return_address(0)); }
     static bool is_valid() { return peakgate_is_cooperative(); }
     static unsigned long long block_rank() {
         return blockIdx.x + gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);

@@ -329,3 +329,19 @@ def test_a_lane_that_is_missing_is_shown_where_it_waits(tmp_path: Path) -> None:
         emulator.load(tmp_path / "kernel.cu", "kernel").launch((1, 1, 1), (32, 1, 1), (np.zeros(1, np.int32),))
     (defect,) = found.value.defects
     assert {defect.location, defect.other_location} == {"kernel.cu:3", "kernel.cu:5"}
+
+
+def test_blocks_and_grids_have_barriers_in_two_parts(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "#include <cooperative_groups.h>\n"  # which brings std::move, as nvcc does
+        "__global__ void k(int* out, int* sums) {\n    const auto block = cooperative_groups::this_thread_block();\n"
+        "    const auto grid = cooperative_groups::this_grid();\n    __shared__ int s[4];\n    s[threadIdx.x] = 1;\n"
+        "    auto own = block.barrier_arrive();\n    block.barrier_wait(std::move(own));\n"
+        "    sums[grid.thread_rank()] = s[0] + s[1] + s[2] + s[3];\n    auto token = grid.barrier_arrive();\n"
+        "    grid.barrier_wait(std::move(token));\n    out[grid.thread_rank()] = sums[7 - grid.thread_rank()];\n}\n"
+    )
+    kernel = emulator.load(tmp_path / "k.cu", "k")
+    for schedule in (0, 1, 2):
+        out = np.zeros(8, np.int32)
+        kernel.launch((2, 1, 1), (4, 1, 1), (out, np.zeros(8, np.int32)), cooperative=True, schedule=schedule)
+        np.testing.assert_array_equal(out, 4)

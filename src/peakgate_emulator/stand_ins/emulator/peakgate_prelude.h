@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <library_types.h>
 #include <stdint.h>
+#include <utility>
 namespace std {
 using ::int8_t;
 using ::uint8_t;
