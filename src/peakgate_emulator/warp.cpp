@@ -32,6 +32,7 @@ struct Warps {
     unsigned living_lanes[MAX_THREADS / WARP];
     bool in_use[MAX_THREADS / WARP]; // by warp: its lanes have met in this block
     bool registers_set;
+    uint32_t random; // for values of lanes that do not take part
 };
 
 Warps* new_warps() { return static_cast<Warps*>(calloc(1, sizeof(Warps))); }
@@ -127,6 +128,17 @@ int source_lane(const PeakgateWarpCall& call, int lane) {
     return source < 0 || below || source >= end ? lane : source;
 }
 
+// The undefined value of a lane that does not take part: NaN in the first order of threads, in others a large number of
+// either sign or, at random, what the reader itself has given, as is often so on a GPU.
+void put_undefined(const PeakgateWarpCall& call, int source) {
+    const auto size = static_cast<size_t>(call.size);
+    here().random = here().random * 1664525u + 1013904223u;
+    if (state.launch.schedule && here().random >> 30 == 0)
+        memcpy(call.result, call.value, size);
+    else
+        memset(call.result, state.launch.schedule == 0 ? 0xff : source % 2 ? 0xfb : 0x7b, size);
+}
+
 // Reports a setmaxnreg that not all four warps of a group have executed, when the last of them has ended.
 void check_registers(int warp) {
     constexpr int group = 4;
@@ -147,6 +159,7 @@ void check_registers(int warp) {
 void begin_block_of_warps() {
     Warps& warps = here();
     warps.registers_set = false;
+    warps.random = state.launch.schedule;
     for (int warp = 0; warp * WARP < state.thread_count; ++warp) {
         const int lanes = state.thread_count - warp * WARP;
         warps.living_lanes[warp] = lanes >= WARP ? ~0u : (1u << lanes) - 1;
@@ -205,8 +218,8 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
         const int source = source_lane(*call, lane);
         if (meeting.met >> source & 1)
             memcpy(call->result, meeting.values[source], static_cast<size_t>(call->size));
-        else { // undefined: NaN in the first order of threads, in others a large number of either sign
-            memset(call->result, state.launch.schedule == 0 ? 0xff : source % 2 ? 0xfb : 0x7b, static_cast<size_t>(call->size));
+        else {
+            put_undefined(*call, source);
             meeting.undefined |= 1u << lane;
         }
     }

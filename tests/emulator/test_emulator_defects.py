@@ -211,6 +211,17 @@ def test_a_value_of_an_absent_lane_changes_a_result(chosen: str, width: int, tmp
     assert not all(result == 1 for result in results)
 
 
+def test_a_value_of_an_absent_lane_may_equal_the_readers_own(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void k(int* out, int n) {\n    if (threadIdx.x >= n) return;\n"
+        "    for (int d = 1; d < 32; d *= 2) *out += 5 == __shfl_down_sync(~0u, 5, d);\n}\n"
+    )
+    for schedule, wrong in ((0, False), (1, True), (2, True)):
+        out = np.zeros(1, np.int32)
+        emulator.load(tmp_path / "k.cu", "k").launch((1, 1, 1), (32, 1, 1), (out, np.int32(1)), schedule=schedule)
+        assert (out[0] > 0) == wrong
+
+
 def test_a_defect_that_repeats_is_told_once_with_its_count() -> None:
     with pytest.raises(KernelDefect) as caught:
         run(KERNELS / "injected" / "uninitialised_shared.cu", emulator.find_compiler())
