@@ -27,6 +27,7 @@
 //                                                   | block and CUB's GridBarrier rely on these two)
 //  bar.arrive, cuda::barrier, mbarrier              | arrival releases, wait acquires; a written .cta: in the block only
 //                                                   | (but completed asynchronous operations in any scope)
+//  bytes that arrive at an mbarrier                 | a release of what their sender knew, at cluster scope
 //  mbarrier.arrive.relaxed, .try_wait.relaxed       | arrival: what was fenced; wait: acquired by the next fence or barrier
 //  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
 //  __shfl_sync, votes, match, reduce, __activemask  | none: the guide says that they imply no memory barrier

@@ -196,8 +196,15 @@ int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller) {
                place_of(object));
     }
     object.fenced = true;
+    if (!barrier.is_own() && is_complete(object)) end_phase(barrier.block, object); // it has not been tested yet
     object.sent += bytes;
     check_bytes(object, caller);
+    // The arrival of bytes is a release at cluster scope (PTX ISA, st.async and cp.async.bulk), also of what its thread knows.
+    Published& published = object.published[object.phase % PHASES];
+    if (barrier.is_own())
+        publish_to(published);
+    else
+        publish_across(published.across);
     return number_of(barrier.block, object);
 }
 

@@ -273,7 +273,7 @@ REDUCED_SOUND = {
         ({}, set()),
         ({"OPERATION": '"max.u32"'}, set()),
         ({"WAIT": ""}, {RACE}),
-        ({"BYTES": "32"}, {DIVERGENT}),
+        ({"BYTES": "32"}, {RACE}),
     ],
     ids=["sums", "maxima", "no wait", "fewer bytes expected than come"],
 )
@@ -286,3 +286,45 @@ def test_blocks_reduce_into_the_memory_of_one(changed: dict[str, str], kinds: se
         with finds(*kinds):
             kernel.launch((4, 1, 1), (32, 1, 1), (out,), schedule=schedule)
             np.testing.assert_array_equal(out, 5 + 6 + 3 * lanes if not changed else np.maximum(5, 3 + lanes))
+
+
+EXCHANGE = """#include <cstdint>
+__device__ uint32_t at(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+__global__ void __cluster_dims__(2, 1, 1) exchange(int* out, int steps) {
+    __shared__ uint64_t bars[2];
+    __shared__ int slots[2];
+    for (int b = 0; b < 2; ++b) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(bars + b)));
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 4;" ::"r"(at(bars + b)) : "memory");
+    }
+    MEET;
+    int value = blockIdx.x;
+    for (int s = 0; s < steps; ++s) {
+        const int b = s % SLOTS;
+        uint32_t slot, bar;
+        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(slot) : "r"(at(slots + b)), "r"(1 - blockIdx.x));
+        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(bar) : "r"(at(bars + b)), "r"(1 - blockIdx.x));
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];"
+                     ::"r"(slot), "r"(value), "r"(bar) : "memory");
+        asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again; }"
+                     ::"r"(at(bars + b)), "r"(s / SLOTS & 1) : "memory");
+        if (s + SLOTS < steps)
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 4;" ::"r"(at(bars + b)) : "memory");
+        value += slots[b];
+    }
+    out[blockIdx.x] = value;
+    MEET;
+}
+"""
+
+
+@pytest.mark.parametrize(("slots", "kinds"), [("2", set()), ("1", {RACE})])
+def test_bytes_that_arrive_order_what_their_sender_had_read(slots: str, kinds: set[DefectKind], tmp_path: Path) -> None:
+    (tmp_path / "exchange.cu").write_text(EXCHANGE)
+    kernel = emulator.load(tmp_path / "exchange.cu", "exchange", (("MEET", MEET), ("SLOTS", slots)))
+    for schedule in (0, 1, 2):
+        out = np.zeros(2, np.int32)
+        with finds(*kinds):
+            kernel.launch((2, 1, 1), (1, 1, 1), (out, np.int32(6)), schedule=schedule)
+            np.testing.assert_array_equal(out, 32)
