@@ -78,6 +78,14 @@ Barrier barrier_at(const void* address, uintptr_t caller) {
         report(DIVERGENT_BARRIER, caller, 0, "a barrier object is used without being initialised");
         abandon_launch();
     }
+    for (int word = 0; word < 2; ++word) {
+        const Cell* const cell = cell_of(reinterpret_cast<uintptr_t>(address) + 4 * static_cast<uintptr_t>(word));
+        if (!cell || (cell->write.details & STRONG) || cell->write.epoch < known->initialised.epoch) continue;
+        if (cell->write.address == known->initialised.address && cell->write.thread == known->initialised.thread) continue;
+        report(DIVERGENT_BARRIER, caller, state.image + cell->write.address,
+               "a barrier object is used whose memory has been written as data since it was initialised");
+        abandon_launch();
+    }
     check_barrier_object(address, caller);
     return {*place.block, *known};
 }

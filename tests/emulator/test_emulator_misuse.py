@@ -51,6 +51,14 @@ CASES: dict[str, tuple[str, DefectKind | None]] = {
         OBJECT + INIT % 16 + ARRIVE + INVALIDATE + "__syncthreads(); " + ARRIVE,
         BARRIER,
     ),
+    "an object whose memory is data again": (
+        OBJECT + INIT % 16 + ARRIVE + INVALIDATE + "__syncthreads(); if (t == 0) b = 1;",
+        None,
+    ),
+    "an object whose memory is written": (
+        OBJECT + INIT % 16 + "if (t == 0) b = 1; __syncthreads(); " + ARRIVE,
+        BARRIER,
+    ),
     "a counter that is set": (COUNTER % "n = 0", None),
     "a counter that is exchanged": (COUNTER % "atomicExch(&n, 0)", None),
     "a counter that is not set": (COUNTER % "out[0] = 1", UNWRITTEN),
