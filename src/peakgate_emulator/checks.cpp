@@ -262,6 +262,7 @@ void check_aligned(uintptr_t address, size_t size, uintptr_t caller) {
 void volatile_access(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
     if (!state.checking || address_is_private(address)) return;
     const bool loads = is_read(manner);
+    if (!loads) current_thread().has_stored = true; // so that others may run between an earlier load and this store
     poll(caller);
     state.scope = PEAKGATE_DEVICE;
     access(manner, address, size, caller);

@@ -18,7 +18,8 @@
 //                                                   | a store without a fence and an atomic; a load of what its writer
 //                                                   | published too weakly through another word that the reader has read
 //  .acquire, memory_order_acquire                   | what the word's clock has is acquired at once
-//  .release, memory_order_release                   | the thread's own clock joins the word's clock
+//  .release, memory_order_release                   | the thread's own clock joins the word's clock; what an atomic reads
+//                                                   | is acquired by a fence, not by a barrier
 //  a failing compare-and-swap                       | a strong load
 //  a strong store (no read-modify-write) of another | restarts the word's clock: it no longer has the earlier releases
 //  thread                                           |
@@ -100,6 +101,7 @@ struct Awaited {
     uint32_t begun;
     int scope;
     bool compares; // by a compare-and-swap: a lock, whose data need the fence even if they are volatile
+    bool releases; // by an operation with a written release and no acquire: a barrier does not replace the fence
     Link* released[SCOPES];
 };
 
@@ -447,8 +449,9 @@ void acquire_awaited(Awaiting& awaiting, int scope, Clock*& others, int thread) 
     int kept = 0;
     for (int i = 0; i < awaiting.count; ++i) {
         Awaited& seen = awaiting.seen[i];
-        acquire(seen, scope < seen.scope ? scope : seen.scope, before, thread);
-        if (scope < seen.scope)
+        const bool by_barrier = thread < 0;
+        if (!by_barrier || !seen.releases) acquire(seen, scope < seen.scope ? scope : seen.scope, before, thread);
+        if (scope < seen.scope || (by_barrier && seen.releases))
             awaiting.seen[kept++] = seen; // a wider fence may follow
         else
             forget(seen);
@@ -467,6 +470,7 @@ void await(Awaiting& awaiting, const Awaited& seen) {
         Awaited& known = awaiting.seen[i];
         if (known.address != seen.address || known.begun != seen.begun || known.scope != seen.scope) continue;
         known.compares |= seen.compares;
+        known.releases &= seen.releases;
         for (int which = 0; which < SCOPES; ++which) {
             if (known.released[which] == seen.released[which]) continue;
             drop(known.released[which]);
@@ -1019,7 +1023,8 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
     Location* at = find(table, word);
     if (loads && at && (at->released[0] || at->released[1] || at->released[2])) {
         for (int which = 0; which < SCOPES; ++which) shorten(*at, which);
-        Awaited seen = {address, at->begun, scope, compares, {at->released[0], at->released[1], at->released[2]}};
+        const bool releases = (order & PEAKGATE_RELEASE) && !(order & PEAKGATE_ACQUIRE);
+        Awaited seen = {address, at->begun, scope, compares, releases, {at->released[0], at->released[1], at->released[2]}};
         if (order & PEAKGATE_ACQUIRE) {
             settle_block();
             const Clock* before = others_of(self);
@@ -1064,9 +1069,9 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
 bool awaited_orders(const Access& store, bool by_locks) {
     const uint32_t block = block_of(store.epoch);
     const uint64_t whose = static_cast<uint64_t>(block) << 16 | store.thread, time = time_of(store);
-    const Awaiting& awaiting = here().threads[state.current].awaiting;
-    for (int i = 0; i < awaiting.count; ++i) {
-        const Awaited& seen = awaiting.seen[i];
+    const Awaiting &own = here().threads[state.current].awaiting, &of_block = here().awaiting;
+    for (int i = 0; i < own.count + of_block.count; ++i) {
+        const Awaited& seen = i < own.count ? own.seen[i] : of_block.seen[i - own.count];
         for (int which = 0; which < SCOPES && (by_locks || !seen.compares); ++which) {
             for (const Link* link = seen.released[which]; link; link = link->previous) {
                 const int needed = shared_scope(link->by == SEVERAL ? whose : link->by);
@@ -1148,6 +1153,13 @@ void peakgate_fence(int order, int scope) {
     if ((order & PEAKGATE_ACQUIRE) && of.awaiting.count) {
         settle_block();
         acquire_awaited(of.awaiting, scope, of.others, self);
+    }
+    if ((order & PEAKGATE_ACQUIRE) && here().awaiting.count) { // of loads before a barrier, by any thread
+        settle_block();
+        const Clock* const before = others_of(self);
+        const Awaiting& left = here().awaiting;
+        for (int i = 0; i < left.count; ++i) acquire(left.seen[i], scope < left.seen[i].scope ? scope : left.seen[i].scope, before, self);
+        if (scratch_count) add_to(listed(self).others, before);
     }
     if ((order & PEAKGATE_ACQUIRE) && of.awaited) {
         const bool narrow = scope == PEAKGATE_BLOCK;

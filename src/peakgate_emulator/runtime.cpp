@@ -357,8 +357,8 @@ bool take_restart() {
     return wanted;
 }
 
-// In a shuffled thread order: whether others run before this strong access, if the thread has stored something. Without
-// interruptions others would only see a thread's last store.
+// In every order of threads but the first: whether others run before this strong access, if the thread has stored
+// something. Without interruptions others would only see a thread's last store.
 bool preempted(Thread& self) {
     constexpr int ONE_IN = 4, MOST = 5000; // switches between blocks are expensive
     if (!self.has_stored) return false;
@@ -383,7 +383,7 @@ void poll(uintptr_t caller) {
         self.seen_progress = state.progress;
         self.polls = 0;
     }
-    self.interrupted = leaving || (state.launch.schedule > 1 && preempted(self)) || ++self.strong_accesses >= LONG_TURN;
+    self.interrupted = leaving || (state.launch.schedule && preempted(self)) || ++self.strong_accesses >= LONG_TURN;
     if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE && !self.interrupted) return;
     self.parked = self.same_polls >= PARKING && !self.interrupted && !self.polled_object && !state.cluster;
     wait_as(POLLING, caller);

@@ -291,3 +291,54 @@ def test_a_status_word_may_have_128_bits(how: tuple[str, str], tmp_path: Path) -
         sums = np.zeros(8, np.int32)
         kernel.launch((8, 1, 1), ONE, (sums, np.zeros(32, np.int32)), schedule=schedule)
         np.testing.assert_array_equal(sums, 6 * np.arange(8))
+
+
+LAST_BLOCK = """#include <cuda/atomic>
+__global__ void kernel(int* out, int* parts, unsigned* arrived) {
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = 1;
+        cuda::atomic_ref<unsigned, cuda::thread_scope_device> counter(*arrived);
+        last = counter.fetch_add(1, cuda::memory_order_ORDER) + 1 == gridDim.x;
+        BEFORE;
+    }
+    __syncthreads();
+    AFTER;
+    if (last && threadIdx.x == 1)
+        for (int block = 0; block < gridDim.x; ++block) *out += parts[block];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "before", "after", "kinds"),
+    [
+        ("acq_rel", "", "", set()),
+        ("release", "", "", {DefectKind.GLOBAL_RACE}),
+        ("release", "__threadfence()", "", set()),
+        ("release", "", "__threadfence()", set()),
+    ],
+)
+def test_a_barrier_makes_no_acquire_of_a_written_release(
+    order: str, before: str, after: str, kinds: set[DefectKind], tmp_path: Path
+) -> None:
+    text = LAST_BLOCK.replace("ORDER", order).replace("BEFORE", before).replace("AFTER", after)
+    (tmp_path / "k.cu").write_text(text)
+    kernel = emulator.load(tmp_path / "k.cu", "kernel")
+    for schedule in (0, 1, 2):
+        arrays = np.zeros(1, np.int32), np.zeros(4, np.int32), np.zeros(1, np.uint32)
+        with finds(*kinds):
+            kernel.launch((4, 1, 1), (32, 1, 1), arrays, schedule=schedule)
+            assert arrays[0][0] == 4
+
+
+def test_the_second_order_of_threads_runs_others_between_two_stores(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void kernel(int* seen) {\n    int* const word = seen + 2 * blockIdx.x;\n"
+        "    if (threadIdx.x == 0) word[1] = atomicAdd(word, 0);\n"
+        "    else { atomicExch(word, 1); atomicExch(word, 2); }\n}\n"
+    )
+    kernel = emulator.load(tmp_path / "k.cu", "kernel")
+    seen = np.zeros((32, 2), np.int32)
+    kernel.launch((32, 1, 1), (2, 1, 1), (seen,), schedule=1)
+    assert {*seen[:, 1]} == {1, 2}
