@@ -13,6 +13,7 @@ _BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
 _STOP = re.compile(r"[(;{]")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _MEMBER = re.compile(r"(?<=[\w)\]])(?P<access>\.|->)(?P<called>[A-Za-z_]\w*<[\w:,* ]+>\()")
+_PROTOTYPE = re.compile(r"\bextern\b[^;{}()#]*\b__\w+\s*\([^;{}()]*\)\s*;")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _STEP = re.compile(r"[{}]|\breturn\b[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;")
 _ADDRESS_OF = re.compile(r"(?:\breturn|[(),{=?:])\s*&\s*([A-Za-z_]\w*)")
@@ -54,6 +55,15 @@ def with_keyword(text: str) -> str:
     g++ needs it where the object's type depends on a template's parameter; NVRTC and nvcc do not.
     """
     return _inserted(text, [(match.end("access"), "template ") for match in _MEMBER.finditer(_code(text))])
+
+
+def without_prototypes(text: str) -> str:
+    """A source without declarations of built-in functions, which editors want; some are macros here. Lines stay."""
+    pieces, last = [], 0
+    for match in _PROTOTYPE.finditer(_code(text)):
+        pieces += [text[last : match.start()], blanks(match[0])]
+        last = match.end()
+    return "".join((*pieces, text[last:]))
 
 
 def apart(text: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from peakgate_emulator import bounded, headers
-from peakgate_emulator.attributes import apart, with_bounds, with_keyword
+from peakgate_emulator.attributes import apart, with_bounds, with_keyword, without_prototypes
 from peakgate_emulator.binary import spread, symbols_of
 from peakgate_emulator.compiler import (
     COMMON,
@@ -304,7 +304,7 @@ def prebuild(
 def _watched(text: str) -> str:
     """The source with checked launch bounds, addresses of locals and calls of the compiler's ``memcpy``, ``memset``."""
     return (
-        with_keyword(apart(with_bounds(text)))
+        with_keyword(apart(with_bounds(without_prototypes(text))))
         .replace("__builtin_memcpy", "peakgate_memcpy")
         .replace("__builtin_memset", "peakgate_memset")
     )

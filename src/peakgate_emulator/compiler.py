@@ -87,7 +87,9 @@ _NOT_EMULATED = {
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
-_CUDA_HEADER = re.compile(r"(?:cuda/|cuda_|cuda\w*\.|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*")
+_CUDA_HEADER = re.compile(
+    r"(?!cuda\w*\.cuh$)(?:cuda/|cuda_|cuda\w*\.|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*"
+)
 """A missing header of CUDA that has no stand-in; installing CUDA's would not help."""
 
 NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"

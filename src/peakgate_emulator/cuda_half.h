@@ -6,6 +6,9 @@
 struct __half_raw {
     unsigned short x;
 };
+struct __nv_bfloat16_raw {
+    unsigned short x;
+};
 struct __half2_raw {
     unsigned short x, y;
 };
@@ -70,7 +73,15 @@ template <class T> inline double to_odd(T a) {
     return wide < 0 ? -static_cast<double>(kept) : static_cast<double>(kept);
 }
 
+template <int mantissa> struct Raw {
+    using type = __half_raw;
+};
+template <> struct Raw<7> {
+    using type = __nv_bfloat16_raw;
+};
+
 template <int mantissa, int exponent> struct Half {
+    using Raw = typename peakgate::Raw<mantissa>::type;
     unsigned short bits;
     Half() = default;
     Half(float value) : bits(narrowed<mantissa, exponent>(static_cast<double>(value))) {}
@@ -81,7 +92,8 @@ template <int mantissa, int exponent> struct Half {
     Half(unsigned value) : Half(static_cast<double>(value)) {}
     Half(long long value) : Half(static_cast<double>(value)) {}
     Half(unsigned long long value) : Half(static_cast<double>(value)) {}
-    constexpr Half(__half_raw raw) : bits(raw.x) {}
+    constexpr Half(Raw raw) : bits(raw.x) {}
+    constexpr operator Raw() const { return {bits}; }
     static Half of_bits(unsigned short given) {
         Half made;
         made.bits = given;
@@ -97,7 +109,7 @@ template <class T> struct alignas(4) Half2 {
     T x, y;
     Half2() = default;
     constexpr Half2(T x_, T y_) : x(x_), y(y_) {}
-    constexpr Half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
+    constexpr Half2(__half2_raw raw) : x(typename T::Raw{raw.x}), y(typename T::Raw{raw.y}) {}
 };
 
 // Declared in the namespace where templates, such as atomics, look them up.
@@ -107,7 +119,6 @@ template <class T> inline bool operator==(Half2<T> a, Half2<T> b) { return a.x =
 
 } // namespace peakgate
 
-using __nv_bfloat16_raw = __half_raw;
 using __nv_bfloat162_raw = __half2_raw;
 using __half = peakgate::Half<10, 5>;
 using __nv_bfloat16 = peakgate::Half<7, 8>;

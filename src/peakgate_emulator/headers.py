@@ -51,6 +51,7 @@ _EMPTY_EMULATED = (
     "cuda_device_runtime_api.h",
     "cuda_pipeline.h",
     "cuda_pipeline_primitives.h",
+    "cub/util_type.cuh",
 )
 _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 """Headers of the compiler that are not replaced: the C++ library needs them."""
@@ -84,7 +85,7 @@ def texts_of(folder: Path) -> dict[str, str]:
     return found
 
 
-_OF_TORCH, _OF_PYTHON = re.compile(r"(?:ATen|c10|torch)/.+"), re.compile(r"pybind11/.+|Python\.h")
+_OF_TORCH, _OF_HOST = re.compile(r"(?:ATen|c10|torch)/.+"), re.compile(r"pybind11/.+|Python\.h|cub/device/.+")
 _TORCHS_OF_STD = "#include <limits>\n#include <type_traits>\n"
 """What PyTorch's headers bring of ``std`` to device code; NVRTC takes two seconds for it."""
 
@@ -92,11 +93,11 @@ _TORCHS_OF_STD = "#include <limits>\n#include <type_traits>\n"
 def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:
     """Stand-ins for the headers that files include of libraries with a stand-in for all their headers, by name.
 
-    PyTorch's bring its number types and macros to device code, those of Python and pybind11 nothing.
+    PyTorch's bring its number types and macros to device code, those of Python, pybind11 and ``cub/device`` nothing.
     """
     files = list(files)
     std = _TORCHS_OF_STD if any("std::" in file.text for file in files) else ""
-    texts = {_OF_TORCH: f"{std}#include <peakgate_torch.h>\n", _OF_PYTHON: "\n"}
+    texts = {_OF_TORCH: f"{std}#include <peakgate_torch.h>\n", _OF_HOST: "\n"}
     names = sorted({name for file in files for _, name in file.foreign})
     return {name: text for name in names for pattern, text in texts.items() if pattern.fullmatch(name)}
 

@@ -151,7 +151,9 @@ def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") ->
     )
 
 
-_MISSING_FILE = re.compile(r"open source file \"([^\"]+)\"|'?([\w./-]+)'?(?:: No such file| file not found)")
+_MISSING_FILE = re.compile(
+    r"open source file \"([^\"]+)\"|(?:^|error: |')([^'\":\n]+)'?(?:: No such file| file not found)", re.MULTILINE
+)
 
 
 def missing_header(message: str) -> str | None:

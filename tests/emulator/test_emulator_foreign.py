@@ -350,13 +350,14 @@ def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
     ("text", "complaint"),
     [
         ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
+        ('#include "cuda_utils.cuh"\n', r"^kernel\.cu:1: cuda_utils\.cuh.*; add its folder to the stage's `include`"),
         ("#include <cuda/annotated_ptr>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
         ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
         ('__device__ void f(int* out) {\n    asm("mov.b32 %0, %1;" : "=r"(out[0]) : "r"(gone));\n}\n',
          r"^kernel\.cu:2: 'gone' was not declared in this scope$"),
     ],
-    ids=["missing file", "annotated pointer", "launch", "misspelt operand"],
+    ids=["missing file", "named as CUDA's", "annotated pointer", "launch", "misspelt operand"],
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:
@@ -449,6 +450,17 @@ BESIDE = {
     "pointers of Thrust": "#include <thrust/device_ptr.h>\n#include <thrust/random.h>\n"
     "template <typename T> inline T* raw(thrust::device_ptr<T> p) { return thrust::raw_pointer_cast(p); }\n"
     "template <typename T> __host__ __device__ inline T* raw(T* p) { return thrust::raw_pointer_cast(p); }",
+    "prototypes of built-ins": "#define __device_builtin__\n"
+    "extern __device__ __device_builtin__ void __syncthreads(void);\nextern __device__ void __threadfence(void);\n"
+    "__device__ void met() { __syncthreads(); }",
+    "bits by a conversion": "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+    "__device__ __half same(__half x) { return __half(__half_raw(x)); }\n"
+    "__device__ __nv_bfloat16 narrow(__half x) { return __nv_bfloat16(x); }",
+    "a hash of its own": "#include <unordered_map>\nstruct Key { int a; };\nnamespace std {\n"
+    "template <> struct hash<Key> { size_t operator()(const Key& k) const { return std::hash<int>()(k.a); } };\n}",
+    "CUB's host code": "#include <cub/util_type.cuh>\n#include <cub/device/device_scan.cuh>\n"
+    "#include <thrust/device_reference.h>",
+    "tags of iterators": "#include <iterator>\nstruct It { using iterator_category = std::forward_iterator_tag; };",
     "a member that calls the host": "template <typename T> T* made(size_t n) { T* p; cudaMalloc(&p, n); return p; }\n"
     "template <typename T> struct Allocator { T* operator()(size_t n) const { return made<T>(n); } };",
 }

@@ -65,6 +65,7 @@ ALLOWED_OPTIONS = re.compile(
     """,
     re.VERBOSE,
 )
+_OF_CUDA = re.compile(r"(?!cuda\w*\.cuh$)(?:cuda|cooperative|cub/|thrust/|nv/|mma)")
 _INCLUDE_FOLDER = re.compile(r"(?:--include-path=|-I ?)(?P<folder>.+)")
 _EXPECTED = (
     "macros, -std, -arch, -I of a folder of the project, or one that `peakgate help compiler options` lists, such as "
@@ -125,7 +126,7 @@ def advice(files: Sequence[SourceFile], name: str, line: int, message: str, cuda
     if header := missing_header(message):
         if wheel := next((wheel for start, wheel in FURTHER_WHEELS.items() if header.startswith(start)), None):
             return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
-        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
+        if "/std/" in header or _OF_CUDA.match(header):
             if cuda_folders(cuda):
                 return "; a header of CUDA that its wheels do not have: set CUDA_HOME to a toolkit"
             return f"; a header of CUDA: {INSTALL}"
