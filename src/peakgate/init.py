@@ -76,7 +76,6 @@ OTHER_BRANCH = (
     "--auto, delete these files, run again"
 )
 """What a person has to do before that."""
-STAND_IN_TEXT = "// In place of a header that is missing here; declare what the kernels need of it.\n"
 IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
 
 
@@ -136,7 +135,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
 def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     """Write a family for a foreign .cu file, and check it unless no kernel ran; the check's exit code."""
     from peakgate.inspect import check  # noqa: PLC0415  (the other ways of `init` need no NumPy)
-    from peakgate.inspect.skeleton.write import STAND_IN_FOLDER, skeleton  # noqa: PLC0415  (as above)
+    from peakgate.inspect.skeleton.write import skeleton  # noqa: PLC0415  (as above)
 
     kernels = root / "kernels" if above is None else above.kernels
     inside = source.is_relative_to(kernels) and source.parent != kernels
@@ -152,9 +151,7 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
         found = skeleton(source, folder, root)
     written = [*_settings(root, above, examples=False), *_ignored(root)]
     write_whole(family_file, found.text)
-    stand_ins = [path for name in found.stand_ins if not (path := folder / STAND_IN_FOLDER / name).exists()]
-    for path in stand_ins:
-        write_whole(path, STAND_IN_TEXT)
+    stand_ins = found.stand_ins.write(folder)
     written += [str(each.relative_to(root)) for each in (family_file, *stand_ins)]
     for name in written:
         say(f"written: {name}")

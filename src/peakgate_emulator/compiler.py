@@ -257,12 +257,35 @@ def failed(
     """
     if bounded.exceeded(done):
         return KernelBuildError(f"{files[0].path.name}: {bounded.why(limit_s)}")
-    return first_error(done.stderr, files, kernel, wrapper, missing)
+    message = first_error(done.stderr, files, kernel, wrapper, missing)
+    return KernelBuildError(message, undeclared(done.stderr))
+
+
+_ON_A_NAME = re.compile(
+    r" error: (?P<before>there are no arguments to |use of undeclared identifier |unknown type name |"
+    r"no (?:member |type |template )?named )?'(?P<name>[A-Za-z_]\w*)(?:<[^']*>)?'(?P<behind>.*)"
+)
+_NO_DECLARATION = re.compile(
+    r" (?:was not declared|has not been declared|does not name a |in namespace .* does not name a |is not a (?:member|"
+    r"namespace))"
+)
+"""What g++ and clang++ say of a name without a declaration: before it, or behind it."""
+
+
+def undeclared(output: str) -> tuple[str, ...]:
+    """The names without a declaration in a compiler's errors, in order of first mention."""
+    found: dict[str, None] = {}
+    for match in _ON_A_NAME.finditer(output):
+        if match["before"] or _NO_DECLARATION.match(match["behind"]):
+            of = re.match(r" (?:is not a member of|in(?: namespace)?) '(?:::)?([\w:]+)'", match["behind"])
+            name = match["name"].removeprefix("peakgate_kernel_")
+            found[f"{of[1]}::{name}" if of else name] = None
+    return tuple(found)
 
 
 def first_error(
     output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path, missing: Sequence[str] = ()
-) -> KernelBuildError:
+) -> str:
     """The compiler's first error, in one line, with the further headers of those that are ``missing``."""
     source = files[0].path
     found = re.search(
@@ -270,10 +293,10 @@ def first_error(
     )
     if not found:
         words = output.strip().splitlines() or ["the compiler gave no reason"]
-        return KernelBuildError(f"{source.name}: {words[0]}")
+        return f"{source.name}: {words[0]}"
     message = found["message"].split("; did you mean")[0].replace("peakgate_kernel_", "")
     if Path(found["file"]) == wrapper:
-        return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"))
+        return no_such_kernel(files, kernel, f" ({message})")
     name, line = Path(found["file"]).name, int(found["line"])
     users = [file.path.name for file in files]
     if name not in users:  # an error in a library's header is reported at the line that includes it
@@ -284,7 +307,7 @@ def first_error(
             name, line = included
     others = ", ".join(header for header in missing if header not in message)
     further = f"; also missing: {others}" if others else ""
-    return KernelBuildError(f"{name}:{line}: {message}{further}{_advice(files, name, line, message)}")
+    return f"{name}:{line}: {message}{further}{_advice(files, name, line, message)}"
 
 
 def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:

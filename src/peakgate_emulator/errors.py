@@ -39,7 +39,14 @@ class UnwritableCache(EmulatorError):
 
 
 class KernelBuildError(EmulatorError):
-    """A kernel that does not compile: the message is ``file:line: error``."""
+    """A kernel that does not compile: the message is ``file:line: error``.
+
+    ``undeclared`` are the names that the compiler says it does not know, ``std::min`` for a member of a namespace.
+    """
+
+    def __init__(self, message: str, undeclared: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.undeclared = undeclared
 
 
 class LaunchNotEnded(EmulatorError):

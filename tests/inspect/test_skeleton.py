@@ -468,25 +468,15 @@ def test_a_header_of_the_project_is_found(written, tmp_path):
     assert 'In(n, dtype="float64")' in found.text
 
 
-def test_a_missing_header_has_an_empty_stand_in(tmp_path):
-    source = tmp_path / "own.cu"
-    source.write_text(
-        '#include "lost/logging.h"\n#include <other.hpp>\n__global__ void k(float* x, int n) { if (threadIdx.x < n) '
-        "x[threadIdx.x] = 1; }\n"
-    )
+def test_the_nearest_of_several_headers_is_found(tmp_path):
+    for folder, of in (("a", "double"), ("lib/src/include", "float")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "real.hxx").write_text(f"typedef {of} real_t;\n")
+    source = tmp_path / "lib" / "src" / "cuda" / "own.cu"
+    source.parent.mkdir()
+    source.write_text('#include "real.hxx"\n' + (SCALE % GUARDED).replace("float*", "real_t*") + ROUNDED_UP)
     found = skeleton(source, tmp_path / "kernels", tmp_path)
-    assert (found.stand_ins, found.problem) == (("lost/logging.h", "other.hpp"), "")
-    assert 'include=["stand_ins"]' in found.text
-    assert any("lost/logging.h, other.hpp" in line for line in found.to_do)
-
-
-@pytest.mark.parametrize("name", ["thrust/lost.h", "../lost.h", "/lost.h"])
-def test_a_header_of_cuda_or_of_no_folder_has_no_stand_in(tmp_path, name):
-    source = tmp_path / "own.cu"
-    source.write_text(f'#include "{name}"\n__global__ void k(float* x) {{ x[threadIdx.x] = 1; }}\n')
-    found = skeleton(source, tmp_path / "kernels", tmp_path)
-    assert found.stand_ins == ()
-    assert "lost.h" in found.problem
+    assert (found.stand_ins.headers, 'include=["../lib/src/include"]' in found.text) == ((), True)
 
 
 def test_a_kernel_whose_shapes_are_not_found_is_left_out(written):

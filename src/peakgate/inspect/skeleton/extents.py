@@ -106,11 +106,13 @@ def problems(names: tuple[str, ...], axes: int = 1) -> tuple[Numbers, Numbers]:
     return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
 
 
-def found(draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> Found:
+def found(
+    draft: Draft, source: Path, include: tuple[Path, ...], defines: tuple[tuple[str, str], ...], report: TaskProgress
+) -> Found:
     """What is known of a kernel's arrays after its launches, as a task for a worker."""
     if any(each.undecided for each in draft.operands):
         return Found(problem="an argument is left to decide")
-    runs = _Runs(draft, source, include, report)
+    runs = _Runs(draft, source, include, defines, report)
     enough = " * ".join([str(_ENOUGH), *draft.sizes])
     lengths: dict[str, str] = {}
     notes: list[Decision] = []
@@ -228,8 +230,15 @@ def _expressions(draft: Draft, first: Numbers, second: Numbers, each: int = 1) -
 class _Runs:
     """Launches of a kernel on arrays of given lengths."""
 
-    def __init__(self, draft: Draft, source: Path, include: tuple[Path, ...], report: TaskProgress) -> None:
-        self.draft, self._report, self._folder = draft, report, source.parent
+    def __init__(
+        self,
+        draft: Draft,
+        source: Path,
+        include: tuple[Path, ...],
+        defines: tuple[tuple[str, str], ...],
+        report: TaskProgress,
+    ) -> None:
+        self.draft, self._report, self._folder, self._defines = draft, report, source.parent, defines
         self._stage = Stage(draft.name, "", source, entry=draft.entry, include=include)
         self._load = cache(load)
         self._ends = float("inf")
@@ -380,7 +389,16 @@ class _Runs:
         grid, block = ((*each, 1, 1)[:3] for each in ([evaluated(text, size) for text in draft.grid], draft.block))
         launch = Launch(tuple(grid), tuple(block), draft.shared_bytes)
         sequence = (KernelLaunch(self._stage.kernel, launch, operands.passed),)
-        case = Case("measured", self._stage, launch, operands.every, Work(1), reference=None, sequence=sequence)
+        case = Case(
+            "measured",
+            self._stage,
+            launch,
+            operands.every,
+            Work(1),
+            reference=None,
+            sequence=sequence,
+            defines=self._defines,
+        )
         made = CpuLaunchable(case, ACCESSES, load=self._load)
         self._given = [each.copy() for each in made.outputs]
         return made

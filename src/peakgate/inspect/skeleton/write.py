@@ -12,7 +12,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,22 +24,17 @@ from peakgate.inspect.skeleton import extents
 from peakgate.inspect.skeleton.extents import Found
 from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
+from peakgate.inspect.skeleton.stand_ins import FOLDER, NEEDED, StandIns, searched_below, stand_ins
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
 from peakgate.spec.catalogue import FAMILY_FILE
 from peakgate_emulator.headers import emulator_headers
 from peakgate_emulator.masking import closing
-from peakgate_emulator.sources import missing_header
 
 MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
 REFERENCE, SIZES = "reference: the expected outputs", "sizes: those that are measured on a GPU"
 WIDTH = 118
-STAND_IN_FOLDER = "stand_ins"
-"""The folder beside a family with the stand-ins for missing headers."""
-_OF_CUDA = re.compile(r"/|(?:cub|cuda|curand|nv|thrust)[/_.]")
-"""Headers that a GPU's build finds, or names that are none: no stand-in takes their place."""
-HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inl")
 _SIZES = {1: ("1 << 24", "1 << 12", "1 << 8"), 2: ("(4096, 4096)", "(256, 256)"), 3: ("(1024, 1024, 1024)",)}
 _ROLES = {Role.IN: "In", Role.OUT: "Out", Role.INOUT: "InOut"}
 _DEFAULTS = {"int32", "float32"}
@@ -58,15 +53,14 @@ _MOST_NAMED = 3
 class Skeleton:
     """The text of a family, what is left to decide, and the guesses of each kernel, by its name in the family.
 
-    ``problem``: why no kernel ran. ``stand_ins`` are the names of missing headers, which are to be empty files in the
-    folder ``STAND_IN_FOLDER`` beside the family.
+    ``problem``: why no kernel ran. ``stand_ins`` take the place of missing headers.
     """
 
     text: str
     to_do: tuple[str, ...]
     guesses: Mapping[str, str]
     problem: str = ""
-    stand_ins: tuple[str, ...] = ()
+    stand_ins: StandIns = field(default_factory=StandIns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +77,16 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
     Headers that the file does not find itself are looked for below ``root``, the project. Raises PeakgateError if the
     file cannot be read, or has no kernel that a family can describe.
     """
-    include = _include(source, root)
+    include = (*searched_below(folder), *_include(source, root))
     texts = [file.text for file in read_sources(source, include)]
-    given = drafts(texts[0], "\n".join(texts[1:]))
+    named = [each.entry for each in drafts(texts[0], "\n".join(texts[1:])) if isinstance(each, Draft)]
+    lacking = stand_ins(named[:MOST_KERNELS], source, include)
+    given = drafts(texts[0], "\n".join([*texts[1:], lacking.files.get(NEEDED, "")]))
     possible = [each for each in given if isinstance(each, Draft)]
     described = possible[:MOST_KERNELS]
     left_out = [f"left out: {each.name}: {each.why}" for each in given if isinstance(each, LeftOut)]
     left_out += [f"left out: {each.name}: more than {MOST_KERNELS} kernels" for each in possible[MOST_KERNELS:]]
-    found, stand_ins = _found_with_stand_ins(described, source, include)
+    found = _found(described, source, include, lacking)
     left_out += [
         f"left out: {draft.name}: its shapes are not found, {of.shapeless}"
         for draft, of in zip(described, found, strict=True)
@@ -105,8 +101,8 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         why = "; ".join(left_out) or "it defines no __global__ function"
         raise PeakgateError(f"{source}: no kernel that a family can describe: {why}", Code.SOURCE)
     file = os.path.relpath(source, folder)
-    folders = [*(os.path.relpath(each, folder) for each in include), *([STAND_IN_FOLDER] if stand_ins else [])]
-    parts = [_kernel(draft, of, file, folders, several=len(given) > 1) for draft, of in kept]
+    folders = [*dict.fromkeys([*(os.path.relpath(each, folder) for each in include), *lacking.folders])]
+    parts = [_kernel(draft, of, file, folders, lacking.defines, several=len(given) > 1) for draft, of in kept]
     lines = [_Line("")]
     for part in parts:
         lines += [_Line(f"    {line.text}" if len(parts) > 1 else line.text, line.notes) for line in part]
@@ -126,10 +122,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
             known.setdefault(note, []).append(number)
     place = os.path.relpath(folder / FAMILY_FILE, root)
     to_do = [f"{place}:{', '.join(map(str, at))}: {note}" for note, at in known.items() if at]
-    if stand_ins:
-        to_do.append(
-            f"{os.path.relpath(folder / STAND_IN_FOLDER, root)}: {', '.join(stand_ins)}: missing, and empty here"
-        )
+    to_do += lacking.to_do(os.path.relpath(folder, root))
     guesses = {}
     for draft, of in kept:
         guessed = [
@@ -139,7 +132,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         if guessed:
             guesses[draft.stage if len(given) > 1 else source.stem] = "; ".join(guessed[:_MOST_NAMED])
     problem = kept[0][1].problem if all(of.problem for _, of in kept) else ""
-    return Skeleton(text, (*to_do, *left_out), guesses, problem, stand_ins)
+    return Skeleton(text, (*to_do, *left_out), guesses, problem, lacking)
 
 
 def _commented(lines: Sequence[_Line]) -> list[_Line]:
@@ -167,14 +160,15 @@ def _include(source: Path, root: Path) -> tuple[Path, ...]:
     """Folders below ``root`` with the headers that a source includes and does not have beside it."""
     known: dict[str, list[Path]] = {}
     for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if not name.startswith(".")]
+        names[:] = [name for name in names if not name.startswith(".") and name != FOLDER]
         for name in files:
-            if name.endswith(HEADERS):
-                known.setdefault(name, []).append(Path(folder, name))
-    stand_ins = emulator_headers()
+            known.setdefault(name, []).append(Path(folder, name))
+    replaced = {
+        name for name in emulator_headers() if not name.startswith("helper_")
+    }  # CUDA's samples are no part of it
     include: list[Path] = []
     while True:
-        missing = [name for file in read_sources(source, include) for _, name in file.foreign if name not in stand_ins]
+        missing = [name for file in read_sources(source, include) for _, name in file.foreign if name not in replaced]
         found = [
             path.parents[name.count("/")]
             for name in missing
@@ -184,37 +178,32 @@ def _include(source: Path, root: Path) -> tuple[Path, ...]:
         new = [folder for folder in found if folder not in include]
         if not new:
             return tuple(include)
-        include.append(min(new, key=lambda folder: len(folder.parts)))
+        include.append(min(new, key=lambda folder: (_apart(folder, source), len(folder.parts))))
 
 
-def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...]) -> list[Found]:
-    """What the emulator says of each kernel, in a process that a kernel may end."""
-    tasks = [partial(extents.found, draft, source, include) for draft in described]
-    answers = dict(workers.run(tasks, max(1, min(len(tasks), os.cpu_count() or 1)), limit_s=2 * extents.LIMIT_S))
-    return [
-        Found(problem=answer.how) if isinstance(answer, workers.Died) else answer
-        for answer in (answers[number] for number in range(len(tasks)))
-    ]
+def _apart(folder: Path, source: Path) -> int:
+    """How many folders are between a source and the one that has ``folder`` too."""
+    return len(source.parts) - len(Path(os.path.commonpath([folder, source])).parts)
 
 
-def _found_with_stand_ins(
-    described: Sequence[Draft], source: Path, include: tuple[Path, ...]
-) -> tuple[list[Found], tuple[str, ...]]:
-    """What the emulator says of each kernel, and the missing headers that are empty for it."""
-    names: list[str] = []
-    with TemporaryDirectory() as empty:
-        while True:
-            found = _found(described, source, (*include, Path(empty)) if names else include)
-            missing = missing_header(next((each.problem for each in found if each.problem), ""))
-            if missing is None or missing in names or ".." in missing or _OF_CUDA.match(missing):
-                return found, tuple(names)
-            path = Path(empty, missing)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            names.append(missing)
+def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...], lacking: StandIns) -> list[Found]:
+    """What the emulator says of each kernel that builds, in a process that the kernel may end."""
+    found = {draft.entry: Found(problem=lacking.problems.get(draft.entry, "")) for draft in described}
+    with TemporaryDirectory() as temporary:
+        lacking.write(Path(temporary))
+        searched = (*include, *(Path(temporary, each) for each in lacking.folders))
+        building = [draft for draft in described if not found[draft.entry].problem]
+        tasks = [partial(extents.found, draft, source, searched, tuple(lacking.defines.items())) for draft in building]
+        jobs = max(1, min(len(tasks), os.cpu_count() or 1))
+        for number, answer in workers.run(tasks, jobs, limit_s=2 * extents.LIMIT_S):
+            entry = building[number].entry
+            found[entry] = Found(problem=answer.how) if isinstance(answer, workers.Died) else answer
+    return [found[draft.entry] for draft in described]
 
 
-def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, several: bool) -> list[_Line]:
+def _kernel(
+    draft: Draft, found: Found, file: str, include: Sequence[str], defines: Mapping[str, str], *, several: bool
+) -> list[_Line]:
     """The lines of the call of ``kernel`` for one kernel."""
     takes = ", ".join(draft.sizes)
     arrays = [each for each in draft.operands if each.is_array]
@@ -245,6 +234,7 @@ def _kernel(draft: Draft, found: Found, file: str, include: Sequence[str], *, se
         *([_Line(f'name="{draft.stage}",')] if several else []),
         *([_Line(f"entry={json.dumps(draft.entry)},", notes("entry"))] if draft.entry != draft.name else []),
         *([_Line(f"include={json.dumps(include)},")] if include else []),
+        *([_Line(f"defines={json.dumps(dict(defines))},")] if defines else []),
         *_wrapped(f"arguments=lambda {takes}: [", written, notes("arguments")),
         _Line(f"grid=lambda {takes}: {grid},", notes("grid")),
         _Line(f"block={draft.block[0] if len(draft.block) == 1 else draft.block},", notes("block")),
