@@ -85,7 +85,8 @@ def texts_of(folder: Path) -> dict[str, str]:
     return found
 
 
-_OF_TORCH, _OF_HOST = re.compile(r"(?:ATen|c10|torch)/.+"), re.compile(r"pybind11/.+|Python\.h|cub/device/.+")
+_OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC)/.+")
+_OF_HOST = re.compile(r"pybind11/.+|Python\.h|cub/device/.+")
 _TORCHS_OF_STD = "#include <limits>\n#include <type_traits>\n"
 """What PyTorch's headers bring of ``std`` to device code; NVRTC takes two seconds for it."""
 

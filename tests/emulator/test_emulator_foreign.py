@@ -21,6 +21,7 @@ from peakgate_emulator import (
     KernelBuildError,
     KernelDefect,
     LaunchNotEnded,
+    Pointing,
 )
 
 KERNELS = Path(__file__).parents[1] / "data" / "defects"
@@ -263,6 +264,26 @@ def test_pytorchs_numbers_round_after_each_operation(scalar: str, dtype: Any, so
     expected = np.stack((x * y, x / dtype(3) - y, -(x + y), np.minimum(x, y) + dtype(1)), axis=1)
     np.testing.assert_array_equal(out.view(dtype), expected)
     np.testing.assert_array_equal(sums, x.astype(np.float32) * np.float32(1.5) + y.astype(np.float32))
+
+
+ACCESSORS = """#include <torch/extension.h>
+template <typename T>
+__global__ void kernel(const torch::PackedTensorAccessor32<T, 2, torch::RestrictPtrTraits> x,
+                       at::PackedTensorAccessor64<T, 1> sums) {
+    const at::TensorAccessor<T, 1, at::RestrictPtrTraits, int32_t> row = x[threadIdx.x];
+    for (int column = 0; column < x.size(1); column++) { sums[threadIdx.x] += row[column] * x[threadIdx.x][column]; }
+}
+void run(torch::Tensor x, torch::Tensor sums) {
+    kernel<<<1, 8>>>(x.packed_accessor32<float, 2, torch::RestrictPtrTraits>(), sums.packed_accessor64<float, 1>());
+}
+"""
+
+
+def test_pytorchs_accessors_of_tensors_are_arguments(source: Path) -> None:
+    kernel, x, sums = kernel_of(source, ACCESSORS, "kernel<float>"), np.arange(24, dtype="f4"), np.zeros(8, "f4")
+    four_rows = Pointing(np.array([0, 3 << 32 | 4, 1 << 32 | 6], "u8").tobytes(), {0: x})  # of three, 6 apart
+    kernel.launch(ONE, (4, 1, 1), (four_rows, Pointing(np.array([0, 8, 1], "u8").tobytes(), {0: sums})))
+    np.testing.assert_array_equal(sums[:4], (x.reshape(4, 6)[:, :3] ** 2).sum(axis=1))
 
 
 def test_pytorchs_headers_bring_what_a_source_uses_of_std(source: Path) -> None:

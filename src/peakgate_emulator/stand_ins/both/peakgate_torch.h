@@ -1,5 +1,6 @@
 // What PyTorch's headers bring to device code: its number types, the types in which they are summed, and macros. The
-// types of a sum are those of ATen/AccumulateType.h and ATen/OpMathType.h, the operators those of c10/util/Half-inl.h.
+// types of a sum are those of ATen/AccumulateType.h and ATen/OpMathType.h, the operators those of c10/util/Half-inl.h,
+// the accessors of tensors those of ATen/core/TensorAccessor.h.
 #if __has_include(<cuda_bf16.h>)
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -85,8 +86,64 @@ using c10::BFloat16;
 using c10::Half;
 template <class T, bool on_gpu> using acc_type = typename c10::peakgate_detail::Sum<T, on_gpu>::type;
 template <class T> using opmath_type = typename c10::peakgate_detail::Computed<T>::type;
+
+template <class T> struct DefaultPtrTraits { using PtrType = T*; };
+template <class T> struct RestrictPtrTraits { using PtrType = T* __restrict__; };
+
+// A part of a tensor: its data, and the extents and strides of its axes, which the kernel's argument has.
+template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>
+class TensorAccessor {
+public:
+    using PtrType = typename PtrTraits<T>::PtrType;
+    __host__ __device__ TensorAccessor(PtrType data, const Index* sizes, const Index* strides)
+        : data_(data), sizes_(sizes), strides_(strides) {}
+    __host__ __device__ decltype(auto) operator[](Index at) const {
+        if constexpr (N == 1) {
+            return (data_[strides_[0] * at]);
+        } else {
+            return TensorAccessor<T, N - 1, PtrTraits, Index>(data_ + strides_[0] * at, sizes_ + 1, strides_ + 1);
+        }
+    }
+    __host__ __device__ Index size(Index axis) const { return sizes_[axis]; }
+    __host__ __device__ Index stride(Index axis) const { return strides_[axis]; }
+    __host__ __device__ PtrType data() const { return data_; }
+
+private:
+    PtrType data_;
+    const Index* sizes_;
+    const Index* strides_;
+};
+
+// A tensor as the argument of a kernel.
+template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>
+struct GenericPackedTensorAccessor {
+    using PtrType = typename PtrTraits<T>::PtrType;
+    PtrType data_;
+    Index sizes_[N];
+    Index strides_[N];
+
+    __host__ __device__ decltype(auto) operator[](Index at) const {
+        return TensorAccessor<T, N, PtrTraits, Index>(data_, sizes_, strides_)[at];
+    }
+    __host__ __device__ Index size(Index axis) const { return sizes_[axis]; }
+    __host__ __device__ Index stride(Index axis) const { return strides_[axis]; }
+    __host__ __device__ PtrType data() const { return data_; }
+};
+template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
+using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, PtrTraits, int32_t>;
+template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
+using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, PtrTraits, int64_t>;
+template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, PtrTraits, Index>;
 } // namespace at
 namespace torch {
+using at::DefaultPtrTraits;
+using at::GenericPackedTensorAccessor;
+using at::PackedTensorAccessor;
+using at::PackedTensorAccessor32;
+using at::PackedTensorAccessor64;
+using at::RestrictPtrTraits;
+using at::TensorAccessor;
 using c10::BFloat16;
 using c10::Half;
 } // namespace torch
