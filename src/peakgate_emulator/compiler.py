@@ -258,7 +258,11 @@ def failed(
     if bounded.exceeded(done):
         return KernelBuildError(f"{files[0].path.name}: {bounded.why(limit_s)}")
     message = first_error(done.stderr, files, kernel, wrapper, missing)
-    return KernelBuildError(message, undeclared(done.stderr))
+    first = missing_header(done.stderr)
+    not_found = dict.fromkeys([*([first] if first else []), *missing])
+    places = re.findall(r"^([^:\n]+):\d+:(?:\d+:)? (?:fatal )?error: ", done.stderr, re.MULTILINE)
+    with_errors = dict.fromkeys(Path(each).name for each in places)
+    return KernelBuildError(message, undeclared(done.stderr), tuple(not_found), tuple(with_errors))
 
 
 _ON_A_NAME = re.compile(

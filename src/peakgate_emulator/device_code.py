@@ -33,7 +33,7 @@ _HOST_WORDS = (
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
     r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|acc_type|opmath_type|\w*TensorAccessor(?:32|64)?|"
-    r"\w+PtrTraits)\b)\w+|"
+    r"\w+PtrTraits|cuda\s*::\s*detail\s*::\s*(?:TensorInfo|IndexToOffset))\b)\w+|"
     r"(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
 )
 _HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"

@@ -41,12 +41,21 @@ class UnwritableCache(EmulatorError):
 class KernelBuildError(EmulatorError):
     """A kernel that does not compile: the message is ``file:line: error``.
 
-    ``undeclared`` are the names that the compiler says it does not know, ``std::min`` for a member of a namespace.
+    ``undeclared`` are the names that the compiler says it does not know, ``std::min`` for a member of a namespace,
+    ``missing`` the headers that are not found, ``files`` the names of the files that have errors.
     """
 
-    def __init__(self, message: str, undeclared: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        undeclared: tuple[str, ...] = (),
+        missing: tuple[str, ...] = (),
+        files: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.undeclared = undeclared
+        self.missing = missing
+        self.files = files
 
 
 class LaunchNotEnded(EmulatorError):

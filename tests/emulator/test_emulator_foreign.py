@@ -273,6 +273,9 @@ __global__ void kernel(const torch::PackedTensorAccessor32<T, 2, torch::Restrict
     const at::TensorAccessor<T, 1, at::RestrictPtrTraits, int32_t> row = x[threadIdx.x];
     for (int column = 0; column < x.size(1); column++) { sums[threadIdx.x] += row[column] * x[threadIdx.x][column]; }
 }
+template <typename T> __global__ void flat(const at::cuda::detail::TensorInfo<T, int> x, T* out) {
+    out[threadIdx.x] = x.data[at::cuda::detail::IndexToOffset<T, int, -1>::get(threadIdx.x, x)];
+}
 void run(torch::Tensor x, torch::Tensor sums) {
     kernel<<<1, 8>>>(x.packed_accessor32<float, 2, torch::RestrictPtrTraits>(), sums.packed_accessor64<float, 1>());
 }
@@ -284,6 +287,13 @@ def test_pytorchs_accessors_of_tensors_are_arguments(source: Path) -> None:
     four_rows = Pointing(np.array([0, 3 << 32 | 4, 1 << 32 | 6], "u8").tobytes(), {0: x})  # of three, 6 apart
     kernel.launch(ONE, (4, 1, 1), (four_rows, Pointing(np.array([0, 8, 1], "u8").tobytes(), {0: sums})))
     np.testing.assert_array_equal(sums[:4], (x.reshape(4, 6)[:, :3] ** 2).sum(axis=1))
+
+
+def test_pytorchs_tensor_info_gives_the_place_of_an_element(source: Path) -> None:
+    info, x, out = np.zeros(54, "i4"), np.arange(24, dtype="f4"), np.zeros(12, "f4")
+    info[2:4], info[27:29], info[52] = (4, 3), (6, 1), 2  # sizes, strides, axes
+    kernel_of(source, ACCESSORS, "flat<float>").launch(ONE, (12, 1, 1), (Pointing(info.tobytes(), {0: x}), out))
+    np.testing.assert_array_equal(out, x.reshape(4, 6)[:, :3].ravel())
 
 
 def test_pytorchs_headers_bring_what_a_source_uses_of_std(source: Path) -> None:

@@ -80,11 +80,11 @@ def test_a_header_above_the_file_has_a_stand_in(of_kernel, tmp_path):
     assert {f"{FOLDER}/shared/log.h", f"{FOLDER}/up.h"} < {*found.files}
 
 
-@pytest.mark.parametrize("name", ["thrust/lost.h", "a/../../lost.h", "/lost.h", "curand_lost.h"])
+@pytest.mark.parametrize("name", ["cub/lost.h", "a/../../lost.h", "/lost.h", "cuda/lost"])
 def test_a_header_of_cuda_or_of_no_folder_has_no_stand_in(of_kernel, name):
     found = of_kernel(f'#include "{name}"\n' + KERNEL % "x[0] = n;")
     assert found.headers == ()
-    assert "lost.h" in found.problems["k"]
+    assert name in found.problems["k"]
 
 
 def test_what_is_not_certain_is_left_to_fill_in(of_kernel):
@@ -106,13 +106,44 @@ def test_a_macro_of_the_build_is_given_or_asked_for(of_kernel):
     assert "defines" in found.problems["k"]
 
 
+def test_a_condition_on_a_build_with_cuda_holds(of_kernel):
+    found = of_kernel("#if HAVE_CUDA == 1\n" + KERNEL % "x[0] = n;" + "#endif\n")
+    assert (found.defines, found.problems) == ({"HAVE_CUDA": "1"}, {})
+
+
 def test_calls_of_macros_outside_of_functions_are_left_out(of_kernel):
-    found = of_kernel('#include "lost.h"\nINSTANTIATE(float, 3);\n' + KERNEL % "x[0] = n;" + "REGISTER(k, 3);\n")
+    inside = "namespace own {\nREGISTER(k, 3);\n}\n"
+    found = of_kernel('#include "lost.h"\nINSTANTIATE(float, 3);\n' + KERNEL % "x[0] = n;" + inside)
     assert found.problems == {}
 
 
 def test_a_namespace_of_which_nothing_is_used_is_empty(of_kernel):
     assert of_kernel('#include "lost.h"\nusing namespace a::b;\n' + KERNEL % "x[0] = n;").problems == {}
+
+
+BROKEN = "#define TILE 4\n#define TWICE(x) \\\n    (2 * (x))\n#define UNUSED 1\nlost_t broken;\n"
+
+
+def test_a_header_that_does_not_build_is_replaced(tmp_path):
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "host.h").write_text(BROKEN)
+    (tmp_path / "own.cu").write_text('#include "host.h"\n' + KERNEL % "x[0] = TWICE(TILE);")
+    found = stand_ins(["k"], tmp_path / "own.cu", (tmp_path / "include",))
+    assert (found.replaced, found.problems) == (("host.h",), {})
+    assert "TILE 4" in found.files[NEEDED]
+    assert "UNUSED" not in found.files[NEEDED]
+    assert "host.h: do not build" in found.to_do("kernels/own")[0]
+
+
+@pytest.mark.parametrize("used", ["defined_there(n)", "WARP_SIZE", "TILE"])
+def test_a_header_that_a_kernel_needs_is_not_replaced(tmp_path, used):
+    (tmp_path / "include").mkdir()
+    functions = "__device__ int defined_there(int n);\nconst int WARP_SIZE = 64;\n#ifdef A\n#define TILE 8\n#endif\n"
+    (tmp_path / "include" / "host.h").write_text(BROKEN + functions)
+    (tmp_path / "own.cu").write_text('#include "host.h"\n' + KERNEL % f"x[0] = {used};")
+    found = stand_ins(["k"], tmp_path / "own.cu", (tmp_path / "include",))
+    assert found.replaced == ()
+    assert "lost_t" in found.problems["k"]
 
 
 def test_what_a_person_fills_in_is_kept_and_used(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,8 @@ from peakgate.inspect import workers
 from peakgate.inspect.skeleton.meanings import meaning
 from peakgate.inspect.workers import TaskProgress
 from peakgate_emulator.errors import KernelBuildError
-from peakgate_emulator.masking import code_of
-from peakgate_emulator.sources import SourceFile, missing_header
+from peakgate_emulator.masking import DIRECTIVE, code_of, without_comments
+from peakgate_emulator.sources import SourceFile
 
 FOLDER = "stand_ins"
 """The folder beside a family with the stand-ins for missing headers."""
@@ -35,12 +35,16 @@ _LIMIT_S = 300.0
 """Processor time of a build."""
 
 _OF_CUDA = re.compile(
-    r"/|(?:cub|cuda|nv|thrust)/|cu(?:da|rand\w*|blas\w*|fft\w*|solver\w*|sparse\w*)\.h|"
+    r"/|cub/(?!device/)|(?:cuda|nv)/[\w/]+$|cu(?:da|rand\w*|blas\w*|fft\w*|solver\w*|sparse\w*)\.h|"
     r"cuda_(?:fp\d+|bf16|pipeline\w*|awbarrier\w*|(?:device_)?runtime\w*)\.h"
 )
 """Headers that a GPU's build finds, or names that are none: no stand-in takes their place."""
 _DEFINE = re.compile(r"#define (\w+(?:\([^()]*\))?) (.+)")
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if.*", re.MULTILINE)
+_OF_A_CUDA_BUILD = re.compile(r"\b(?:\w+_)?(?:USE|WITH|HAVE|HAS|ENABLE)_CUDA\b")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"^[ \t]*(?P<name>[A-Za-z_]\w*)[ \t]*\([^;{}]*?\)[ \t]*;?[ \t]*$", re.MULTILINE)
+_OF_A_NAMESPACE = re.compile(r"\b(?:namespace\b[\w\s:]*|extern\s+)$")
 _TYPE = (
     r"(?:auto|bool|char|short|int|long|unsigned|float|double|half|u?int\d+_t|size_t|[A-Z]|scalar_t|"
     r"(?:u?(?:char|short|int|long)|float|double|half)[1234])"
@@ -48,7 +52,7 @@ _TYPE = (
 _HEAD = "// In place of a header that is missing here.\n"
 _TO_FILL_IN = "// to fill in: "
 _NEEDED_HEAD = "// What the kernels need of headers that are missing here, which include this file."
-_THEN = f"copy {{}} into the project, or fill in {NEEDED}; then delete family.py and run this again"
+_COPY, _FILL_IN = "copy {} into the project, or ", f"fill in {NEEDED}; then delete family.py and run this again"
 _MOST_LEFT = 12
 """Names that are left to fill in: what is behind them is often an effect of them."""
 
@@ -57,14 +61,16 @@ _MOST_LEFT = 12
 class StandIns:
     """What takes the place of missing headers, and why kernels still do not build.
 
-    ``files`` are texts by path below the family's folder, ``folders`` those of them that are searched. ``headers`` are
-    the missing ones; where there are none, names are declared by ``defines``. ``left`` are the names to fill in, each
-    with a line that uses it. ``problems`` are those of kernels by their entry.
+    ``files`` are texts by path below the family's folder, ``folders`` those of them that are searched, before all
+    others. ``headers`` are the missing ones, ``replaced`` those that do not build; where there are none, names are
+    declared by ``defines``. ``left`` are the names to fill in, each with a line that uses it. ``problems`` are those of
+    kernels by their entry.
     """
 
     folders: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     headers: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -84,64 +90,106 @@ class StandIns:
     def to_do(self, folder: str) -> list[str]:
         """What is left to do for a person, with the lines of the files below ``folder``."""
         found = []
-        if self.left and self.headers:
+        if self.left and self.folders:
             lines = self.files[NEEDED].splitlines()
             at = [str(number) for number, line in enumerate(lines, 1) if line.startswith(_TO_FILL_IN)]
             found.append(f"{folder}/{NEEDED}:{', '.join(at)}: fill in {', '.join(self.left)}")
         if self.headers:
             found.append(f"{folder}/{FOLDER}: {', '.join(self.headers)}: missing, stand-ins here")
+        if self.replaced:
+            several = ", ".join(self.replaced)
+            found.append(
+                f"{folder}/{FOLDER}: {several}: do not build, only their macros here; delete one to have it back"
+            )
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """Why a kernel does not build, and the names without a declaration; empty if it does."""
+    """Why a kernel does not build, and what KernelBuildError says of it; empty if it does."""
 
     problem: str = ""
     undeclared: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def stand_ins(entries: Sequence[str], source: Path, include: tuple[Path, ...]) -> StandIns:
-    """What the kernels of a file need besides the headers in the folders ``include``, found by building each."""
-    sources = read_sources(source, include)
-    code = "\n".join(code_of(file.text) for file in sources)
-    of_file = dict.fromkeys(_calls_of_file(sources), "#define {name}(...)")
+    """What the kernels of a file need besides the headers in the folders ``include``, found by building each.
+
+    A header that is there but does not build gets a stand-in too, if more kernels build with it than without.
+    """
+    found = _built_with(entries, source, include, replace=False)
+    if found.problems:
+        other = _built_with(entries, source, include, replace=True)
+        if other.problems.keys() < found.problems.keys():
+            return other
+    return found
+
+
+def _built_with(entries: Sequence[str], source: Path, include: tuple[Path, ...], *, replace: bool) -> StandIns:
+    """The stand-ins with which most kernels build, also in place of headers that do not build if ``replace``."""
+    every = read_sources(source, include)
+    of_file = dict.fromkeys(_calls_of_file(every), "#define {name}(...)")
     headers: list[str] = []
+    replaced: list[str] = []
     known: dict[str, str] = {}
     in_vain: set[str] = set()
+    for_cuda: dict[str, str] = {}
     with TemporaryDirectory() as temporary:
         while True:
-            folders, files = _files(headers, known, {})
+            folders, files = _files([*headers, *replaced], known, {})
             for path, text in files.items():
                 write_whole(Path(temporary, path), text)
-            searched = (*include, *(Path(temporary, folder) for folder in folders))
-            builds = _built(entries, source, searched, {} if headers else _macros(known))
-            header = next((name for each in builds.values() if (name := _missing(each.problem, headers))), None)
-            if header is not None:
-                headers.append(header)
+            searched = (*(Path(temporary, folder) for folder in folders), *include)
+            defines = for_cuda | ({} if folders else _macros(known))
+            builds = _built(entries, source, searched, defines)
+            if lacking := {name for each in builds.values() for name in each.missing} - {*headers}:
+                headers += sorted(lacking)
                 continue
+            sources = read_sources(source, searched)
+            gone = [file for file in every if file.path not in {each.path for each in sources}]
             undeclared = [*dict.fromkeys(name for each in builds.values() for name in each.undeclared)]
             in_vain |= known.keys() & {*undeclared}
-            certain = {name: text for name in undeclared if (text := _certain(name, code)) is not None}
-            if not headers:  # nothing includes a stand-in
+            certain = _certain(undeclared, sources, gone)
+            if not folders:  # nothing includes a stand-in
                 certain = {name: text for name, text in certain.items() if _DEFINE.fullmatch(text)}
             new = certain.keys() - known.keys() - in_vain
             if not new and any(each.problem for each in builds.values()):
                 certain = {name: text.format(name=name) for name, text in of_file.items()}
                 new = certain.keys() - known.keys() - in_vain
             known = {name: text for name, text in known.items() if name not in in_vain}
-            if not new:
+            if new:
+                known |= {name: text for name, text in certain.items() if name in new}
+            elif not for_cuda and any(each.problem for each in builds.values()) and _for_cuda(sources):
+                for_cuda = _for_cuda(sources)
+            elif replace and (more := _of_problems(builds.values(), sources) - {*replaced}):
+                replaced += sorted(more)
+            else:
                 break
-            known |= {name: text for name, text in certain.items() if name in new}
     kernels = {re.split("[<(]", entry)[0] for entry in entries}  # one of them has no head that is read
     left = _left([name for name in undeclared if name not in kernels], sources)
-    folders, files = _files(headers, known, left)
+    folders, files = _files([*headers, *replaced], known, left)
     problems = {
-        entry: _lacking([name for name in each.undeclared if name in left], left, headers) or each.problem
+        entry: _lacking([name for name in each.undeclared if name in left], left, headers, folders) or each.problem
         for entry, each in builds.items()
         if each.problem
     }
-    return StandIns(folders, files, tuple(headers), {} if headers else _macros(known), left, problems)
+    return StandIns(folders, files, tuple(headers), tuple(replaced), defines, left, problems)
+
+
+def _for_cuda(sources: Sequence[SourceFile]) -> dict[str, str]:
+    """The macros that conditions ask for in a build with CUDA, such as ``WITH_CUDA``."""
+    conditions = "\n".join(match[0] for file in sources for match in _CONDITION.finditer(file.text))
+    return dict.fromkeys(_OF_A_CUDA_BUILD.findall(conditions), "1")
+
+
+def _of_problems(builds: Iterable[_Build], sources: Sequence[SourceFile]) -> set[str]:
+    """The names by which headers with the builds' errors are included, if another folder may have them too."""
+    failing = {name for each in builds for name in each.files}
+    names = {(name, path) for file in sources for name, path in file.includes.items()}
+    beside = {path for file in sources for name, path in file.includes.items() if (file.path.parent / name).is_file()}
+    return {name for name, path in names if path.name in failing and path not in beside and ".." not in name}
 
 
 def searched_below(folder: Path) -> tuple[Path, ...]:
@@ -175,15 +223,7 @@ def _files(
 
 
 def _macros(known: Mapping[str, str]) -> dict[str, str]:
-    return dict(match.groups() for text in known.values() if (match := _DEFINE.fullmatch(text)))
-
-
-def _missing(problem: str, headers: Sequence[str]) -> str | None:
-    """The header that a build misses and that a stand-in may replace."""
-    name = missing_header(problem)
-    if name is None or name in headers or ".." in re.sub(r"^(?:\.\./)+", "", name) or _OF_CUDA.match(name):
-        return None
-    return name
+    return {match[1]: match[2] for text in known.values() if (match := _DEFINE.fullmatch(text))}
 
 
 def _built(
@@ -205,38 +245,79 @@ def _build(
         load(source, entry, defines, include=include)
     except PeakgateError as error:
         cause = error.__cause__
-        return _Build(str(error), cause.undeclared if isinstance(cause, KernelBuildError) else ())
+        if not isinstance(cause, KernelBuildError):
+            return _Build(str(error))
+        missing = tuple(name for name in cause.missing if not _OF_CUDA.match(name) and not re.search(r"\w/\.\./", name))
+        return _Build(str(error), cause.undeclared, missing, cause.files)
     return _Build()
 
 
-def _certain(name: str, code: str) -> str | None:
-    """The declaration of a name, also of a namespace whose members the code may use without its name."""
-    used = re.search(rf"\busing\s+namespace\s+((?:\w+::)*{re.escape(name)}(?:::\w+)*)\s*;", code)
-    if (text := meaning(name)) is None and used:
-        parts = used[1].split("::")
-        return "".join(f"namespace {each} {{ " for each in parts) + "}" * len(parts)
-    return text
+def _certain(names: Sequence[str], sources: Sequence[SourceFile], gone: Sequence[SourceFile]) -> dict[str, str]:
+    """The declarations of names, with the macros that the sources use of files which are ``gone``."""
+    directly = "\n".join(without_comments(file.text) for file in sources)
+    away = "\n".join(without_comments(file.text) for file in gone)
+    found = {}
+    words = {*_WORD.findall(directly)}
+    macros = _unconditional([without_comments(file.text) for file in gone])
+    while used := macros.keys() & words - found.keys():
+        for name in used:
+            found[name] = macros[name]
+            words |= {*_WORD.findall(found[name])}
+    for name in names:
+        space = re.search(rf"\busing\s+namespace\s+((?:\w+::)*{re.escape(name)}(?:::\w+)*)\s*;", directly)
+        text = meaning(name)
+        if text is None and space:
+            parts = space[1].split("::")
+            text = "".join(f"namespace {each} {{ " for each in parts) + "}" * len(parts)
+        if text is not None and (text.startswith("#include") or not re.search(rf"\b{re.escape(name)}\b", away)):
+            found.setdefault(name, text)
+    return {name: text for name, text in found.items() if text}
+
+
+def _unconditional(texts: Iterable[str]) -> dict[str, str]:
+    """The macros that texts define once, under no condition but that of a guard or of not being defined."""
+    found: dict[str, str] = {}
+    again: set[str] = set()
+    for text in texts:
+        conditions: list[str] = []
+        for match in DIRECTIVE.finditer(text):
+            word, _, rest = match[0].lstrip(" \t#").partition(" ")
+            name = next(iter(_WORD.findall(rest)), "")
+            if word.startswith("if"):
+                is_guard = word == "ifndef" and re.search(rf"#\s*define\s+{name}\b", text) is not None
+                conditions.append("" if is_guard else match[0])
+            elif word.startswith("endif"):
+                del conditions[-1:]
+            elif word.startswith("el") and conditions:
+                conditions[-1] = match[0]
+            elif word == "define":
+                again |= {name} if name in found or any(conditions) else set()
+                found[name] = match[0].strip()
+    return {name: text for name, text in found.items() if name not in again}
 
 
 def _calls_of_file(sources: Sequence[SourceFile]) -> list[str]:
-    """Macros that a file calls outside of all functions, and that it does not define."""
-    found = []
+    """Macros that a file calls outside of all functions and types, and that it does not define."""
+    found: dict[str, None] = {}
     for file in sources:
-        code = code_of(file.text)
-        for match in _CALL.finditer(code):
-            before = code[: match.start()]
-            outside = before.count("{") == before.count("}") and before.count("(") == before.count(")")
-            if outside and re.search(r"[;})]\s*$|^\s*$", before):
-                found.append(match["name"])
+        code, around, at = code_of(file.text), list[bool](), 0  # whether each bracket around is that of a namespace
+        for match in re.finditer(rf"[{{}}]|{_CALL.pattern}", code, re.MULTILINE):
+            if match[0] == "{":
+                around.append(_OF_A_NAMESPACE.search(code, at, match.start()) is not None)
+            elif match[0] == "}":
+                del around[-1:]
+            elif all(around) and re.search(r"[;{})]\s*$|^\s*$", code[: match.start()]):
+                found[match["name"]] = None
+            at = match.end()
     written = "\n".join(file.text for file in sources)
-    return [name for name in dict.fromkeys(found) if not re.search(rf"#[ \t]*define[ \t]+{name}\b", written)]
+    return [name for name in found if not re.search(rf"#[ \t]*define[ \t]+{name}\b", written)]
 
 
 def _left(undeclared: Sequence[str], sources: Sequence[SourceFile]) -> dict[str, str]:
     """The names to fill in, each with the line that uses it first, without those that are declared with one of them."""
     types = "|".join([_TYPE, *map(re.escape, undeclared)])
     before = rf"(?:^|[;{{}}(,]|\b(?:const|__shared__|static))\s*(?:{types})(?:\s*<[^;{{}}()]*>)?[\s*&]+"
-    found = {}
+    found: dict[str, str] = {}
     for name in undeclared:
         declared = rf"{before}{name}\s*[;,=)\[]"
         word = re.compile(rf"\b{re.escape(name.rpartition('::')[2])}\b")
@@ -251,12 +332,12 @@ def _left(undeclared: Sequence[str], sources: Sequence[SourceFile]) -> dict[str,
     return found
 
 
-def _lacking(names: Sequence[str], left: Mapping[str, str], headers: Sequence[str]) -> str:
-    """Why a kernel does not build that needs names to be filled in; empty if it does not."""
+def _lacking(names: Sequence[str], left: Mapping[str, str], headers: Sequence[str], found: Sequence[str]) -> str:
+    """Why a kernel does not build that needs names to be filled in, in folders if any are ``found``; empty if none."""
     if not names:
         return ""
     places = ", ".join(f"{name} ({left[name].partition(' ')[0]})" for name in names)
-    if not headers:
+    if not found:
         return str(BuildError(f"not declared: {places}; if they are macros of a build, give `defines` in family.py"))
-    several = ", ".join(headers)
-    return str(BuildError(f"not declared: {places}; {_THEN.format(several)}"))
+    copy = _COPY.format(", ".join(headers)) if headers else ""
+    return str(BuildError(f"not declared: {places}; {copy}{_FILL_IN}"))

@@ -22,7 +22,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.inspect import workers
 from peakgate.inspect.skeleton import extents
 from peakgate.inspect.skeleton.extents import Found
-from peakgate.inspect.skeleton.host_code import Decision, evaluated
+from peakgate.inspect.skeleton.host_code import Decision, Unknown, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
 from peakgate.inspect.skeleton.stand_ins import FOLDER, NEEDED, StandIns, searched_below, stand_ins
 from peakgate.spec import dtypes
@@ -101,7 +101,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
         why = "; ".join(left_out) or "it defines no __global__ function"
         raise PeakgateError(f"{source}: no kernel that a family can describe: {why}", Code.SOURCE)
     file = os.path.relpath(source, folder)
-    folders = [*dict.fromkeys([*(os.path.relpath(each, folder) for each in include), *lacking.folders])]
+    folders = [*dict.fromkeys([*lacking.folders, *(os.path.relpath(each, folder) for each in include)])]
     parts = [_kernel(draft, of, file, folders, lacking.defines, several=len(given) > 1) for draft, of in kept]
     lines = [_Line("")]
     for part in parts:
@@ -191,7 +191,7 @@ def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...], 
     found = {draft.entry: Found(problem=lacking.problems.get(draft.entry, "")) for draft in described}
     with TemporaryDirectory() as temporary:
         lacking.write(Path(temporary))
-        searched = (*include, *(Path(temporary, each) for each in lacking.folders))
+        searched = (*(Path(temporary, each) for each in lacking.folders), *include)
         building = [draft for draft in described if not found[draft.entry].problem]
         tasks = [partial(extents.found, draft, source, searched, tuple(lacking.defines.items())) for draft in building]
         jobs = max(1, min(len(tasks), os.cpu_count() or 1))
@@ -256,7 +256,10 @@ def _measured(draft: Draft, lengths: Mapping[str, str]) -> str:
     for text in _SIZES.get(len(draft.sizes), ()):
         given = ast.literal_eval(text) if "<<" not in text else evaluated(text, {})
         size = dict(zip(draft.sizes, given if isinstance(given, tuple) else (given,), strict=True))
-        grid = [evaluated(extent, size) for extent in draft.grid]
+        try:
+            grid = [evaluated(extent, size) for extent in draft.grid]
+        except Unknown:  # a division by zero, which `grid` has to be corrected for
+            break
         if all(extent <= MOST_BLOCKS for extent in grid[1:]) and all(
             evaluated(length, size) <= MOST_ELEMENTS for length in lengths.values()
         ):

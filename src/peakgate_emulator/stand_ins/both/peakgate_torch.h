@@ -1,6 +1,6 @@
 // What PyTorch's headers bring to device code: its number types, the types in which they are summed, and macros. The
 // types of a sum are those of ATen/AccumulateType.h and ATen/OpMathType.h, the operators those of c10/util/Half-inl.h,
-// the accessors of tensors those of ATen/core/TensorAccessor.h.
+// the views of tensors those of ATen/core/TensorAccessor.h and ATen/cuda/detail/TensorInfo.cuh.
 #if __has_include(<cuda_bf16.h>)
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -135,6 +135,29 @@ template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, PtrTraits, int64_t>;
 template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>
 using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, PtrTraits, Index>;
+
+namespace cuda {
+namespace detail {
+// A tensor of up to 25 axes as the argument of a kernel, and where an element is by its number in row-major order.
+template <class T, class Index> struct TensorInfo {
+    T* data;
+    Index sizes[25];
+    Index strides[25];
+    int dims;
+    __host__ __device__ bool isContiguous() const { return dims == 1 && strides[0] == 1; }
+};
+template <class T, class Index, int dims> struct IndexToOffset {
+    static __host__ __device__ Index get(Index number, const TensorInfo<T, Index>& of) {
+        Index offset = 0;
+        for (int axis = (dims < 0 ? of.dims : dims) - 1; axis > 0; axis--) {
+            offset += number % of.sizes[axis] * of.strides[axis];
+            number /= of.sizes[axis];
+        }
+        return offset + number * of.strides[0];
+    }
+};
+} // namespace detail
+} // namespace cuda
 } // namespace at
 namespace torch {
 using at::DefaultPtrTraits;
