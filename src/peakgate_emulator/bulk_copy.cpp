@@ -165,6 +165,7 @@ void send(const Extent& from, void* to, const void* barrier, uintptr_t caller, b
     // As the block with the barrier object sees it.
     uintptr_t destination = place.address;
     if (&counting != place.block) destination = reinterpret_cast<uintptr_t>(window_of(*place.block)) + (place.address - state.shared);
+    if (!from.sent || of_shared) check_refilled(*place.block, to, from.bytes, caller); // st.async writes as threads do
     const int by = agent(LOADS, object);
     check_agent_write(to, from.bytes, by, new_stamp_of(by), caller, reduction.combine != nullptr);
     state.sending = false;

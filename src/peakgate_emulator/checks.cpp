@@ -489,6 +489,23 @@ void check_copied_from_global(const void* from, size_t size, uintptr_t caller) {
     }
 }
 
+void check_refilled(const Block& block, const void* to, size_t size, uintptr_t caller) {
+    const uint32_t since = &block == state.block ? state.shared_since : block.shared_since;
+    const Cell* const cells = cell_of(reinterpret_cast<uintptr_t>(to));
+    const Access* fenced = nullptr; // neighbouring words usually have the same writer
+    for (size_t word = 0; cells && word < (size + 3) / 4; ++word) {
+        const Access& write = cells[word].write;
+        const bool known = fenced && fenced->thread == write.thread && fenced->epoch == write.epoch && fenced->stamp == write.stamp;
+        if (known || write.thread >= MAX_THREADS || write.epoch < since || !(write.details & INITIALISED)) continue;
+        if (block_of(write.epoch) == block.number && !fenced_for_agents(block, write, PEAKGATE_OF_SHARED)) {
+            report(SHARED_RACE, caller, state.image + write.address,
+                   "asynchronous write to shared memory that a thread has written, and no fence.proxy.async is between the two");
+            return;
+        }
+        fenced = &write;
+    }
+}
+
 void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr_t caller, bool updates) {
     if (updates) {
         check_update(to, size, caller);
@@ -565,6 +582,7 @@ void peakgate_strong(const void* address, int size_, int what, int order, int sc
     }
     if (scope == PEAKGATE_CLUSTER && !state.cluster) scope = PEAKGATE_BLOCK;
     if (expected) tested(at, size, expected);
+    if (stores && current_thread().polled == at) current_thread().has_stored = true; // others may run between the two
     poll(called_at);
     state.scope = scope;
     if (expected || !stores) access(ATOMIC_READ, at, size, called_at);

@@ -330,6 +330,16 @@ template <class G, class F> inline void invoke_one(const G& group, F&& f) {
     if (group.thread_rank() == 0) f();
 }
 
+// ---- one thread for all ----
+template <class G, class F, class... A> inline void invoke_one(const G& group, F&& function, A&&... arguments) {
+    if (group.thread_rank() == 0) function(static_cast<A&&>(arguments)...);
+}
+template <class G, class F, class... A> inline auto invoke_one_broadcast(const G& group, F&& function, A&&... arguments) {
+    auto result = decltype(function(static_cast<A&&>(arguments)...)){};
+    if (group.thread_rank() == 0) result = function(static_cast<A&&>(arguments)...);
+    return group.shfl(result, 0);
+}
+
 // ---- asynchronous copies: performed at the wait, like those of the pipeline primitives ----
 namespace details {
 // Each thread of the group starts its share, in words if possible.

@@ -89,6 +89,10 @@ void peakgate_named_barrier(int name, int threads, int waits, const void* caller
         abandon_launch();
     }
     NamedBarrier& barrier = state.block->named_barriers->barriers[name];
+    if (name == 0 && waits && expected >= state.thread_count && !barrier.count) {
+        peakgate_barrier_from(PEAKGATE_BARRIER_PLAIN, 0, PEAKGATE_ANY_SITE, caller);
+        return;
+    }
     for (int i = 0; i < state.thread_count && name == 0; ++i) {
         if (state.threads[i].status != AT_BARRIER) continue;
         report(DIVERGENT_BARRIER, called_at, state.threads[i].waits_at,

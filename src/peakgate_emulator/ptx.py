@@ -27,6 +27,7 @@ _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
 
 _OPERAND = re.compile(r'"([=+]?)&?([a-zA-Z])"\s*\(')
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+_RAW = re.compile(r'\bR"(?P<mark>[^()\\\s]{0,16})\((?P<text>.*?)\)(?P=mark)"', re.DOTALL)
 _ESCAPES = {r"\n": "\n", r"\r": " ", r"\t": " ", r"\"": '"', "%%": "%", "%=": "0"}  # labels belong to their statement
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?P<word>if|elif|else|endif)[^\n]*\n", re.MULTILINE)
 
@@ -85,8 +86,14 @@ def _statements(text: str, code: str) -> Iterator[tuple[int, int, str]]:
         if match.start() < at:
             continue
         at = closing(code, match.end() - 1) + 1
-        statement = without_comments(text[match.end() : at - 1])
+        statement = _RAW.sub(_ordinary, without_comments(text[match.end() : at - 1]))
         yield match.start(), at, statement.replace("\\\n", " ")
+
+
+def _ordinary(raw: re.Match[str]) -> str:
+    """A raw literal as an ordinary one, without PTX's comments."""
+    text = without_comments(raw["text"]).replace("\\", r"\\").replace('"', r"\"")
+    return f'"{text.replace(chr(10), chr(92) + "n")}"'
 
 
 def _is_literal(statement: str) -> bool:

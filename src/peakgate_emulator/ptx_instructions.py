@@ -256,7 +256,7 @@ def _fence(instruction: Instruction, _names: Names) -> str:
 
 def _barrier(instruction: Instruction, names: Names) -> str:
     modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("cta", "aligned")]
-    operands = instruction.operands
+    operands, aligned = instruction.operands, instruction.name == "bar" or "aligned" in instruction.modifiers
     if modifiers[0] == "cluster":
         ptx_async.all_known(modifiers[2:], "release", "acquire", "relaxed")
         releases = int("relaxed" not in modifiers)
@@ -268,8 +268,8 @@ def _barrier(instruction: Instruction, names: Names) -> str:
         return _reduced_barrier(modifiers[1:], operands, names)
     if modifiers not in (["sync"], ["arrive"]):
         raise Unknown
-    if operands in (("0",), ()):
-        return "__syncthreads();"
+    if operands in (("0",), ()) and modifiers == ["sync"]:
+        return f"peakgate_syncthreads({'-2 - __COUNTER__' if aligned else 'PEAKGATE_ANY_SITE'});"
     count = names.value(operands[1], "int32_t") if len(operands) > 1 else "0"
     waits = int(modifiers == ["sync"])
     return f"peakgate_ptx::named_barrier({names.value(operands[0], 'int32_t')}, {count}, {waits});"

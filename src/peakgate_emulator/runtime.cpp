@@ -73,16 +73,24 @@ void start_on_new_stack(int thread) {
     started.status = READY;
 }
 
+// Whether two threads may not meet where they wait. Sites are those of __syncthreads and the like, which all threads of a
+// block must reach together, or below 0 those of inline PTX, where whole warps may come from different ones.
+bool apart(int one, int other) {
+    const int a = state.threads[one].barrier_site, b = state.threads[other].barrier_site;
+    return a != b && (a >= 0 || b >= 0 || one / WARP == other / WARP);
+}
+
 // Releases the threads if all living ones wait at the same barrier.
 bool release_barrier() {
-    int waiting = 0, count = 0, first = -1, astray = -1;
+    int waiting = 0, count = 0, first = -1, of_warp = -1, astray = -1;
     for (int i = 0; i < state.thread_count; ++i) {
         const Thread& thread = state.threads[i];
         if (thread.status != AT_BARRIER) continue;
         ++waiting;
         count += thread.predicate;
         if (first < 0) first = i;
-        if (astray < 0 && thread.barrier_site != state.threads[first].barrier_site) astray = i;
+        if (of_warp < 0 || of_warp / WARP != i / WARP) of_warp = i;
+        if (astray < 0 && (apart(first, i) || apart(of_warp, i))) astray = i;
     }
     if (waiting == 0 || waiting < state.block->alive) return false;
     if (astray >= 0) {

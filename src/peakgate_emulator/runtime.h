@@ -615,6 +615,8 @@ void check_agent_read(const void* address, size_t size, int agent, uint32_t stam
 // The same for one that writes: the new contents are valid only once they `arrived`, and the old ones are lost unless it
 // `updates` them, which is atomic.
 void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller, bool updates);
+// Called before the copy engine writes to a block's shared memory: reports threads' writes without a proxy fence after them.
+void check_refilled(const Block& block, const void* to, size_t size, uintptr_t caller);
 void arrived(void* address, size_t size, int agent, uint32_t stamp);
 
 // Performs the copies that complete with a barrier object's phase, before the order that it establishes.

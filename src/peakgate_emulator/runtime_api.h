@@ -79,7 +79,9 @@ extern "C" unsigned peakgate_carry;
 // Ends the thread (exit).
 PEAKGATE_API [[noreturn]] void peakgate_exit();
 
-// A barrier is identified by `site`, its position in the source, since an optimizer may copy or merge the calls.
+// A barrier is identified by `site`, its position in the source, since an optimizer may copy or merge the calls. In inline
+// PTX sites are below 0: warps may come from different ones, from this one also lanes of one warp.
+constexpr int PEAKGATE_ANY_SITE = -1;
 PEAKGATE_API void peakgate_syncthreads(int site);
 PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 

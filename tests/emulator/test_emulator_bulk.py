@@ -344,3 +344,37 @@ def test_the_copy_engine_needs_a_fence_for_global_memory_too(
     with finds(*[DefectKind.GLOBAL_RACE] * found):
         kernel.launch(ONE, (64, 1, 1), (out, np.zeros(64, np.float32)))
         assert out.tolist() == [*range(63, -1, -1)]
+
+
+REFILLED = """__global__ void kernel(float* out, const float* in) {
+    __shared__ alignas(16) float s[32];
+    __shared__ unsigned long long bar;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&bar), to = (unsigned)__cvta_generic_to_shared(s);
+    s[threadIdx.x] = 1;
+    FENCE;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at));
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" ::"r"(at) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"
+                     ::"r"(to), "l"(in), "r"(at) : "memory");
+    }
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again; }"
+                 ::"r"(at) : "memory");
+    out[threadIdx.x] = s[31 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(("fence", "kinds"), [(SOUND["FENCE"], set()), ("", {RACE})], ids=["fenced", "not fenced"])
+def test_what_threads_wrote_is_refilled_after_a_proxy_fence(fence: str, kinds: set[DefectKind], tmp_path: Path) -> None:
+    (tmp_path / "kernel.cu").write_text(REFILLED.replace("FENCE", fence))
+    kernel = emulator.load(tmp_path / "kernel.cu", "kernel")
+    for schedule in (0, 1, 2):
+        out, given = np.zeros(32, np.float32), np.arange(32, dtype=np.float32)
+        with finds(*kinds):
+            kernel.launch(ONE, (32, 1, 1), (out, given), schedule=schedule)
+            np.testing.assert_array_equal(out, given[::-1])

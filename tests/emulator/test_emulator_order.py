@@ -342,3 +342,13 @@ def test_the_second_order_of_threads_runs_others_between_two_stores(tmp_path: Pa
     seen = np.zeros((32, 2), np.int32)
     kernel.launch((32, 1, 1), (2, 1, 1), (seen,), schedule=1)
     assert {*seen[:, 1]} == {1, 2}
+
+
+def test_others_run_between_a_load_of_a_word_and_its_atomic(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void kernel(int* count, int most) {\n"
+        "    if (*(volatile int*)count < most) atomicAdd(count, 1);\n}\n"
+    )
+    count = np.zeros(1, np.int32)
+    emulator.load(tmp_path / "k.cu", "kernel").launch((4, 1, 1), (64, 1, 1), (count, np.int32(20)), schedule=2)
+    assert count[0] > 20

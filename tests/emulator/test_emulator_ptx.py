@@ -463,3 +463,12 @@ def test_256_bits_are_loaded_and_stored_at_once(vector: str, registers: str, tmp
     np.testing.assert_array_equal(to.reshape(32, 8), expected)
     with finds(DefectKind.MISALIGNED):
         kernel.launch(ONE, (32, 1, 1), (to, values, np.int32(4)))
+
+
+def test_the_text_may_be_a_raw_literal_with_comments(tmp_path: Path) -> None:
+    body = """asm volatile(R"({
+        .reg .b32 t; // a register; "of one's own"
+        add.u32 t, %1, 2; /* two */
+        add.u32 %0, t, 1;
+    })" : "=r"(result) : "r"(4)); other = 0;"""
+    np.testing.assert_array_equal(launched(tmp_path, body, ""), 0 * T + 7)

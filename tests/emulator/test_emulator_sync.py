@@ -337,6 +337,9 @@ def test_blocks_and_grids_have_barriers_in_two_parts(tmp_path: Path) -> None:
         "__global__ void k(int* out, int* sums) {\n    const auto block = cooperative_groups::this_thread_block();\n"
         "    const auto grid = cooperative_groups::this_grid();\n    __shared__ int s[4];\n    s[threadIdx.x] = 1;\n"
         "    auto own = block.barrier_arrive();\n    block.barrier_wait(std::move(own));\n"
+        "    const auto pair = cooperative_groups::tiled_partition<2>(block);\n"
+        "    invoke_one(pair, [&](int by) { s[threadIdx.x] *= by; }, 1);\n"
+        "    s[threadIdx.x] = invoke_one_broadcast(pair, [&] { return s[threadIdx.x]; });\n    block.sync();\n"
         "    sums[grid.thread_rank()] = s[0] + s[1] + s[2] + s[3];\n    auto token = grid.barrier_arrive();\n"
         "    grid.barrier_wait(std::move(token));\n    out[grid.thread_rank()] = sums[7 - grid.thread_rank()];\n}\n"
     )
@@ -345,3 +348,40 @@ def test_blocks_and_grids_have_barriers_in_two_parts(tmp_path: Path) -> None:
         out = np.zeros(8, np.int32)
         kernel.launch((2, 1, 1), (4, 1, 1), (out, np.zeros(8, np.int32)), cooperative=True, schedule=schedule)
         np.testing.assert_array_equal(out, 4)
+
+
+ROLES = """__global__ void kernel(int* out) {
+    __shared__ int box[64];
+    if (threadIdx.x < FIRST) {
+        box[threadIdx.x] = threadIdx.x;
+        asm volatile("ONE" ::: "memory");
+    } else {
+        asm volatile("OTHER" ::: "memory");
+        out[threadIdx.x % 32] = box[31 - threadIdx.x % 32];
+    }
+}
+"""
+WHOLE = "bar.sync 0;"
+
+
+@pytest.mark.parametrize(
+    ("first", "lines", "found"),
+    [
+        ("32", (WHOLE, WHOLE), False),
+        ("32", ("barrier.sync 0, 64;", WHOLE), False),
+        ("48", ("barrier.sync 0;", "barrier.sync 0;"), False),
+        ("48", (WHOLE, WHOLE), True),
+    ],
+    ids=["warps", "a count of all", "lanes, unaligned", "lanes"],
+)
+@pytest.mark.parametrize("schedule", [0, 1])
+def test_warps_may_meet_at_barrier_zero_from_different_lines(
+    first: str, lines: tuple[str, str], found: bool, schedule: int, tmp_path: Path
+) -> None:
+    text = ROLES.replace("FIRST", first).replace("ONE", lines[0]).replace("OTHER", lines[1])
+    (tmp_path / "kernel.cu").write_text(text)
+    with finds(*[DefectKind.DIVERGENT_BARRIER] * found):
+        out = np.zeros(32, np.int32)
+        emulator.load(tmp_path / "kernel.cu", "kernel").launch((1, 1, 1), (64, 1, 1), (out,), schedule=schedule)
+        if first == "32":
+            assert out.tolist() == [*range(31, -1, -1)]
