@@ -47,7 +47,10 @@ PEAKGATE_PTX_CALL inline void read_only(const void* at, size_t size) { peakgate_
 PEAKGATE_PTX_CALL inline void discard(void* at, size_t size) { peakgate_discard(at, size, __builtin_return_address(0)); }
 // A vector of atomics must be aligned to its size.
 PEAKGATE_PTX_CALL inline void whole_vector(const void* at, size_t size) { peakgate_row(at, size, -1, __builtin_return_address(0)); }
-PEAKGATE_PTX_CALL inline void mbarrier_init(void* at, int count) { peakgate_sync_init(at, count, __builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void mbarrier_init(void* at, int count) {
+    peakgate_sync_fresh(at, __builtin_return_address(0));
+    peakgate_sync_init(at, count, __builtin_return_address(0));
+}
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int how) {
     return peakgate_sync_arrive(at, count, how, __builtin_return_address(0));
 }

@@ -125,6 +125,8 @@ enum PeakgateSync {
     PEAKGATE_NARROW = 4     // written block scope: orders nothing between blocks
 };
 PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* caller);
+// Reports an object in use where a new one is to be made (mbarrier.init).
+PEAKGATE_API void peakgate_sync_fresh(const void* object, const void* caller);
 PEAKGATE_API void peakgate_sync_invalidate(void* object, const void* caller);
 PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int how, const void* caller);
 PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int how, const void* caller);

@@ -63,6 +63,13 @@ SyncObject& object_at(const void* address, uintptr_t caller) {
     return made;
 }
 
+// Whether the last write of a word of an object was its initialisation or an operation on it.
+bool holds_object(const Cell& cell, const SyncObject& object) {
+    const Access& write = cell.write;
+    return (write.details & STRONG) ||
+           (write.address == object.initialised.address && write.thread == object.initialised.thread);
+}
+
 // A barrier object of this or of another block of the cluster.
 struct Barrier {
     Block& block;
@@ -80,8 +87,7 @@ Barrier barrier_at(const void* address, uintptr_t caller) {
     }
     for (int word = 0; word < 2; ++word) {
         const Cell* const cell = cell_of(reinterpret_cast<uintptr_t>(address) + 4 * static_cast<uintptr_t>(word));
-        if (!cell || (cell->write.details & STRONG) || cell->write.epoch < known->initialised.epoch) continue;
-        if (cell->write.address == known->initialised.address && cell->write.thread == known->initialised.thread) continue;
+        if (!cell || cell->write.epoch < known->initialised.epoch || holds_object(*cell, *known)) continue;
         report(DIVERGENT_BARRIER, caller, state.image + cell->write.address,
                "a barrier object is used whose memory has been written as data since it was initialised");
         abandon_launch();
@@ -260,6 +266,15 @@ void peakgate_sync_init(void* address, int expected, const void* caller) {
     reset(object, object.address);
     object.expected = object.pending = expected;
     object.initialised = now(INITIALISED, INITIALISED, called_at);
+}
+
+void peakgate_sync_fresh(const void* address, const void* caller) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    const SyncObject* const known = state.checking ? known_object({state.block, at}) : nullptr;
+    const Cell* const cell = known && known->expected ? cell_of(at) : nullptr;
+    if (!cell || cell->write.epoch < known->initialised.epoch || !holds_object(*cell, *known)) return;
+    report(DIVERGENT_BARRIER, reinterpret_cast<uintptr_t>(caller), state.image + known->initialised.address,
+           "a barrier object is initialised again that is in use: mbarrier.inval is missing");
 }
 
 void peakgate_sync_invalidate(void* address, const void* caller) {

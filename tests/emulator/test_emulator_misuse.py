@@ -51,6 +51,11 @@ CASES: dict[str, tuple[str, DefectKind | None]] = {
         OBJECT + INIT % 16 + ARRIVE + INVALIDATE + "__syncthreads(); " + ARRIVE,
         BARRIER,
     ),
+    "an object initialised while in use": (OBJECT + INIT % 16 + ARRIVE + "__syncthreads(); " + INIT % 16, BARRIER),
+    "an object initialised over data": (
+        OBJECT + INIT % 16 + ARRIVE + "__syncthreads(); if (t == 0) b = 1; " + INIT % 16 + ARRIVE,
+        None,
+    ),
     "an object whose memory is data again": (
         OBJECT + INIT % 16 + ARRIVE + INVALIDATE + "__syncthreads(); if (t == 0) b = 1;",
         None,
