@@ -40,7 +40,7 @@ _OWN = {
     "cuda_narrow.h": ["cuda_fp8.h", "cuda_fp4.h"],
     "cuda_wmma.h": ["mma.h"],
     "cuda_complex.h": ["cuComplex.h"],
-    "cuda_cub.h": ["cub/cub.cuh"]
+    "cuda_cub.h": ["cub/cub.cuh", "cub/util_type.cuh"]
     + [f"cub/block/block_{what}.cuh" for what in ("reduce", "scan", "load", "store")]
     + [f"cub/warp/warp_{what}.cuh" for what in ("reduce", "scan")],
 }

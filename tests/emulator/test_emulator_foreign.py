@@ -251,6 +251,10 @@ __global__ void kernel(const scalar_t* x, const scalar_t* y, scalar_t* out, at::
         sums[i] = x[i] * 1.5f + y[i];
     }
 }
+template <typename T> __global__ void bits(const T* x, unsigned short* out) {
+    static_assert(at::ceil_div(9, 4) == at::cuda::ATenCeilDiv(3, 1), "");
+    out[threadIdx.x] = x[threadIdx.x].x;
+}
 torch::Tensor run(torch::Tensor x) { at::cuda::CUDAGuard guard(x.device()); return x; }
 """
 
@@ -264,6 +268,8 @@ def test_pytorchs_numbers_round_after_each_operation(scalar: str, dtype: Any, so
     expected = np.stack((x * y, x / dtype(3) - y, -(x + y), np.minimum(x, y) + dtype(1)), axis=1)
     np.testing.assert_array_equal(out.view(dtype), expected)
     np.testing.assert_array_equal(sums, x.astype(np.float32) * np.float32(1.5) + y.astype(np.float32))
+    kernel_of(source, PYTORCH, f"bits<{scalar}>").launch(ONE, (64, 1, 1), (given[0], out))
+    np.testing.assert_array_equal(out.ravel()[:64], given[0])
 
 
 ACCESSORS = """#include <torch/extension.h>

@@ -37,6 +37,7 @@ ROUNDED_UP = "void run(float* o, float* x, int n) { scale<<<(n + 255) / 256, 256
         ("constexpr int T = 32; scale<<<4, app::T>>>(o, x, n, 2);", ("4",), (32,)),
         ("scale<<<f(n)[0], 1 << 99>>>(o, x, n, 2);", ("-(-n // 256)",), (256,)),
         ("scale<<<n / 0, 64 / 0>>>(o, x, n, 2);", ("-(-n // 256)",), (256,)),
+        ("int waves = 0; scale<<<n / (waves * n), 64>>>(o, x, n, 2);", ("-(-n // 64)",), (64,)),
     ],
 )
 def test_a_launch_is_read_as_functions_of_the_size(host, grid, block):
@@ -496,9 +497,3 @@ def test_an_array_of_no_known_length_is_long_enough(written):
     found, _ = written("__global__ void far(float* out, int n) { out[5 * n + n / 7] = 1; }\n" + launched)
     assert any("reaches 5267 elements with n = 1024" in line for line in found.to_do)
     assert "Out(6 * n)" in found.text
-
-
-def test_a_grid_that_divides_by_zero_is_left_to_decide(written):
-    launched = "void run(float* o, float* x, int n) { int waves = 0; scale<<<n / (waves * n), 64>>>(o, x, n, 2.0f); }\n"
-    found, _ = written(SCALE % GUARDED + launched)
-    assert "grid" in found.problem

@@ -30,6 +30,7 @@ _WITH_REMAINDER = re.compile(
 """``n / b + (n % b ? 1 : 0)``, a division that rounds up."""
 _DECLARED = r"(?:\b(?:int|unsigned|auto|long|short|dim3|u?int\w*_t|size_t|constexpr|const|uint)\b|[*&,;{}])"
 _NAME, _TYPE = r"[A-Za-z_]\w*", r"(?:[\w:]+\s*(?:<[^<>;]*>)?\s*)"
+_ANY_SIZE = 64
 _DEEPEST, _LONGEST, _LARGEST = 8, 300, 1 << 40
 """Limits of definitions by definitions, of the text of an expression, and of the numbers in it."""
 
@@ -187,6 +188,8 @@ class HostCode:
         self._threads = block[0]
         with suppress(Unknown):
             found = self._extents(self._shape[0] if self._shape else "")
+            for extent in found:  # what begins with 0, such as a counter of a loop, may divide
+                evaluated(extent, dict.fromkeys(self.sizes, _ANY_SIZE))
             each = {f"-(-{size} // {threads})" for size in self.sizes for threads in block}
             self.rounds_up = not each.isdisjoint(found)
             return found

@@ -22,7 +22,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.inspect import workers
 from peakgate.inspect.skeleton import extents
 from peakgate.inspect.skeleton.extents import Found
-from peakgate.inspect.skeleton.host_code import Decision, Unknown, evaluated
+from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
 from peakgate.inspect.skeleton.stand_ins import FOLDER, NEEDED, StandIns, searched_below, stand_ins
 from peakgate.spec import dtypes
@@ -256,10 +256,7 @@ def _measured(draft: Draft, lengths: Mapping[str, str]) -> str:
     for text in _SIZES.get(len(draft.sizes), ()):
         given = ast.literal_eval(text) if "<<" not in text else evaluated(text, {})
         size = dict(zip(draft.sizes, given if isinstance(given, tuple) else (given,), strict=True))
-        try:
-            grid = [evaluated(extent, size) for extent in draft.grid]
-        except Unknown:  # a division by zero, which `grid` has to be corrected for
-            break
+        grid = [evaluated(extent, size) for extent in draft.grid]
         if all(extent <= MOST_BLOCKS for extent in grid[1:]) and all(
             evaluated(length, size) <= MOST_ELEMENTS for length in lengths.values()
         ):

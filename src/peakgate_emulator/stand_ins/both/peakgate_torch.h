@@ -29,12 +29,12 @@ template <> constexpr bool is_integral<signed char> = true;
 
 // A number of 16 bits that is computed in float and rounded to nearest even.
 template <class Native> struct Narrow {
-    Native native;
+    unsigned short x;
     Narrow() = default;
-    __device__ Narrow(float value) : native(value) {}
-    __device__ Narrow(Native value) : native(value) {}
-    __device__ operator float() const { return static_cast<float>(native); }
-    __device__ operator Native() const { return native; }
+    __device__ Narrow(float value) : Narrow(static_cast<Native>(value)) {}
+    __device__ Narrow(Native value) : x(*reinterpret_cast<const unsigned short*>(&value)) {}
+    __device__ operator float() const { return static_cast<float>(static_cast<Native>(*this)); }
+    __device__ operator Native() const { return *reinterpret_cast<const Native*>(&x); }
     __device__ Narrow operator-() const { return -static_cast<float>(*this); }
 };
 #define PEAKGATE_NARROW(op)                                                                                            \
@@ -87,6 +87,8 @@ using c10::Half;
 template <class T, bool on_gpu> using acc_type = typename c10::peakgate_detail::Sum<T, on_gpu>::type;
 template <class T> using opmath_type = typename c10::peakgate_detail::Computed<T>::type;
 
+template <class T> __host__ __device__ constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }
+
 template <class T> struct DefaultPtrTraits { using PtrType = T*; };
 template <class T> struct RestrictPtrTraits { using PtrType = T* __restrict__; };
 
@@ -137,6 +139,7 @@ template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits
 using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, PtrTraits, Index>;
 
 namespace cuda {
+template <class T> __host__ __device__ constexpr T ATenCeilDiv(T a, T b) { return ceil_div(a, b); }
 namespace detail {
 // A tensor of up to 25 axes as the argument of a kernel, and where an element is by its number in row-major order.
 template <class T, class Index> struct TensorInfo {
