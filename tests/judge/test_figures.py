@@ -42,9 +42,21 @@ def test_an_unknown_architecture_has_no_peaks():
     assert unknown is None
 
 
-def test_a_generation_5_link_of_16_lanes_carries_63_gbs():
-    assert pcie_gbs(5, 16) == pytest.approx(63.0, abs=0.1)
-    assert pcie_gbs(99, 16) is None
+@pytest.mark.parametrize(
+    ("generation", "gbs"), [(1, 4.0), (2, 8.0), (3, 15.754), (4, 31.508), (5, 63.015), (6, 121.0), (99, None)]
+)
+def test_a_link_of_16_lanes_has_the_rate_of_its_generation(generation, gbs):
+    assert pcie_gbs(generation, 16) == (gbs and pytest.approx(gbs, abs=1e-3))
+
+
+def test_nvlinks_together_are_a_peak_of_their_own():
+    attributes = {"memory_clock_mhz": 3201, "bus_width_bits": 6016, "sm_count": 132, "sm_clock_mhz": 1980}
+    linked = theoretical_peaks(**attributes, capability=(9, 0), nvlinks_mbs=[25_000] * 18)
+    alone = theoretical_peaks(**attributes, capability=(9, 0))
+    assert (linked.nvlink_gbs, alone.nvlink_gbs) == (450.0, None)
+    assert linked.derivation == f"{alone.derivation}; 18 NVLinks, together 450 GB/s"
+    assert least(Work(900_000), roof="nvlink", peaks=linked) == (pytest.approx(2.0), "nvlink")
+    assert least(Work(900_000), roof="nvlink", peaks=alone) is None
 
 
 def least(work, *, peaks=PEAKS, **more):
@@ -151,6 +163,13 @@ def test_tensor_memory_doubles_the_rates_of_hopper_and_fp4_those_of_fp8():
     assert hopper is not None
     assert all(peaks.tensor_tflops[math] == 2 * rate for math, rate in hopper.tensor_tflops.items())
     assert peaks.tensor_tflops["fp4"] == 2 * peaks.tensor_tflops["fp8"]
+
+
+def test_operations_per_clock_are_powers_of_two_and_double_by_generation():
+    every = [each for of_types in TENSOR_OPERATIONS.values() for each in of_types.values()]
+    assert all(each.bit_count() == 1 for each in every)
+    hopper, blackwell = TENSOR_OPERATIONS[9, 0], TENSOR_OPERATIONS[10, 0]
+    assert blackwell == {math: 2 * each for math, each in hopper.items()}
 
 
 def test_the_type_of_the_operations_chooses_the_peak():
