@@ -165,13 +165,6 @@ def test_tensor_memory_doubles_the_rates_of_hopper_and_fp4_those_of_fp8():
     assert peaks.tensor_tflops["fp4"] == 2 * peaks.tensor_tflops["fp8"]
 
 
-def test_operations_per_clock_are_powers_of_two_and_double_by_generation():
-    every = [each for of_types in TENSOR_OPERATIONS.values() for each in of_types.values()]
-    assert all(each.bit_count() == 1 for each in every)
-    hopper, blackwell = TENSOR_OPERATIONS[9, 0], TENSOR_OPERATIONS[10, 0]
-    assert blackwell == {math: 2 * each for math, each in hopper.items()}
-
-
 def test_the_type_of_the_operations_chooses_the_peak():
     assert least(Work(4, 10**12, math="bf16"), peaks=TENSOR_PEAKS) == (pytest.approx(1000), "compute")
     assert least(Work(4, 10**12, math="tf32"), peaks=TENSOR_PEAKS) == (pytest.approx(2000), "compute")
