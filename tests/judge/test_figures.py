@@ -50,7 +50,7 @@ def test_a_link_of_16_lanes_has_the_rate_of_its_generation(generation, gbs):
 
 
 def test_nvlinks_together_are_a_peak_of_their_own():
-    attributes = {"memory_clock_mhz": 3201, "bus_width_bits": 6016, "sm_count": 132, "sm_clock_mhz": 1980}
+    attributes = {name: value for name, value in H200.items() if name != "capability"}
     linked = theoretical_peaks(**attributes, capability=(9, 0), nvlinks_mbs=[25_000] * 18)
     alone = theoretical_peaks(**attributes, capability=(9, 0))
     assert (linked.nvlink_gbs, alone.nvlink_gbs) == (450.0, None)

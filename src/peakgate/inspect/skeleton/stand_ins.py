@@ -256,7 +256,7 @@ def _certain(names: Sequence[str], sources: Sequence[SourceFile], gone: Sequence
     """The declarations of names, with the macros that the sources use of files which are ``gone``."""
     directly = "\n".join(without_comments(file.text) for file in sources)
     away = "\n".join(without_comments(file.text) for file in gone)
-    found = {}
+    found: dict[str, str] = {}
     words = {*_WORD.findall(directly)}
     macros = _unconditional([without_comments(file.text) for file in gone])
     while used := macros.keys() & words - found.keys():
