@@ -152,7 +152,7 @@ def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") ->
 
 
 _MISSING_FILE = re.compile(
-    r"open source file \"([^\"]+)\"|(?:^|error: |')([^'\":\n]+)'?(?:: No such file| file not found)", re.MULTILINE
+    r"open source file \"([^\"]+)\"|(?:^|: |')([^'\":\n]+)'?(?:: No such file| file not found)", re.MULTILINE
 )
 
 

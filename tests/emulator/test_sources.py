@@ -8,7 +8,7 @@ from emulating import CUDA
 from peakgate_emulator.device_code import device_only, device_texts, host_code, remedy
 from peakgate_emulator.errors import SourceError
 from peakgate_emulator.masking import masked
-from peakgate_emulator.sources import SourceFile, entry_of, kernels, read_sources
+from peakgate_emulator.sources import SourceFile, entry_of, kernels, missing_header, read_sources
 
 
 def left_of(tmp_path: Path, text: str) -> str:
@@ -330,3 +330,18 @@ def test_a_type_that_a_kernel_uses_loses_its_host_functions() -> None:
     assert lines[3:5] == ["struct Managed {", "void* operator new(size_t bytes);"]
     assert lines[6:9] == ["struct Element : Managed {", "int value;", "Element();"]
     assert "calls" not in text
+
+
+@pytest.mark.parametrize("name", ["lost/logging.h", "helper_cuda ptx.h"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "{}: No such file or directory",
+        "k.cu:1: {}: No such file or directory; add its folder",
+        "k.cu:1:10: fatal error: {}: No such file or directory",
+        "k.cu:1:10: fatal error: '{}' file not found",
+        'k/k.cu:1: cannot open source file "{}"; add its folder',
+    ],
+)
+def test_a_missing_header_is_read_from_every_compilers_message(message: str, name: str) -> None:
+    assert missing_header(message.format(name)) == name
