@@ -55,7 +55,7 @@ def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
     code, _, verdict = check(mine("in[i]"))
     assert code == verdict["exit_code"] == 0
     kernel = verdict["kernels"][0]
-    assert (kernel["problems"], kernel["launches"], kernel["defects"]) == (5, 6, [])
+    assert (kernel["problems"], kernel["launches"], kernel["defects"]) == (8, 9, [])
     assert verdict["schedules"] == [0, 2]
 
 

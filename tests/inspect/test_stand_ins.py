@@ -4,7 +4,7 @@ import pytest
 
 from peakgate.base.errors import Code
 from peakgate.inspect.skeleton.meanings import meaning
-from peakgate.inspect.skeleton.stand_ins import FOLDER, NEEDED, stand_ins
+from peakgate.inspect.skeleton.stand_ins import DECLARATIONS, IN_FOLDER, stand_ins
 from peakgate.inspect.skeleton.write import skeleton
 
 KERNEL = "__global__ void k(float* x, int n) { %s }\n"
@@ -69,15 +69,18 @@ def test_a_header_of_no_use_to_a_kernel_is_empty(of_kernel):
     found = of_kernel('#include "lost/log.h"\n#include <other.hpp>\n' + KERNEL % "x[0] = n;")
     assert (found.headers, {*found.files}) == (
         ("lost/log.h", "other.hpp"),
-        {f"{FOLDER}/lost/log.h", f"{FOLDER}/other.hpp"},
+        {f"{IN_FOLDER}/lost/log.h", f"{IN_FOLDER}/other.hpp"},
     )
     assert found.problems == {}
 
 
 def test_a_header_above_the_file_has_a_stand_in(of_kernel, tmp_path):
     found = of_kernel('#include "../../shared/log.h"\n#include "../up.h"\n' + KERNEL % "x[0] = WARP_SIZE;")
-    assert (found.folders, found.problems) == ((FOLDER, f"{FOLDER}/above/above", f"{FOLDER}/above"), {})
-    assert {f"{FOLDER}/shared/log.h", f"{FOLDER}/up.h"} < {*found.files}
+    assert (found.folders, found.problems) == (
+        (IN_FOLDER, f"{IN_FOLDER}/above/above", f"{IN_FOLDER}/above"),
+        {},
+    )
+    assert {f"{IN_FOLDER}/shared/log.h", f"{IN_FOLDER}/up.h"} < {*found.files}
 
 
 @pytest.mark.parametrize("name", ["cub/lost.h", "a/../../lost.h", "/lost.h", "cuda/lost"])
@@ -96,7 +99,7 @@ def test_what_is_not_certain_is_left_to_fill_in(of_kernel):
         "reduced": found.left["reduced"],
     }
     assert found.problems["k"].endswith(f"[{Code.BUILD}]")
-    assert found.to_do("kernels/own")[0] == f"kernels/own/{NEEDED}:3, 4: fill in Params, reduced"
+    assert found.to_do("kernels/own")[0] == f"kernels/own/{DECLARATIONS}:3, 4: fill in Params, reduced"
 
 
 def test_a_macro_of_the_build_is_given_or_asked_for(of_kernel):
@@ -130,8 +133,8 @@ def test_a_header_that_does_not_build_is_replaced(tmp_path):
     (tmp_path / "own.cu").write_text('#include "host.h"\n' + KERNEL % "x[0] = TWICE(TILE);")
     found = stand_ins(["k"], tmp_path / "own.cu", (tmp_path / "include",))
     assert (found.replaced, found.problems) == (("host.h",), {})
-    assert "TILE 4" in found.files[NEEDED]
-    assert "UNUSED" not in found.files[NEEDED]
+    assert "TILE 4" in found.files[DECLARATIONS]
+    assert "UNUSED" not in found.files[DECLARATIONS]
     assert "host.h: do not build" in found.to_do("kernels/own")[0]
 
 
@@ -156,7 +159,7 @@ def test_what_a_person_fills_in_is_kept_and_used(tmp_path):
     assert [*first.stand_ins.left] == ["own"]
     assert first.problem.endswith(f"[{Code.BUILD}]")
     first.stand_ins.write(folder)
-    with (folder / NEEDED).open("a") as file:
+    with (folder / DECLARATIONS).open("a") as file:
         file.write("namespace own { __device__ int twice(int x) { return 2 * x; } }\n")
     second = skeleton(source, folder, tmp_path)
     assert (second.problem, 'include=["stand_ins"]' in second.text) == ("", True)

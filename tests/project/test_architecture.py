@@ -101,7 +101,6 @@ NO_OUTPUTS = {
     "peakgate/device": {"references.py"},
     "peakgate/run": {"listing.py", "inputs.py"},
     "peakgate/inspect": {"mutation_run.py"},
-    "peakgate/inspect/skeleton": {"write.py"},
     "peakgate/inspect/watched": {"cupy_stand_in.py", "process.py"},
     "peakgate/review": {"command.py", "protect.py", "trees.py"},
     "peakgate/compare/ab": {"folders.py", "warm.py", "explain.py", "plan.py", "pairs.py"},

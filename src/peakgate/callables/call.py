@@ -31,7 +31,7 @@ from peakgate.callables.arrays import (
 from peakgate.callables.unchanged import unchanged
 from peakgate.callables.values import (
     CALLABLE,
-    OUTPUTS,
+    DECLARED,
     REFERENCE,
     Exchange,
     Typed,
@@ -163,7 +163,7 @@ class Call:
         differ from the reference's.
         """
         if declared is not None:
-            found = flat(self.of_arguments(declared, "outputs"), OUTPUTS, self._layout)
+            found = flat(self.of_arguments(declared, "outputs"), DECLARED, self._layout)
             if not callable(declared) and not all(map(framework, found)):
                 raise PeakgateError(
                     f"outputs is {shown(declared)}; expected the arrays that the callable writes, or a function that "

@@ -146,7 +146,7 @@ class ValueOrigin:
 
 CALLABLE = ValueOrigin("the callable returns", Code.TYPE)
 REFERENCE = ValueOrigin("its reference returns", Code.REFERENCE)
-OUTPUTS = ValueOrigin("outputs returns", Code.BENCHMARK_TEST)
+DECLARED = ValueOrigin("outputs returns", Code.BENCHMARK_TEST)
 
 
 def flat(value: object, source: ValueOrigin, layout: Any = None) -> list[Any]:

@@ -25,9 +25,9 @@ from peakgate_emulator.errors import KernelBuildError
 from peakgate_emulator.masking import DIRECTIVE, code_of, without_comments
 from peakgate_emulator.sources import SourceFile
 
-FOLDER = "stand_ins"
+IN_FOLDER = "stand_ins"
 """The folder beside a family with the stand-ins for missing headers."""
-NEEDED = f"{FOLDER}/needed.h"
+DECLARATIONS = f"{IN_FOLDER}/needed.h"
 """What the kernels need of all of them: the others include it."""
 _ABOVE = "above"
 """A folder in it from which names that begin with ``../`` are found."""
@@ -52,7 +52,7 @@ _TYPE = (
 _HEAD = "// In place of a header that is missing here.\n"
 _TO_FILL_IN = "// to fill in: "
 _NEEDED_HEAD = "// What the kernels need of headers that are missing here, which include this file."
-_COPY, _FILL_IN = "copy {} into the project, or ", f"fill in {NEEDED}; then delete family.py and run this again"
+_COPY, _FILL_IN = "copy {} into the project, or ", f"fill in {DECLARATIONS}; then delete family.py and run this again"
 _MOST_LEFT = 12
 """Names that are left to fill in: what is behind them is often an effect of them."""
 
@@ -81,7 +81,9 @@ class StandIns:
         for name, text in self.files.items():
             path = folder / name
             before = path.read_text(encoding="utf-8") if path.exists() else ""
-            more = [line for line in text.splitlines(keepends=True) if line not in before] if name == NEEDED else []
+            more = (
+                [line for line in text.splitlines(keepends=True) if line not in before] if name == DECLARATIONS else []
+            )
             if more or not path.exists():
                 write_whole(path, before + "".join(more) if before else text)
                 written.append(path)
@@ -91,15 +93,15 @@ class StandIns:
         """What is left to do for a person, with the lines of the files below ``folder``."""
         found = []
         if self.left and self.folders:
-            lines = self.files[NEEDED].splitlines()
+            lines = self.files[DECLARATIONS].splitlines()
             at = [str(number) for number, line in enumerate(lines, 1) if line.startswith(_TO_FILL_IN)]
-            found.append(f"{folder}/{NEEDED}:{', '.join(at)}: fill in {', '.join(self.left)}")
+            found.append(f"{folder}/{DECLARATIONS}:{', '.join(at)}: fill in {', '.join(self.left)}")
         if self.headers:
-            found.append(f"{folder}/{FOLDER}: {', '.join(self.headers)}: missing, stand-ins here")
+            found.append(f"{folder}/{IN_FOLDER}: {', '.join(self.headers)}: missing, stand-ins here")
         if self.replaced:
             several = ", ".join(self.replaced)
             found.append(
-                f"{folder}/{FOLDER}: {several}: do not build, only their macros here; delete one to have it back"
+                f"{folder}/{IN_FOLDER}: {several}: do not build, only their macros here; delete one to have it back"
             )
         return found
 
@@ -194,7 +196,7 @@ def _of_problems(builds: Iterable[_Build], sources: Sequence[SourceFile]) -> set
 
 def searched_below(folder: Path) -> tuple[Path, ...]:
     """The folders with stand-ins that a family has already."""
-    there = [folder / FOLDER]
+    there = [folder / IN_FOLDER]
     while there[-1].is_dir():
         there.append(there[-1] / _ABOVE)
     return tuple(there[:-1])
@@ -206,19 +208,19 @@ def _files(
     """The folders that are searched, and the text of each file: an empty one for each header unless names are known."""
     if not headers:
         return (), {}
-    included = f'#include "{Path(NEEDED).name}"\n' if known or left else ""
-    folders, files = [FOLDER], {}
+    included = f'#include "{Path(DECLARATIONS).name}"\n' if known or left else ""
+    folders, files = [IN_FOLDER], {}
     for name in headers:
         above = name.count("../")
         if above:
-            folders.append("/".join([FOLDER, *[_ABOVE] * above]))
+            folders.append("/".join([IN_FOLDER, *[_ABOVE] * above]))
             files[f"{folders[-1]}/.gitkeep"] = ""
-        files[f"{FOLDER}/{name.removeprefix('../' * above)}"] = (
+        files[f"{IN_FOLDER}/{name.removeprefix('../' * above)}"] = (
             f"// In place of a header that is missing here.\n{included}"
         )
     if included:
         lines = [f"{_TO_FILL_IN}{name}; {use}" for name, use in left.items()]
-        files[NEEDED] = "\n".join([_NEEDED_HEAD, "#pragma once", *dict.fromkeys(known.values()), *lines, ""])
+        files[DECLARATIONS] = "\n".join([_NEEDED_HEAD, "#pragma once", *dict.fromkeys(known.values()), *lines, ""])
     return tuple(dict.fromkeys(folders)), files
 
 

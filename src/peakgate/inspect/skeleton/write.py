@@ -24,7 +24,7 @@ from peakgate.inspect.skeleton import extents
 from peakgate.inspect.skeleton.extents import Found
 from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
-from peakgate.inspect.skeleton.stand_ins import FOLDER, NEEDED, StandIns, searched_below, stand_ins
+from peakgate.inspect.skeleton.stand_ins import DECLARATIONS, IN_FOLDER, StandIns, searched_below, stand_ins
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
 from peakgate.spec.catalogue import FAMILY_FILE
@@ -81,7 +81,7 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
     texts = [file.text for file in read_sources(source, include)]
     named = [each.entry for each in drafts(texts[0], "\n".join(texts[1:])) if isinstance(each, Draft)]
     lacking = stand_ins(named[:MOST_KERNELS], source, include)
-    given = drafts(texts[0], "\n".join([*texts[1:], lacking.files.get(NEEDED, "")]))
+    given = drafts(texts[0], "\n".join([*texts[1:], lacking.files.get(DECLARATIONS, "")]))
     possible = [each for each in given if isinstance(each, Draft)]
     described = possible[:MOST_KERNELS]
     left_out = [f"left out: {each.name}: {each.why}" for each in given if isinstance(each, LeftOut)]
@@ -160,7 +160,7 @@ def _include(source: Path, root: Path) -> tuple[Path, ...]:
     """Folders below ``root`` with the headers that a source includes and does not have beside it."""
     known: dict[str, list[Path]] = {}
     for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if not name.startswith(".") and name != FOLDER]
+        names[:] = [name for name in names if not name.startswith(".") and name != IN_FOLDER]
         for name in files:
             known.setdefault(name, []).append(Path(folder, name))
     replaced = {
