@@ -6,7 +6,7 @@
 #pragma once
 
 #define PEAKGATE_MEMBER __attribute__((noinline, no_sanitize("thread")))
-#define PEAKGATE_SITE int site = ~__builtin_LINE()
+#define PEAKGATE_SITE int site = 10000000 + __builtin_LINE() // beside those of __syncthreads, which count
 
 namespace cooperative_groups {
 
@@ -325,10 +325,6 @@ template <class G, class T, class F> PEAKGATE_MEMBER T exclusive_scan(const G& g
 }
 template <class G, class T> inline T inclusive_scan(const G& group, T value) { return inclusive_scan(group, value, plus<T>()); }
 template <class G, class T> inline T exclusive_scan(const G& group, T value) { return exclusive_scan(group, value, plus<T>()); }
-
-template <class G, class F> inline void invoke_one(const G& group, F&& f) {
-    if (group.thread_rank() == 0) f();
-}
 
 // ---- one thread for all ----
 template <class G, class F, class... A> inline void invoke_one(const G& group, F&& function, A&&... arguments) {

@@ -350,7 +350,7 @@ def test_blocks_and_grids_have_barriers_in_two_parts(tmp_path: Path) -> None:
         np.testing.assert_array_equal(out, 4)
 
 
-ROLES = """__global__ void kernel(int* out) {
+AT_ZERO = """__global__ void kernel(int* out) {
     __shared__ int box[64];
     if (threadIdx.x < FIRST) {
         box[threadIdx.x] = threadIdx.x;
@@ -378,7 +378,7 @@ WHOLE = "bar.sync 0;"
 def test_warps_may_meet_at_barrier_zero_from_different_lines(
     first: str, lines: tuple[str, str], found: bool, schedule: int, tmp_path: Path
 ) -> None:
-    text = ROLES.replace("FIRST", first).replace("ONE", lines[0]).replace("OTHER", lines[1])
+    text = AT_ZERO.replace("FIRST", first).replace("ONE", lines[0]).replace("OTHER", lines[1])
     (tmp_path / "kernel.cu").write_text(text)
     with finds(*[DefectKind.DIVERGENT_BARRIER] * found):
         out = np.zeros(32, np.int32)
