@@ -157,8 +157,8 @@ class OutputCheck:
             return
         read = {dtype_name(array) for at, array in enumerate(self._call.arrays) if at not in self._call.changed}
         types = sorted(each for each in read.intersection(dtypes.KNOWN) if dtypes.limits(each).unit_roundoff)
-        finest = max(dtypes.limits(each).unit_roundoff for each in (wanted.dtype, *(types or ["float32"])))
-        if dtypes.limits(output.dtype).unit_roundoff > finest:
+        coarsest = max(dtypes.limits(each).unit_roundoff for each in (wanted.dtype, *(types or ["float32"])))
+        if dtypes.limits(output.dtype).unit_roundoff > coarsest:
             raise WrongResult(
                 f"{name} is {output.dtype}, its reference {wanted.dtype}, inputs {', '.join(types or sorted(read))}; "
                 f"if that is meant, tolerance= states its error, or the reference gives {output.dtype} too"

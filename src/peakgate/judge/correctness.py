@@ -82,7 +82,7 @@ class ErrorBound:
 
     def passes_zeros(self, largest: float) -> bool:
         """Whether an output of zeros would be right for a reference of up to ``largest``, which is not all zeros."""
-        return 0 < largest <= self.absolute or (largest > 0 and self.relative + self.weighted >= 1)
+        return largest > 0 and (largest <= self.absolute or self.relative + self.weighted >= 1)
 
 
 @dataclass(frozen=True, slots=True)

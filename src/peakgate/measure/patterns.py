@@ -122,14 +122,14 @@ def _filled(case: Case, pattern: str) -> Case:
 
     With integer outputs, real inputs without a range get no large numbers: they may be quantized or used as an index.
     """
-    whole = not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
+    integers = not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
     arguments = list(case.arguments)
     filled, alike = 0, dict[tuple[Any, ...], int]()
     for at, each in enumerate(case.arguments):
         if not isinstance(each, Buffer) or each.role not in (Role.IN, Role.INOUT) or not _open(each):
             continue
         given, seed = each.data, at
-        if whole and given is None and dtypes.limits(each.dtype).unit_roundoff:
+        if integers and given is None and dtypes.limits(each.dtype).unit_roundoff:
             if pattern == "large":
                 continue
             given = _SMALL if pattern in ("positive", "negative") else None
@@ -231,7 +231,7 @@ def _near_an_end(
 
 
 def _ends_of_type(dtype: str) -> tuple[float, float]:
-    """The range of numbers that are all alike, of an input without one."""
+    """The range of an input without one: of large numbers, and of numbers that are all alike."""
     held = dtypes.limits(dtype)
     if held.kind in ("float", "complex"):
         largest = min(_LARGE, max(held.largest / 4, min(held.largest, 512.0)))
@@ -338,8 +338,7 @@ def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any
     at = np.indices(shape[-2:], sparse=True)
     rows, count = (at[0], shape[-2]) if len(at) > 1 else (at[0] // _SEGMENT, shape[-1] // _SEGMENT)
     kind = rows // max(min(count // 4, 4), 1) % 4
-    largest = dtypes.limits(dtype).largest
-    larger = min(_LARGE, max(largest / 4, min(largest, 512.0)))
+    larger = _ends_of_type(dtype)[1]
     both_signs = np.array([True, True, False, False])[kind]
     values = np.where(both_signs, values, (np.abs(values) + 1) / 2)
     values *= np.array([256.0, larger, -larger, larger])[kind]

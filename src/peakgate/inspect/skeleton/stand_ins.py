@@ -144,8 +144,10 @@ def _built_with(entries: Sequence[str], source: Path, include: tuple[Path, ...],
             for path, text in files.items():
                 write_whole(Path(temporary, path), text)
             searched = (*(Path(temporary, folder) for folder in folders), *include)
-            defines = for_cuda | ({} if folders else _macros(known))
+            macros = () if folders else filter(None, map(_DEFINE.fullmatch, known.values()))
+            defines = for_cuda | {match[1]: match[2] for match in macros}
             builds = _built(entries, source, searched, defines)
+            failing = any(each.problem for each in builds.values())
             if lacking := {name for each in builds.values() for name in each.missing} - {*headers}:
                 headers += sorted(lacking)
                 continue
@@ -157,14 +159,14 @@ def _built_with(entries: Sequence[str], source: Path, include: tuple[Path, ...],
             if not folders:  # nothing includes a stand-in
                 certain = {name: text for name, text in certain.items() if _DEFINE.fullmatch(text)}
             new = certain.keys() - known.keys() - in_vain
-            if not new and any(each.problem for each in builds.values()):
+            if not new and failing:
                 certain = {name: text.format(name=name) for name, text in of_file.items()}
                 new = certain.keys() - known.keys() - in_vain
             known = {name: text for name, text in known.items() if name not in in_vain}
             if new:
                 known |= {name: text for name, text in certain.items() if name in new}
-            elif not for_cuda and any(each.problem for each in builds.values()) and _for_cuda(sources):
-                for_cuda = _for_cuda(sources)
+            elif failing and not for_cuda and (asked_for := _for_cuda(sources)):
+                for_cuda = asked_for
             elif replace and (more := _of_problems(builds.values(), sources) - {*replaced}):
                 replaced += sorted(more)
             else:
@@ -222,10 +224,6 @@ def _files(
         lines = [f"{_TO_FILL_IN}{name}; {use}" for name, use in left.items()]
         files[DECLARATIONS] = "\n".join([_NEEDED_HEAD, "#pragma once", *dict.fromkeys(known.values()), *lines, ""])
     return tuple(dict.fromkeys(folders)), files
-
-
-def _macros(known: Mapping[str, str]) -> dict[str, str]:
-    return {match[1]: match[2] for text in known.values() if (match := _DEFINE.fullmatch(text))}
 
 
 def _built(
