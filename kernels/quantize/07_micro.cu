@@ -1,11 +1,11 @@
 // micro: the same formats, elements in registers: each is read once, 16 bytes per load.
 //
-// Against micro_naive a thread keeps its elements between the search for the largest and their conversion, lanes that
-// share a group exchange what they found, and a thread stores its codes of a group at once. A thread has VECTORS of a
-// group in each of ROUNDS groups: all of a group where its scale takes long to find, as in nvfp4, else few, so that
-// lanes next to each other load what is next to each other. Of 4-bit codes little is stored, so that reads are most of
-// the traffic and instructions count: the largest magnitude is found in pairs, and rows of whole groups are treated as
-// one row, without a division. Expect the roof.
+// Against micro_naive a thread keeps its elements between the maximum and their conversion, lanes that share a group
+// reduce its maximum by shuffles, and a thread stores its codes of a group at once. A thread has VECTORS of a group in
+// each of ROUNDS groups: all of a group where its scale takes many instructions, as in nvfp4, else few, so that loads of
+// neighbouring lanes are contiguous. Codes of 4 bits are few bytes, so that reads are most of the traffic and the
+// instructions limit: maxima are taken of pairs, and rows of whole groups are treated as one row, without a division.
+// Expect the roof.
 
 #include "micro.cuh"
 

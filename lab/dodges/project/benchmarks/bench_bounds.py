@@ -16,7 +16,7 @@ def exponentials(gpu_benchmark, function):
 def test_shortens_its_output_cheat(gpu_benchmark):
     """Gives exponentials of float32 in half.
 
-    Wrong for whoever wants float32: 11 bits are right, and the result for 12 is infinite. It writes half as much, and
+    Wrong where float32 is expected: 11 bits are correct, and the result for 12 is infinite. It writes half as much, and
     hopes that an output is judged by its own type.
     """
     exponentials(gpu_benchmark, lambda x: gpu_benchmark.xp.exp(x).astype("float16"))

@@ -1,4 +1,4 @@
-// The mean of the kept elements of each row; 0 where none is.
+// The mean of the kept elements of each row; 0 where no element is kept.
 
 #include "combined.cuh"
 
