@@ -115,17 +115,18 @@ def test_ptx_narrows_two_numbers_of_32_and_16_bits(kind: str, relu: str, tmp_pat
     out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "f"(F(a)), "f"(F(b)));', high, low)
     expected = narrow_bits(high, kind, bool(relu)) << width | narrow_bits(low, kind, bool(relu))
     np.testing.assert_array_equal(out & ((1 << 2 * width) - 1), expected)
-    if width == 8:
-        with np.errstate(over="ignore"):
-            halves = np.stack((low, high), axis=1).astype(np.float16)
-        body = register % f"cvt.rn.satfinite{relu}.{kind}x2.f16x2 n, %1;"
-        out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "r"(a));', halves.ravel())
-        bits = narrow_bits(halves.astype(np.float32), kind, bool(relu))
-        np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
-        brains = np.stack((low, high), axis=1).astype(ml_dtypes.bfloat16)
-        out = applied(tmp_path, f'asm("{body.replace("f16x2", "bf16x2")}" : "=r"(r) : "r"(a));', brains.ravel())
-        bits = narrow_bits(brains.astype(np.float32), kind, bool(relu))
-        np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
+
+
+@pytest.mark.parametrize("relu", ["", ".relu"])
+@pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
+@pytest.mark.parametrize(("given", "dtype"), [("f16x2", np.float16), ("bf16x2", ml_dtypes.bfloat16)])
+def test_ptx_narrows_pairs_of_16_bits(given: str, dtype: Any, kind: str, relu: str, tmp_path: Path) -> None:
+    with np.errstate(over="ignore"):
+        pairs = np.stack((np.roll(FLOATS, 7), FLOATS), axis=1).astype(dtype)
+    body = f"{{ .reg .b16 n; cvt.rn.satfinite{relu}.{kind}x2.{given} n, %1; mov.b32 %0, {{n, n}}; }}"
+    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "r"(a));', pairs.ravel())
+    bits = narrow_bits(pairs.astype(np.float32), kind, bool(relu))
+    np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
 
 
 @pytest.mark.parametrize("relu", ["", ".relu"])

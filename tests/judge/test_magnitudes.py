@@ -197,6 +197,28 @@ def test_nothing_is_known_where_the_reference_overflows():
     assert not np.isnan(inverse).any()
 
 
+def test_results_of_inputs_that_are_alike_are_rounded_as_others_are():
+    def gelu(given):
+        return [0.5 * x * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))) for x in given]
+
+    x = np.full(128, -4.1)
+    found = [
+        with_rounding(
+            np,
+            gelu,
+            [x],
+            [np.abs(gelu([x])[0])],
+            [Rounded(1e-5, 2.0**-24)],
+            redrawn=lambda seed: [np.linspace(-6, 6, 128)],
+            alike=alike,
+        )[0]
+        for alike in (False, True)
+    ]
+    one_rounding_of_a_sum = 0.5 * 4.1 * 2.0**-24
+    assert (1e-5 * found[0] < one_rounding_of_a_sum).all()
+    assert (1e-5 * found[1] > one_rounding_of_a_sum).all()
+
+
 def test_conditions_are_arrays_as_cupy_takes_them():
     def where(condition, one, other):
         return np.where(condition.astype("bool"), one, other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,7 @@ from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable,
 from peakgate.judge.correctness import ExpectedOutputs
 from peakgate.judge.magnitudes import Rounded, estimated, of_row, with_rounding
 from peakgate.measure.data import input_array, saved_array
-from peakgate.measure.patterns import beyond_declared
+from peakgate.measure.patterns import Patterned, beyond_declared
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Reference
 from peakgate.spec.dtypes import unit_of_sums
@@ -102,8 +103,11 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
     rounded = [Rounded(*each) for each in zip(case.tolerances(len(values)), map(unit_of_sums, types), strict=True)]
     of_inputs = partial(reference, xp)
 
+    patterns = [each.data if isinstance(each.data, Patterned) else None for each in case.inputs]
+
     def redrawn(seed: int) -> Sequence[Array]:
-        buffers = [*case.inputs, *(buffer for _, buffer in case.stage.constants)]
+        plain = [replace(each, data=of.between) if of else each for each, of in zip(case.inputs, patterns, strict=True)]
+        buffers = [*plain, *(buffer for _, buffer in case.stage.constants)]
         return exact_inputs(_values(xp, [input_array(xp, each, seed + at) for at, each in enumerate(buffers)], buffers))
 
     moved = cache(lambda: estimated(xp, of_inputs, exact_inputs(inputs), values, rounded))
@@ -111,8 +115,17 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
     may_overflow = any(beyond_declared(buffer.data) for buffer in case.inputs)
 
     def in_float32() -> Sequence[Array | None]:
-        given = exact_inputs(inputs)
-        return with_rounding(xp, of_inputs, given, moved(), rounded, redrawn=redrawn, may_overflow=may_overflow)
+        alike = any(pattern is not None and pattern.alike and pattern.between is not None for pattern in patterns)
+        return with_rounding(
+            xp,
+            of_inputs,
+            exact_inputs(inputs),
+            moved(),
+            rounded,
+            redrawn=redrawn,
+            may_overflow=may_overflow,
+            alike=alike,
+        )
 
     return ExpectedOutputs(values, [moved, cache(in_float32)])
 

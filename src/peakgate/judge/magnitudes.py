@@ -89,18 +89,20 @@ def with_rounding(
     *,
     redrawn: Callable[[int], Sequence[Array]],
     may_overflow: bool = True,
+    alike: bool = False,
 ) -> list[Array | None]:
     """The ``known`` magnitudes, raised to the error of the reference in float32 on perturbed inputs.
 
-    An output of few elements has no neighbours: for it one rounding of its elements for other inputs,
-    ``redrawn(seed)``, counts as such an error. For a float64 output the error is scaled by the ratio of the roundoffs.
-    If it ``may_overflow``, a magnitude is infinite where only the float32 reference overflows: a kernel with the same
-    steps overflows too. It is NaN if the float64 reference overflows but would not for far smaller inputs (unlike
-    ``1 / 0``): the element is then not judged. Magnitudes are unchanged if the reference raises an error.
+    An output of few elements has no neighbours, and none of another size if inputs are ``alike``: for it one rounding
+    of its elements for other inputs, ``redrawn(seed)``, counts as such an error. For a float64 output the error is
+    scaled by the ratio of the roundoffs. If it ``may_overflow``, a magnitude is infinite where only the float32
+    reference overflows: a kernel with the same steps overflows too. It is NaN if the float64 reference overflows but
+    would not for far smaller inputs (unlike ``1 / 0``): the element is then not judged. Magnitudes are unchanged if the
+    reference raises an error.
     """
     errors: list[Any] = [0.0] * len(known)
     unknown = [xp.zeros((), "bool")] * len(known)  # CuPy does not accept a Python bool as a condition
-    few = [value is not None and value.size < _NEIGHBOURS for value in known]
+    few = [value is not None and (alike or value.size < _NEIGHBOURS) for value in known]
     for evaluation in range(_ROUNDED_EVALUATIONS):
         moved = [_moved(xp, array, _SEED * evaluation + at) for at, array in enumerate(inputs)]
         narrow = [array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in moved]

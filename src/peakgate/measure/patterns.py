@@ -30,6 +30,8 @@ All numbers of one sign, large and alike: a minimum or maximum of all is none of
 squares of the differences are lost in the sum of squares. Sorted rows, every second descending, the same in all inputs
 of one type and shape, except for the last of every second row: what is found early or compared in part is wrong."""
 
+_ALIKE_PATTERNS = ("sorted", "positive", "negative")
+
 _OTHER_PART = 1 << 16
 """Added to the seed for the imaginary part."""
 
@@ -152,12 +154,13 @@ _Make = Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Patterned:
-    """A data function with a pattern; ``declared`` if its numbers are in a range that the author gave."""
+    """A data function with a pattern, in the range ``between`` if the author gave one; ``alike`` as neighbours are."""
 
     make: _Make
     dtype: str
     seed: int
-    declared: bool
+    between: tuple[float, float] | None
+    alike: bool
 
     def __call__(self, xp: Any, shape: tuple[int, ...]) -> Array:
         values = self.make(shape, self.seed)
@@ -169,7 +172,7 @@ class Patterned:
 
 def beyond_declared(data: Data) -> bool:
     """Whether an input has numbers that its author did not name: all numbers of its type."""
-    return data is None or (isinstance(data, Patterned) and not data.declared)
+    return data is None or (isinstance(data, Patterned) and data.between is None)
 
 
 @cache
@@ -188,8 +191,6 @@ def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool =
             return None
         make = partial(_alike, dtype, start, end)
     elif pattern == "sorted":
-        if real and isinstance(given, tuple):  # an element's bound counts its neighbours' size (judge.magnitudes)
-            return None
         make = partial(_sorted, dtype, given if isinstance(given, tuple) else None, other=other)
     elif not isinstance(given, tuple):
         make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
@@ -202,7 +203,7 @@ def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool =
     else:
         return None
 
-    return Patterned(make, dtype, seed, isinstance(given, tuple))
+    return Patterned(make, dtype, seed, given if isinstance(given, tuple) else None, pattern in _ALIKE_PATTERNS)
 
 
 def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
