@@ -2,8 +2,7 @@
 //
 // Against micro_naive a thread keeps its elements between the maximum and their conversion, lanes that share a group
 // reduce its maximum by shuffles, and a thread stores its codes of a group at once. A thread has VECTORS of a group in
-// each of ROUNDS groups: all of a group where its scale takes many instructions, as in nvfp4, else few, so that loads of
-// neighbouring lanes are contiguous. Codes of 4 bits are few bytes, so that reads are most of the traffic and the
+// each of ROUNDS groups, whose loads are all under way before the first is used. Codes of 4 bits are few bytes, so that reads are most of the traffic and the
 // instructions limit: maxima are taken of pairs, and rows of whole groups are treated as one row, without a division.
 // Expect the roof.
 
@@ -19,9 +18,10 @@
 #define VECTORS 2  // of a thread in a group
 #endif
 #ifndef ROUNDS
-#define ROUNDS 1  // groups of a thread
+#define ROUNDS 2  // groups of a thread
 #endif
 
+static_assert(VECTORS == 2, "words of a thread in a group are stored by twos and fours");
 constexpr int ELEMENTS = 8 * VECTORS;  // of a thread in a group
 constexpr int LANES = FORMAT::GROUP / ELEMENTS;
 constexpr int PER_BYTE = 8 / FORMAT::BITS;
@@ -40,12 +40,10 @@ __device__ __forceinline__ void store_words(unsigned char* __restrict__ to, cons
                                             int left) {
     if (left % ELEMENTS == 0) {
         if (left > 0) {
-            if constexpr (VECTORS * WORDS == 4) {
+            if constexpr (WORDS == 2) {
                 *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
-            } else if constexpr (VECTORS * WORDS == 2) {
-                *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
             } else {
-                *reinterpret_cast<unsigned*>(to) = words[0];
+                *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
             }
         }
         return;

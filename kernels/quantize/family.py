@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, prod
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ GROUP = 128
 WARP, BLOCK, LEAST_BLOCK = 32, 256, 128
 PER_VECTOR, LANES = 8, GROUP // 8
 OF_GROUP = 2
-"""Vectors of a group that a thread of blocks has."""
+"""Vectors of a group that a thread of blocks or micro has."""
 UNDER_WAY = 2
 """Vectors of eight codes that a thread of restore has in flight."""
 RESIDENT = 1024
@@ -50,6 +50,8 @@ MICRO_TOLERANCE = 3 * RESTORED_TOLERANCE
 """With two levels of scales there are two products and a quotient."""
 LEAST_POWER = -127
 """Exponent of the least scale that is a power of two."""
+GROUPS_UNDER_WAY = 2
+"""Groups of which a thread of micro has some vectors."""
 CODES_UNDER_WAY = 4
 """Vectors of eight codes that a thread of micro_restore has in flight."""
 
@@ -155,17 +157,13 @@ def two_levels(xp: Any, largest: Array, factor: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A microscaling format: the kernels' name, its codes, elements that share a scale, the scales' type and values.
-
-    ``share`` is what a thread of micro has: vectors of a group, and groups.
-    """
+    """A microscaling format: the kernels' name, its codes, elements that share a scale, the scales' type and values."""
 
     name: str
     codes: Kind
     group: int
     scale: str
     scales: Callable[..., tuple[Array, Array]]
-    share: tuple[int, int]
 
     @property
     def bits(self) -> int:
@@ -176,9 +174,9 @@ class Format:
 FACTORS = (1344, 5376)
 """For matrices whose largest magnitude, which is 6 * 448 over the factor, is a half to two."""
 FORMATS = {
-    "nvfp4": Format("Nvfp4", FP4, 16, "float8_e4m3fn", two_levels, share=(2, 1)),
-    "mxfp8": Format("Mxfp8", KINDS["fp8"], 32, "float8_e8m0fnu", partial(powers_of_two, exponent=8), share=(1, 2)),
-    "mxfp4": Format("Mxfp4", FP4, 32, "float8_e8m0fnu", partial(powers_of_two, exponent=2), share=(1, 2)),
+    "nvfp4": Format("Nvfp4", FP4, 16, "float8_e4m3fn", two_levels),
+    "mxfp8": Format("Mxfp8", KINDS["fp8"], 32, "float8_e8m0fnu", partial(powers_of_two, exponent=8)),
+    "mxfp4": Format("Mxfp4", FP4, 32, "float8_e8m0fnu", partial(powers_of_two, exponent=2)),
 }
 """OCP's Microscaling Formats (MX) Specification 1.0, and NVFP4 as in NVIDIA's Transformer Engine."""
 
@@ -399,12 +397,12 @@ FAMILY = family(
     ),
     _micro(
         stage(7, "micro", "A scale for 16 or 32 elements: in registers, 16 bytes per load."),
-        lambda form: prod(form.share) * PER_VECTOR,
+        lambda _: OF_GROUP * GROUPS_UNDER_WAY * PER_VECTOR,
         defines=lambda form: {
             "FORMAT": form.name,
             "BLOCK": LEAST_BLOCK,
-            "VECTORS": form.share[0],
-            "ROUNDS": form.share[1],
+            "VECTORS": OF_GROUP,
+            "ROUNDS": GROUPS_UNDER_WAY,
         },
     ),
     _micro(
