@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -303,6 +303,12 @@ def _drawn(
 
 
 def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    return _kept_uniform(shape, seed).copy()
+
+
+@lru_cache(maxsize=8)
+def _kept_uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Random numbers that several patterns of one problem begin with."""
     values: np.ndarray[Any, Any] = random_array(np, shape, "float64", seed)
     return values
 

@@ -124,11 +124,28 @@ def encoded(xp: Any, values: Array, dtype: str) -> Array:
         else:
             halves = xp.clip(xp.rint(values), held.lowest, held.largest).astype("int8").view("uint8") & 15
         return halves[..., ::2] | halves[..., 1::2] << 4
+    if dtype == "bfloat16":
+        return _bfloat16(xp, values)
     return _patterns(xp, values, dtype) if dtype in BITS else values.astype(dtype)
 
 
+def _bfloat16(xp: Any, values: Array) -> Array:
+    """The bit patterns in bfloat16, rounded once.
+
+    First to float32 toward zero, with the last bit set if that is not exact (round to odd: Boldo and Melquiond,
+    "Emulation of FMA and correctly rounded sums", 2008), from which rounding to nearest even is that of the value.
+    """
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        wide = values.astype("float64")
+        narrow = wide.astype("float32")
+    bits = narrow.view("uint32") - (xp.abs(narrow) > xp.abs(wide)) | (narrow != wide)
+    rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) >> np.uint32(16)
+    not_a_number = np.uint32(0x7FFF) | xp.signbit(values).astype("uint32") << np.uint32(15)
+    return xp.where(xp.isnan(wide), not_a_number, rounded).astype("uint16")
+
+
 def _patterns(xp: Any, values: Array, dtype: str) -> Array:
-    """The bit pattern of each value in a floating-point type that NumPy lacks."""
+    """The bit pattern of each value in a floating-point type of at most 8 bits."""
     of = _format(dtype)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         wide = values.astype("float64")
@@ -216,8 +233,8 @@ class _Format:
     """A floating-point type by its bit patterns.
 
     ``values`` has the value of each pattern, ``starts`` the least magnitude that rounds to each positive pattern after
-    the first, without NaN, and without infinity in types that saturate. ``not_a_number`` is the pattern for NaN and for
-    numbers below ``least``.
+    the first, without NaN and infinity, since types of at most 8 bits saturate. ``not_a_number`` is the pattern for NaN
+    and for numbers below ``least``.
     """
 
     values: np.ndarray[Any, Any]
@@ -235,8 +252,6 @@ def _format(dtype: str) -> _Format:
         positive = values[: patterns // 2] if signed else values  # their patterns are in order
         magnitudes = positive.astype("float64")
     finite = magnitudes[np.isfinite(magnitudes)]
-    if bits.itemsize == 2:
-        finite = np.append(finite, 2 * finite[-1] - finite[-2])  # the threshold of infinity
     halfway = (finite[:-1] + finite[1:]) / 2
     # Ties are rounded to the even pattern: down from an even one, up from an odd one.
     starts = np.where(np.arange(len(halfway)) % 2, halfway, np.nextafter(halfway, np.inf))
