@@ -301,7 +301,7 @@ def _micro(described: StageKernel, of_thread: Callable[[Format], int], **more: A
         "block": LEAST_BLOCK,
         "bytes": byte_count,
         "edges": lambda form: [*EVEN_ROWS, *(PROBES[:2] if form.bits == 8 else ())],
-        "gate": False,
+        "gate": lambda rows, n, form: form.scales is two_levels and in_gate(rows, n),
         "arguments": _micro_arguments,
         "reference": micro_quantized,
         "tolerance": 0.0,
@@ -404,6 +404,7 @@ FAMILY = family(
             "VECTORS": OF_GROUP,
             "ROUNDS": GROUPS_UNDER_WAY,
         },
+        gate=in_gate,
     ),
     _micro(
         stage(8, "micro_restore", "Back to bfloat16 from these, 16 bytes per store."),

@@ -39,6 +39,7 @@ class DataCache:
     def __init__(self, memory_bytes: float) -> None:
         self._memory_bytes = memory_bytes
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
+        self._kept_bytes = 0
         self._noise: dict[str, Array] = {}
         self._guard_noise: np.ndarray[Any, Any] | None = None
         self._room: Array | None = None
@@ -47,10 +48,11 @@ class DataCache:
         """The data of an input, cached because many cases use the same."""
         key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
-            self._inputs[key] = cupy.ascontiguousarray(input_array(cupy, buffer, seed, elements.random_array))
-            kept_bytes = sum(array.nbytes for array in self._inputs.values())
-            while kept_bytes > _CACHED_INPUT_SHARE * self._memory_bytes and len(self._inputs) > 1:
-                kept_bytes -= self._inputs.popitem(last=False)[1].nbytes
+            made = cupy.ascontiguousarray(input_array(cupy, buffer, seed, elements.random_array))
+            self._inputs[key] = made
+            self._kept_bytes += made.nbytes
+            while self._kept_bytes > _CACHED_INPUT_SHARE * self._memory_bytes and len(self._inputs) > 1:
+                self._kept_bytes -= self._inputs.popitem(last=False)[1].nbytes
         self._inputs.move_to_end(key)
         return self._inputs[key]
 
