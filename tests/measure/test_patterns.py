@@ -102,7 +102,8 @@ def test_neighbours_nearly_cancel():
 def test_powers_of_two_are_exact_and_many_are_equal():
     values = data_of("powers")
     assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5}
-    assert np.unique(values).size == 15
+    assert np.unique(values).size == 17
+    assert 0 < np.abs(values[values != 0]).min() < 1e-12
     assert np.signbit(values[values == 0]).any()
     assert (values[5:10, 1:] == 0).all()  # a block of rows alike
     assert (values[5:10:2] == 0).all()
@@ -169,8 +170,16 @@ def test_a_range_is_kept_to_and_its_ends_are_met(dtype, low, high):
         assert values.min() >= low
         assert values.max() < high
     assert found["powers"].min() == low
-    assert np.unique(found["powers"]).size < 10
+    assert np.unique(found["powers"]).size < 12
     assert float(found["large"].min()) >= high - (high - low) / 4 - 1
+
+
+def test_a_range_is_met_at_one_and_minus_one_if_it_has_them():
+    def few(low, high):
+        return set(inputs_of(np, patterned([problem(data=(low, high))])[-2])[0].reshape(-1).tolist())
+
+    assert {-1, 1} <= few(-1.7, 1.6)
+    assert few(-0.7, 1.6) & {-1, 1} == {1}
 
 
 def test_a_range_that_has_zero_is_met_near_it_too():

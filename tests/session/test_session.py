@@ -149,6 +149,20 @@ def test_an_edge_size_problem_barely_wrong_makes_its_build_wrong(monkeypatch, er
     assert found_on_edge_sizes(monkeypatch, lambda *_: Deviation(error, 1.0, None)) == 1
 
 
+@pytest.mark.parametrize(("role", "launches"), [(Role.SCRATCH, 2), (Role.TEMP, 1)])
+def test_a_problem_with_scratch_memory_is_launched_twice(monkeypatch, role, launches):
+    results = iter([Deviation(0.0, 0.0, None), Deviation(1.0, 2.0, "0 is 1")])
+    problem = make_case(
+        size="7", arguments=(Buffer(Role.OUT, (4,)), Buffer(role, (4,))), reference=(Path("saved.npy"),)
+    )
+    found = 1
+    try:
+        found_on_edge_sizes(monkeypatch, lambda *_: next(results), problem)
+    except WrongResult:
+        found = 2
+    assert found == launches
+
+
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [

@@ -21,10 +21,11 @@ from peakgate.spec.case import Array, Buffer, Case, Data, Role
 
 PATTERNS = ("sorted", "positive", "negative", "mixed", "cancelling", "powers", "large")
 """For real inputs: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1
-and zeros of both signs, so that many are equal, also in runs, the first of zeros; and, if outputs are real, rows of
-numbers up to 256 or far larger, some of one sign. For integers: all bit lengths; neighbours that cancel; powers of two
-and zeros; the limits. For a range: numbers closer and closer to zero, if it contains zero; its ends and a few numbers
-between, instead of powers; and numbers near one end, for the next input near the other, instead of large ones.
+and zeros of both signs, so that many are equal, also in runs, the first of zeros, and numbers that are nearly zero;
+and, if outputs are real, rows of numbers up to 256 or far larger, some of one sign. For integers: all bit lengths;
+neighbours that cancel; powers of two and zeros; the limits. For a range: numbers closer and closer to zero, if it
+contains zero; its ends and a few numbers between, instead of powers; and numbers near one end, for the next input near
+the other, instead of large ones.
 
 All numbers of one sign, large and alike: a minimum or maximum of all is none of a kernel's initial values, and the
 squares of the differences are lost in the sum of squares. Sorted rows, every second descending, the same in all inputs
@@ -40,6 +41,9 @@ _SEGMENT, _ROWS_ALIKE = 64, 8
 
 _ZEROS = 4
 """Zeros of each sign beside seven powers of two of each: so many that a few given elements of a tile are all zero."""
+
+_NEARLY_ZERO = 2.0**-60
+"""Smaller than what kernels take for zero, though its square is normal in float32; in half precision it is zero."""
 
 _LONGEST_RUN = 32
 """The longest run in a real range: half of the neighbours that bound an element's error (``judge.magnitudes``)."""
@@ -262,13 +266,14 @@ def _sorted(
 
 
 def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """The ends of a range and a few numbers between them, so that many elements are equal."""
+    """The ends of a range and a few numbers between them, so that many elements are equal; 1 and -1 if it has them."""
     first, last, kind = _bounds(dtype, low, high)
     if kind.kind == "f":
         few = [
             first,
             last,
             *([0.0, -0.0] if first < 0 < last else []),
+            *(one for one in (-1.0, 1.0) if first < one < last),
             *(low + (last - low) * at / 8 for at in range(1, 7)),
         ]
         runs = [0.0 if first < 0 < last else first, *few]
@@ -332,7 +337,8 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
 def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     sizes = 0.5 ** np.arange(7)
     few = np.concatenate([sizes, -sizes, [0.0, -0.0] * _ZEROS])
-    return _drawn(few, shape, seed, np.concatenate([[0.0, 1.0, -0.0], few]))
+    runs = np.concatenate([[0.0, 1.0, -0.0], few])
+    return _drawn(np.append(few, [_NEARLY_ZERO, -_NEARLY_ZERO]), shape, seed, runs)
 
 
 def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:

@@ -19,7 +19,7 @@ from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompar
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.session.outcome import Proof, WrongResult
-from peakgate.spec.case import Case
+from peakgate.spec.case import Case, Role
 
 if TYPE_CHECKING:  # it imports this module
     from peakgate.session.session import Steps
@@ -149,6 +149,10 @@ class Prover:
                 if probe.unchecked:
                     continue
                 result = self._compare(launchable, self._expected(launchable))
+                if result.right and any(buffer.role is Role.SCRATCH for buffer in probe.buffers):
+                    problem += ", launched again on the scratch memory as it was left"
+                    self._launch(launchable, case)
+                    result = self._compare(launchable, self._expected(launchable))
             except PeakgateError as error:
                 # The operation does not support this pattern of data.
                 if isinstance(error, NothingCompared) or (pattern and error.code is Code.REFERENCE):
