@@ -130,18 +130,16 @@ def encoded(xp: Any, values: Array, dtype: str) -> Array:
 
 
 def _bfloat16(xp: Any, values: Array) -> Array:
-    """The bit patterns in bfloat16, rounded once.
-
-    First to float32 toward zero, with the last bit set if that is not exact (round to odd: Boldo and Melquiond,
-    "Emulation of FMA and correctly rounded sums", 2008), from which rounding to nearest even is that of the value.
-    """
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        wide = values.astype("float64")
-        narrow = wide.astype("float32")
-    bits = narrow.view("uint32") - (xp.abs(narrow) > xp.abs(wide)) | (narrow != wide)
-    rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) >> np.uint32(16)
-    not_a_number = np.uint32(0x7FFF) | xp.signbit(values).astype("uint32") << np.uint32(15)
-    return xp.where(xp.isnan(wide), not_a_number, rounded).astype("uint16")
+    """The bit patterns in bfloat16, from those in float64; CuPy's float32 would flush subnormal numbers."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        sizes = xp.abs(values.astype("float64"))
+    bits, dropped = sizes.view("uint64"), np.uint64(52 - 7)
+    half_below = (np.uint64(1) << dropped - np.uint64(1)) - np.uint64(1)
+    rounded = (bits + half_below + (bits >> dropped & np.uint64(1)) >> dropped) - np.uint64(1023 - 127 << 7)
+    subnormal = xp.rint(xp.fmin(sizes, 2.0**-126) * 2.0**133).astype("uint64")
+    found = xp.where(sizes < 2.0**-126, subnormal, xp.minimum(rounded, np.uint64(0x7F80)))
+    found = xp.where(xp.isnan(sizes), np.uint64(0x7FFF), found)
+    return (found | xp.signbit(values).astype("uint64") << np.uint64(15)).astype("uint16")
 
 
 def _patterns(xp: Any, values: Array, dtype: str) -> Array:
