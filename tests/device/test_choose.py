@@ -77,3 +77,10 @@ def test_nvrtc_is_asked_for_only_where_no_cuda_group_brings_it(machine):
     assert groups(["--nvrtc"]) == ["cuda13"]
     machine(gpus=0)
     assert groups(["--nvrtc"])[0] == "nvrtc"
+
+
+def test_without_a_compiler_one_is_asked_for(machine, monkeypatch, tmp_path):
+    machine(gpus=0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("peakgate_emulator.compiler._zig_version", lambda: None)
+    assert groups([]) == ["compiler"]

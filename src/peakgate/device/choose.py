@@ -109,7 +109,7 @@ def groups(arguments: list[str]) -> list[str]:
 
     With ``--nvrtc`` also the NVRTC extra, unless the CUDA extra includes it.
     """
-    from peakgate_emulator import find_compiler  # noqa: PLC0415  (not needed on a GPU)
+    from peakgate.base.emulated import find_compiler  # noqa: PLC0415  (not needed on a GPU)
 
     cuda = driver.cuda_extra()
     on_cpu = "--device=cpu" in arguments or ("--device", "cpu") in pairwise(arguments)
