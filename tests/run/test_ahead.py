@@ -41,13 +41,9 @@ class Measuring:
 
 
 @pytest.fixture
-def shared(monkeypatch):
-    monkeypatch.setattr(ahead, "LEAST_SHARE", 2)
-    monkeypatch.setattr(ahead, "single_threaded", lambda: True)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-
+def shared():
     def measured(session: Measuring) -> list[Outcome]:
-        shares = CaseShares(cast("Session", session), CASES)
+        shares = CaseShares(cast("Session", session), CASES, 2)
         shares.begin()
         return [shares.outcome(case) for case in CASES]
 

@@ -245,7 +245,7 @@ def asked(monkeypatch):
         found.append([case.roof for case in cases if case.roof in TENSOR_MATH])
         return dict.fromkeys(found[-1], 1.0)
 
-    monkeypatch.setattr("peakgate.session.session.measure_roofs", measured)
+    monkeypatch.setattr("peakgate.device.roofs.measure_roofs", measured)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What NVRTC compiles kernels with: header stand-ins, allowed options, the project's limits; and what its errors mean.
+"""What NVRTC compiles kernels with, header stand-ins and allowed options, and what its errors mean.
 
 NVRTC has no host headers. Stand-ins for those that kernels include are in ``stand_ins/``, and in
 ``peakgate_emulator.headers`` for those that the emulator's compiler needs too.
@@ -22,20 +22,6 @@ _FORWARDED = (
     *("numeric", "optional", "ratio", "span", "tuple", "type_traits", "utility", "variant"),
 )
 """Headers of the C++ library that cuda::std provides for device code."""
-
-
-def processor_limit_s() -> float:
-    """The processor time limit of one compilation, in seconds, from the project's settings."""
-    from peakgate.base import config  # noqa: PLC0415  (not needed in a compiler process)
-
-    return config.current().compile_timeout_s
-
-
-def working_folder() -> Path:
-    """The working directory of compilers, to which folders in options are relative."""
-    from peakgate.base import config  # noqa: PLC0415  (as above)
-
-    return config.here()
 
 
 @lru_cache

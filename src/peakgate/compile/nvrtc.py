@@ -30,7 +30,6 @@ from cuda.bindings import nvrtc as bindings
 
 from peakgate.base.files import cache_folder
 from peakgate.base.processes import limit_to
-from peakgate.compile import compilers
 from peakgate_emulator.bounded import MEMORY_BYTES, wall_limit_s, why
 
 MOST_IDLE = os.cpu_count() or 1  # as many as compile at once; `end_all` ends them when nothing is left to compile
@@ -102,16 +101,16 @@ def compile_to_cubin(
     """
     request = json.dumps([source, name, list(options), dict(headers), list(names)])
     if request in _exceeded:
-        raise CompilationFailed(why(compilers.processor_limit_s()))
+        raise CompilationFailed(why(_limit_s()))
     with _lock:
         worker = _idle.pop() if _idle else None
     worker = worker or _CompilerProcess()
     answer = worker.ask(request.encode())
     if answer is None:
         _exceeded.add(request)
-        raise CompilationFailed(why(compilers.processor_limit_s()))
+        raise CompilationFailed(why(_limit_s()))
     with _lock:
-        keep = len(_idle) < MOST_IDLE and answer["used_s"] < compilers.processor_limit_s() / 4
+        keep = len(_idle) < MOST_IDLE and answer["used_s"] < _limit_s() / 4
         if keep:
             _idle.append(worker)
     if not keep:
@@ -122,12 +121,21 @@ def compile_to_cubin(
     return Compiled(answer["machine_code"], answer["log"], answer["lowered"], answer["bounds"], parameters)
 
 
+def _limit_s() -> float:
+    """The processor time limit of one compilation, in seconds, from the project's settings."""
+    from peakgate.base import config  # noqa: PLC0415  (not needed in a compiler process)
+
+    return config.current().compile_timeout_s
+
+
 class _CompilerProcess:
     """A compiler process and the connection to it."""
 
     def __init__(self) -> None:
+        from peakgate.base import config  # noqa: PLC0415  (as above)
+
         self._connection, theirs = Pipe()
-        self._limit_s = compilers.processor_limit_s()
+        self._limit_s = _limit_s()
         with theirs:
             limit = str(math.ceil(self._limit_s))
             self._process = subprocess.Popen(
@@ -135,7 +143,7 @@ class _CompilerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__,  # what the compiler prints
                 pass_fds=(theirs.fileno(),),
-                cwd=compilers.working_folder(),
+                cwd=config.here(),  # to which folders in options are relative
             )
         with contextlib.suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -19,8 +19,6 @@ import peakgate_emulator as emulator
 from peakgate.base import config, progress
 from peakgate.base.emulated import find_compiler, translated
 from peakgate.base.errors import BuildError, Code, PeakgateError
-from peakgate.compile.compilers import objection_to, working_folder
-from peakgate.compile.compilers import processor_limit_s as compile_limit_s
 from peakgate.device.interface import (
     Device,
     DeviceKind,
@@ -30,8 +28,6 @@ from peakgate.device.interface import (
     SampleChecker,
     TimedLaunch,
 )
-from peakgate.judge.metrics import Peaks
-from peakgate.judge.occupancy import Resources
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.limits import emulated_launch_us, processor_limit_s
@@ -41,6 +37,10 @@ from peakgate.spec.arguments import BufferAddress, Struct, Surface, TensorMapArg
 from peakgate.spec.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
 from peakgate.spec.recorded import Energy
 from peakgate_emulator.defects import DefectKind, Trace
+
+if TYPE_CHECKING:  # of a GPU
+    from peakgate.judge.metrics import Peaks
+    from peakgate.judge.occupancy import Resources
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
@@ -90,8 +90,8 @@ def _build_options(stage: Stage) -> emulator.BuildOptions:
         "options": stage.options,
         "capability": max(emulator.DEFAULT_CAPABILITY, stage.min_capability),
         "specific": stage.specific,
-        "limit_s": compile_limit_s(),
-        "folder": working_folder(),
+        "limit_s": config.current().compile_timeout_s,
+        "folder": config.here(),
     }
 
 
@@ -121,12 +121,20 @@ def seen_tiles(argument: TensorMapArgument, array: Array, dtype: str) -> emulato
     return emulator.TileView(extents, strides, argument.box, argument.swizzle)
 
 
+def _objection_to(options: Sequence[str], source: Path) -> str | None:
+    if not options:
+        return None
+    from peakgate.compile.compilers import objection_to  # noqa: PLC0415  (few kernels have options)
+
+    return objection_to(options, source)
+
+
 @translated()
 def load(
     source: Path, kernel: str, defines: tuple[tuple[str, str], ...] = (), **build: Unpack[emulator.BuildOptions]
 ) -> emulator.EmulatedKernel:
     """The emulator's ``load`` with NVRTC's options only; raises BuildError if a kernel does not compile."""
-    if objection := objection_to(build.get("options", ()), source):
+    if objection := _objection_to(build.get("options", ()), source):
         raise BuildError(objection)
     return emulator.load(source, kernel, defines, **build)
 
@@ -376,7 +384,7 @@ class CpuDevice(Device):
         alike: dict[tuple[object, ...], list[Case]] = {}
         for case in cases:
             stage = case.stage
-            if stage.source is not None and not objection_to(stage.options, stage.source):
+            if stage.source is not None and not _objection_to(stage.options, stage.source):
                 alike.setdefault(tuple(_build_options(stage).values()), []).append(case)
         wanted = [
             {

@@ -6,7 +6,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -14,11 +14,13 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.ranks import ALONE, Ranks
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.judge.metrics import Peaks
-from peakgate.judge.occupancy import Resources
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
 from peakgate.spec.recorded import Energy
+
+if TYPE_CHECKING:  # of a GPU
+    from peakgate.judge.metrics import Peaks
+    from peakgate.judge.occupancy import Resources
 
 DeviceKind = Literal["gpu", "cpu"]
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from peakgate.judge.occupancy import LIMITS, Capability
 from peakgate.measure.sampling import Samples
 from peakgate.spec.case import Case
+
+if TYPE_CHECKING:
+    from peakgate.judge.occupancy import Capability
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 Bottleneck = Literal["memory", "compute", "link", "nvlink"]
@@ -132,6 +134,8 @@ def theoretical_peaks(
     clock. Tensor cores: SMs x tensor_operations x that clock. NVLink: the sum of the line rates ``nvlinks_mbs``, MB/s
     in one direction each.
     """
+    from peakgate.judge.occupancy import LIMITS  # noqa: PLC0415  (of a GPU)
+
     limits = LIMITS.get(capability)
     if limits is None:
         return None

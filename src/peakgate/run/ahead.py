@@ -17,14 +17,12 @@ from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from peakgate.base.processes import end_with_parent, single_threaded
+from peakgate.base.processes import end_with_parent
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.session.outcome import Outcome
 from peakgate.session.session import Session, unwatched
 from peakgate.spec.case import Case
 
-LEAST_SHARE = 16
-"""Cases per process at least."""
 PATIENCE_S = HOST_LIMIT_S / 2
 """Time that a share's process may take for one case before its share is taken back."""
 
@@ -33,17 +31,16 @@ HandedOver = tuple[str, Outcome, str]
 
 
 class CaseShares:
-    """The cases in one share per processor; the first share is this process's own.
+    """The cases in ``count`` shares, 2 or more; the first share is this process's own.
 
     Create it while this process has a single thread, since it forks. Work begins with ``begin``, once kernels are
     built.
     """
 
-    def __init__(self, session: Session, cases: Sequence[Case]) -> None:
-        count = min(os.cpu_count() or 1, len(cases) // LEAST_SHARE) if single_threaded() else 1
+    def __init__(self, session: Session, cases: Sequence[Case], count: int) -> None:
         self._session = session
         # Cases of one build stay together, in a fixed order: the same process measures them with the same seeds.
-        shares: list[deque[Case]] = [deque() for _ in range(max(count, 1))]
+        shares: list[deque[Case]] = [deque() for _ in range(count)]
         share_of: dict[object, deque[Case]] = {}
         for case in cases:
             share_of.setdefault(case.build, shares[len(share_of) % len(shares)]).append(case)

@@ -9,13 +9,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from peakgate.base import config, git, records
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import write_whole
-from peakgate.base.processes import seconds_since_start_of
+from peakgate.base.processes import seconds_since_start_of, single_threaded
 from peakgate.base.ranks import ALONE, Ranks, started
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.choose import open_device, opened
@@ -25,7 +26,6 @@ from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import LOOK_FILES, MODE_VARIABLE, GpuToken, OtherBuilds
-from peakgate.run.ahead import CaseShares
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
 from peakgate.run.request import Mode, Request
 from peakgate.run.run_file import MachineProbe, Store
@@ -35,6 +35,12 @@ from peakgate.session.outcome import Entry, Outcome
 from peakgate.session.prover import LostEarly
 from peakgate.session.session import Expect, Session, no_room
 from peakgate.spec.case import Case, RefusedCase, Tier
+
+if TYPE_CHECKING:
+    from peakgate.run.ahead import CaseShares
+
+LEAST_SHARE = 16
+"""Cases per process at least, where several emulate them."""
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
 
@@ -223,7 +229,12 @@ class BenchRun:
             session.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
         remaining = [case for case in selected if case.id not in before.cases]
         if session.device.kind == "cpu" and self.link.supervised and not before.restarts:
-            self._shares = CaseShares(session, self._run_here(remaining))
+            here = self._run_here(remaining)
+            count = min(os.cpu_count() or 1, len(here) // LEAST_SHARE)
+            if count > 1 and single_threaded():
+                from peakgate.run.ahead import CaseShares  # noqa: PLC0415  (for many cases)
+
+                self._shares = CaseShares(session, here, count)
         self.machine.begin(pytest_config)  # starts a thread: after the shares, which fork
         measurable = self._measurable(remaining)
         self.link.expect("the start of its builds", HOST_LIMIT_S, None)

@@ -16,13 +16,13 @@ from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.device.expected import ReferenceFault
 from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout, Unmeasurable
 from peakgate.judge.metrics import Metrics
-from peakgate.judge.occupancy import Occupancy, Resources
 from peakgate.measure.sampling import Samples
 from peakgate.runfile.schema import CaseRecord
 from peakgate.spec.case import Case, RefusedCase, TunedChoice
 from peakgate.spec.recorded import Energy
 
 if TYPE_CHECKING:
+    from peakgate.judge.occupancy import Occupancy, Resources
     from peakgate.session.session import Session
 
 NOT_TIMED = "not timed: --benchmark-disable"

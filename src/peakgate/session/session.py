@@ -18,7 +18,6 @@ from peakgate.base import config
 from peakgate.base.errors import BuildError, PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.interface import Device, DeviceLost, KernelLaunchable, Launchable, Preflight, concerns
-from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
 from peakgate.judge.floors import NO_REFERENCE, Floors, judge, unchecked
 from peakgate.judge.metrics import metrics
 from peakgate.measure.limits import (
@@ -153,10 +152,13 @@ class Session:
         With ``prove_early``, finished builds are proven on their edge-size problems while others compile; this may
         raise LostEarly.
         """
-        measured = self.device.peaks is not None and self.wants_roofs and roofs is None
-        self._known_roofs = _tensor_roofs_of(selected) if measured else set(roofs or ())
-        tensor = tensor_roofs(self._known_roofs, self.device.capability) if measured else []
-        wanted = [*roof_cases(), *tensor] if measured else []
+        self._known_roofs, wanted, tensor = set(roofs or ()), list[Case](), list[Case]()
+        if self.device.peaks is not None and self.wants_roofs and roofs is None:
+            from peakgate.device.roofs import roof_cases, tensor_roofs  # noqa: PLC0415  (of a GPU)
+
+            self._known_roofs = _tensor_roofs_of(selected)
+            tensor = tensor_roofs(self._known_roofs, self.device.capability)
+            wanted = [*roof_cases(), *tensor]
         steps = self.steps
         with steps.timed("build"):
             limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected}
@@ -175,7 +177,11 @@ class Session:
             self.device.warm_up()
         with steps.timed("roofs"):
             steps.expect("roofs", HOST_LIMIT_S, None)
-            self.roofs = measure_roofs(self.device, wanted) if roofs is None else roofs
+            self.roofs = roofs or {}
+            if wanted:
+                from peakgate.device.roofs import measure_roofs  # noqa: PLC0415  (as above)
+
+                self.roofs = measure_roofs(self.device, wanted)
             if tensor:
                 self.device.warm_up()  # tensor cores lower the clock
 
@@ -236,6 +242,8 @@ class Session:
         case, device, resources = launchable.case, self.device, launchable.resources
         lacking = _tensor_roofs_of([case]) - self._known_roofs
         if lacking and device.peaks is not None and self.wants_roofs:  # a benchmark test declares its type when called
+            from peakgate.device.roofs import measure_roofs, tensor_roofs  # noqa: PLC0415  (as above)
+
             self._known_roofs |= lacking
             with self.steps.timed("roofs"):
                 self.steps.expect("roofs", HOST_LIMIT_S, case.id)
