@@ -15,6 +15,7 @@ from peakgate.base import progress
 from peakgate.base.formatting import duration
 from peakgate.base.progress import Progress
 from peakgate.base.streams import warn
+from peakgate.callables.settings import case_of
 from peakgate.run.status import StatusLine
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -161,7 +162,8 @@ def status_line(stream, clock, *, verbosity=-1, capture="fd", total=10):
         pluginmanager=SimpleNamespace(get_plugin=lambda name: stream),
         get_verbosity=lambda: verbosity,
     )
-    line = StatusLine(config, clock)
+    cases = {test.nodeid: case_of(test.nodeid) for test in (item(f"case_{number}") for number in range(total))}
+    line = StatusLine(config, cases, clock)
     line.pytest_collection_finish(SimpleNamespace(items=[None] * total))
     return line
 

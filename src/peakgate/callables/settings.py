@@ -14,6 +14,7 @@ import pytest
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest, shown
 from peakgate.base.ranks import launched
+from peakgate.callables import FIXTURE, RANKS
 from peakgate.spec.case import METRICS, STATES, Case, Launch, Stage, Tier, TunedChoice, Work, is_allowance
 from peakgate.spec.fields import is_whole
 from peakgate.spec.recorded import Metric, case_parts
@@ -25,12 +26,7 @@ if TYPE_CHECKING:  # needed once a test is called
 OPERATION = "callable"
 """The operation of a callable's case, which has no source file."""
 
-FIXTURE = "gpu_benchmark"
-
 MARKER = "peakgate"
-
-RANKS = "-ranks"
-"""The end of the ids of cases that are measured in a process per GPU."""
 
 LAUNCH = "-launch"
 """The end of the ids of cases whose time is the host's."""

@@ -18,16 +18,16 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest, one_line
 from peakgate.base.ranks import EndedElsewhere
 from peakgate.base.verdict import FAILING, Judgement, Verdict
-from peakgate.callables.settings import FIXTURE, PARTS_KEY, RANKS, case_of, given_by, named_parts
+from peakgate.callables import FIXTURE, RANKS
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import KernelFault
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.collection import CASES_MARKER, Collecting, case_ids
+from peakgate.run.collection import CASES_MARKER, Collecting, callable_cases
 from peakgate.run.kernel_run import family_case, is_other_build
 from peakgate.run.loop import BenchRun
 from peakgate.session.outcome import Outcome, ReplayTimer, WrongResult, fails
-from peakgate.spec.case import RefusedCase, Tier
+from peakgate.spec.case import Case, RefusedCase, Tier
 
 if TYPE_CHECKING:
     from peakgate.callables.fixture import GpuBenchmark
@@ -44,28 +44,29 @@ SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
 class BenchmarkTests:
     """The plug-in for benchmark tests; in a run of ``peakgate bench`` it deselects all other tests.
 
-    ``ids`` are the case ids of the collected tests, by node id. ``collecting`` is None under plain pytest.
+    ``cases`` are those of the collected tests, by node id. ``collecting`` is None under plain pytest.
     """
 
     def __init__(self, run: BenchRun, collecting: Collecting | None) -> None:
         self._run, self._collecting = run, collecting
         self._used: dict[str, GpuBenchmark] = {}
         self._done: set[str] = set()
-        self.ids: dict[str, str] = run.tests
+        self.cases = run.tests
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Run benchmark tests in the user's working directory; the run itself may work in the base's tree."""
-        with contextlib.chdir(config.here() if item.nodeid in self.ids else Path.cwd()):
+        with contextlib.chdir(config.here() if item.nodeid in self.cases else Path.cwd()):
             return (yield)
 
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
         """The fixture of one test; from here on a crash is attributed to its case."""
         from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (not needed for kernels)
 
-        self._run.ranks.begin_test(self.ids[node.nodeid])
+        case_id = self.cases[node.nodeid].id
+        self._run.ranks.begin_test(case_id)
         made = GpuBenchmark(node, self._run.session, benchmark, timer)
-        self._run.session.steps.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
+        self._run.session.steps.expect("a benchmark test", HOST_LIMIT_S, case_id)
         self._used[node.nodeid] = made
         return made
 
@@ -78,7 +79,7 @@ class BenchmarkTests:
             kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
             some_unknown = bench is None or bench.some_skipped or bool(bench.refused)
             refused: dict[str, str] = {} if bench is None else bench.refused  # plain pytest reports such tests itself
-            self.ids.update(case_ids(items, kernels, refused))
+            self.cases.update(callable_cases(items, kernels, refused))
             self._find_parts(items, kernels, refused, some_unknown=some_unknown)
             if bench:
                 self._check_names(kernels, some_unknown=some_unknown or bool(bench.refused))
@@ -88,9 +89,9 @@ class BenchmarkTests:
         dropped: list[pytest.Item] = []
         foreign = 0
         for item in items:
-            case_id = self.ids.get(item.nodeid)
-            if case_id is not None:
-                item.extra_keyword_matches.add(case_id)
+            case = self.cases.get(item.nodeid)
+            if case is not None:
+                item.extra_keyword_matches.add(case.id)
             elif bench and not is_other_build(item):
                 if item.get_closest_marker(CASES_MARKER) is None:
                     foreign += FIXTURE not in getattr(item, "fixturenames", ())
@@ -98,11 +99,11 @@ class BenchmarkTests:
                 elif family_case(item) is not None:
                     kept.append(item)  # a test with @cases and no case: `test_kernel` measures its families
                 continue
-            wanted = case_id is None or listed is None or case_id in listed
+            wanted = case is None or listed is None or case.id in listed
             (kept if wanted else dropped).append(item)
         if bench:
             self._refuse(bench.refused, config)
-        if not self.ids and gpu_count():
+        if not self.cases and gpu_count():
             from peakgate.device import modules  # noqa: PLC0415  (followed with a GPU only)
 
             modules.stop()  # a kernel case's machine code is known from its build
@@ -116,7 +117,7 @@ class BenchmarkTests:
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
         """Use the result of an earlier process of this run, if there is one, instead of running the test."""
         fixture = self._used.get(pyfuncitem.nodeid)
-        known = self._run.store.take_over(case_of(pyfuncitem.nodeid)) if fixture is not None else None
+        known = self._run.store.take_over(self.cases[pyfuncitem.nodeid]) if fixture is not None else None
         if fixture is None or known is None:
             return None
         self._done.add(pyfuncitem.nodeid)
@@ -141,12 +142,12 @@ class BenchmarkTests:
         ours = FIXTURE in getattr(item, "fixturenames", ())
         if ours and isinstance(benchmark, BenchmarkFixture) and benchmark.stats is None:
             benchmark.skipped = True  # else pytest-benchmark warns that it was not used
-        case_id = self.ids.get(item.nodeid)
-        if case_id is None:
+        case = self.cases.get(item.nodeid)
+        if case is None:
             return report
         if call.when == "teardown" and report.failed and call.excinfo is not None:
             reason = f"the test's teardown fails: {_error_of(call.excinfo)}"
-            self._end_all_ranks(case_id, reason, call.excinfo)
+            self._end_all_ranks(case.id, reason, call.excinfo)
             self._fails_afterwards(item, reason)
         if item.nodeid in self._done or not (report.failed or report.skipped or call.when == "call"):
             return report
@@ -154,33 +155,31 @@ class BenchmarkTests:
         fixture = self._used.get(item.nodeid)
         outcome = fixture.outcome if fixture else None
         if report.skipped and outcome is None:
-            self._run.ranks.end_test(case_id, None)
-            self._keep_skip(item, str(call.excinfo.value) if call.excinfo else "skipped")
+            self._run.ranks.end_test(case.id, None)
+            self._keep_skip(case, str(call.excinfo.value) if call.excinfo else "skipped")
             return report
         called = fixture is not None and fixture.called
         if call.excinfo is not None and not call.excinfo.errisinstance(SKIPPING):
             outcome = self._failed(item, outcome, call.excinfo)
         elif outcome is None and not called:
-            outcome = self._run.session.failed(
-                case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}", Code.BENCHMARK_TEST)
-            )
-            report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
+            unused = f"the test never calls {FIXTURE}"
+            outcome = self._run.session.failed(case, PeakgateError(unused, Code.BENCHMARK_TEST))
+            report.outcome, report.longrepr = "failed", f"{case.id}: {unused}"
         elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILING:
             judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes and was expected to fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
-        outcome = self._of_all_ranks(item, case_id, outcome)
+        outcome = self._of_all_ranks(item, case.id, outcome)
         if outcome is not None:
             self._run.store.keep(outcome)
             judged = outcome.judgement
             if not report.failed and fails(judged.verdict, judged.reason, self._run.session):
                 report.outcome = "failed"
-                report.longrepr = f"{outcome.judgement.verdict} {case_id}: {outcome.judgement.reason}"
+                report.longrepr = f"{judged.verdict} {case.id}: {judged.reason}"
                 vars(report).pop("wasxfail", None)
         return report
 
-    def _keep_skip(self, item: pytest.Item, reason: str) -> None:
+    def _keep_skip(self, case: Case, reason: str) -> None:
         """Keep the reason why a test was skipped before it measured anything."""
-        case = case_of(item.nodeid)
         reason = reason.removeprefix(f"{case.id}: ")
         if case.id in self._run.before.again:  # a skip does not undo that it was below its floor
             judgement = Judgement(Verdict.INCONCLUSIVE, f"below its floor at first, then skipped: {reason}")
@@ -199,7 +198,7 @@ class BenchmarkTests:
         of_callable = fixture is not None and fixture.raised is error.value
         compared = error.errisinstance((AssertionError, pytest.fail.Exception)) and not of_callable
         if outcome is None:
-            case = case_of(item.nodeid)
+            case = self.cases[item.nodeid]
             if not compared and not error.errisinstance(EndedElsewhere):  # its judgement is that of all ranks
                 self._end_all_ranks(case.id, _error_of(error), error)
             if isinstance(error.value, PeakgateError):
@@ -240,7 +239,7 @@ class BenchmarkTests:
 
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
         """Make a case INCONCLUSIVE whose fixtures fail in teardown, unless its verdict already fails."""
-        case, entries = case_of(item.nodeid), self._run.store.entries
+        case, entries = self.cases[item.nodeid], self._run.store.entries
         if any(entry["case"] == case.id and entry["verdict"] in FAILING for entry in entries):
             return
         entries[:] = [entry for entry in entries if entry["case"] != case.id]
@@ -269,14 +268,19 @@ class BenchmarkTests:
         With ``some_unknown``, or where only some files are collected, a part may be a case that is not here. Under
         plain pytest an ambiguous part raises PeakgateError.
         """
-        given = {item: given_by(item) for item in items if item.nodeid in self.ids}
-        metrics = dict.fromkeys(kernels, "gpu") | {self.ids[item.nodeid]: each.metric for item, each in given.items()}
+        if not self.cases:
+            return
+        from peakgate.callables.settings import PARTS_KEY, given_by, named_parts  # noqa: PLC0415  (not for kernels)
+
+        given = {item: given_by(item) for item in items if item.nodeid in self.cases}
+        of_tests = {self.cases[item.nodeid].id: each.metric for item, each in given.items()}
+        metrics = dict.fromkeys(kernels, "gpu") | of_tests
         invalid = tuple(refused)
         folders = {*map(str, config.current().benchmarks)}
         for item, each in given.items():
             if not each.parts:
                 continue
-            case_id = self.ids[item.nodeid]
+            case_id = self.cases[item.nodeid].id
             known = [*(other for other, metric in metrics.items() if metric == each.metric), *invalid]
             complete = not some_unknown and folders <= {*item.config.args}
             try:
@@ -285,7 +289,7 @@ class BenchmarkTests:
                 if self._collecting is None:
                     raise
                 refused[case_id] = str(error)
-                del self.ids[item.nodeid]
+                del self.cases[item.nodeid]
 
     def _refuse(self, refused: Mapping[str, str], config: pytest.Config) -> None:
         """Add an INCONCLUSIVE case for each refused test or file; if only some cases were selected, a note instead."""
@@ -302,10 +306,11 @@ class BenchmarkTests:
 
         Floors are not checked if a module was skipped or a family refused: their cases are unknown.
         """
-        known = {*kernels, *self.ids.values()}
+        tests = {case.id for case in self.cases.values()}
+        known = tests.union(kernels)
         unknown = some_unknown or any(each.whole for each in self._run.known.refused)
         if not unknown and self._run.session.floors.present:
-            of_ranks = {f"{case_id}{RANKS}" for case_id in self.ids.values()}
+            of_ranks = {f"{case_id}{RANKS}" for case_id in tests}
             load_floors(self._run.session.floors.path, known_cases=known | of_ranks)
         for case_id in self._run.choose()[1] or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
@@ -358,6 +363,7 @@ class SkippedWithoutGpu:
             return (yield)
         except Exception as error:
             from peakgate.callables.cpu_call import lacks_gpu  # noqa: PLC0415  (not needed for kernels)
+            from peakgate.callables.settings import case_of  # noqa: PLC0415  (as above)
 
             if FIXTURE in pyfuncitem.fixturenames and lacks_gpu(error):
                 reason = f"no usable GPU: {type(error).__name__}: {textwrap.shorten(str(error), 200, placeholder=' …')}"

@@ -16,7 +16,7 @@ from peakgate.base import config as project
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import nearest, one_line, shown
 from peakgate.base.verdict import Judgement, Verdict
-from peakgate.callables.settings import FIXTURE
+from peakgate.callables import FIXTURE
 from peakgate.run import benchmark_tests, kernel_run
 from peakgate.run.benchmark_tests import TESTS_PLUGIN_NAME, BenchmarkTests
 from peakgate.run.collection import CASES_MARKER, Listing

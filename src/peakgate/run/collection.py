@@ -16,7 +16,8 @@ from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.formatting import one_line
 from peakgate.base.packages import install_command
-from peakgate.callables.settings import FIXTURE, case_of, given_by
+from peakgate.callables import FIXTURE
+from peakgate.spec.case import Case
 from peakgate.spec.recorded import case_parts
 
 CASES_MARKER = "peakgate_cases"
@@ -40,33 +41,40 @@ def pytest_arguments(project: Project) -> list[str]:
     return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
 
 
-def case_ids(
+def callable_cases(
     items: Sequence[pytest.Item], taken: Collection[str] = (), refused: dict[str, str] | None = None
-) -> dict[str, str]:
-    """Node id to case id of the tests of callables. Raises PeakgateError if two have the same case id.
+) -> dict[str, Case]:
+    """Node id to case of the tests of callables. Raises PeakgateError if two have the same case id.
 
     A test with invalid settings is left out and added to ``refused``, case id to reason; without ``refused`` it raises.
     """
-    found: dict[str, str] = {}
+    of_callables = [
+        item
+        for item in items
+        if FIXTURE in getattr(item, "fixturenames", ()) and item.get_closest_marker(CASES_MARKER) is None
+    ]
+    if not of_callables:
+        return {}
+    from peakgate.callables.settings import case_of, given_by  # noqa: PLC0415  (not needed for kernels)
+
+    found: dict[str, Case] = {}
     owners = dict.fromkeys(taken, "a kernel family")
-    for item in items:
-        if FIXTURE not in getattr(item, "fixturenames", ()) or item.get_closest_marker(CASES_MARKER) is not None:
-            continue
-        case_id = case_of(item.nodeid).id
+    for item in of_callables:
+        case = case_of(item.nodeid)
         try:
             given_by(item)
         except PeakgateError as error:
             if refused is None:
                 raise
-            refused[case_id] = str(error)
+            refused[case.id] = str(error)
             continue
-        if case_id in owners:
+        if case.id in owners:
             raise PeakgateError(
-                f"{item.nodeid}: its case id {case_id} is that of {owners[case_id]} too; rename the test or give its "
+                f"{item.nodeid}: its case id {case.id} is that of {owners[case.id]} too; rename the test or give its "
                 "parameters ids= of letters, digits, '_', '.' and '-'",
                 Code.BENCHMARK_TEST,
             )
-        found[item.nodeid], owners[case_id] = case_id, item.nodeid
+        found[item.nodeid], owners[case.id] = case, item.nodeid
     return found
 
 
@@ -86,7 +94,7 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
         pytest.main([*arguments, *plugins, *pytest_arguments(project)], plugins=[gathered])
     if gathered.problem:
         raise PeakgateError.repeated(gathered.problem)
-    return list(gathered.ids.values())
+    return gathered.ids
 
 
 class Collecting:
@@ -183,7 +191,7 @@ class Listing(Collecting):
     def __init__(self, kernels: Collection[str]) -> None:
         super().__init__()
         self._kernels = kernels
-        self.ids: dict[str, str] = {}
+        self.ids: list[str] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
@@ -195,6 +203,6 @@ class Listing(Collecting):
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         try:
-            self.ids = case_ids(items, self._kernels)
+            self.ids = [case.id for case in callable_cases(items, self._kernels).values()]
         except PeakgateError as error:
             self.problem = self.problem or str(error)

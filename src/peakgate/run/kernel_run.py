@@ -24,7 +24,6 @@ from peakgate.base.options import selector
 from peakgate.base.ranks import launched
 from peakgate.base.report import write_json
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
-from peakgate.callables.settings import case_of
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import report_foreign_modules
@@ -156,7 +155,7 @@ class RunHooks:
         run = self.run
         kernels = [case for item in session.items if (case := family_case(item)) is not None]
         self._tests = [item for item in session.items if item.nodeid in run.tests]
-        tests = [case_of(item.nodeid) for item in self._tests]
+        tests = [run.tests[item.nodeid] for item in self._tests]
         # Families without a known case that -k names and did not select, since no case id of theirs is known.
         named = re.sub(r"\bnot\s+\S+", "", session.config.option.keyword)
         chosen = {case.id for case in kernels}
@@ -170,7 +169,7 @@ class RunHooks:
             remove_output(Path(saved))  # if nothing is timed, pytest-benchmark would leave an older file
         try:
             _refuse_twice(session.items)
-            run.meet([run.tests[item.nodeid] for item in self._tests], session.config)
+            run.meet([test.id for test in tests], session.config)
             run.begin(self._selected, session.config)
         except PeakgateError as error:
             run.ranks.end_all(f"rank {run.ranks.rank}: {error}")
@@ -328,7 +327,7 @@ class BenchHooks(RunHooks):
     def _verdict(self, verdicts: Sequence[Verdict], partial: str | None) -> dict[str, Any]:
         """The run's verdict for the supervisor or the verdict file."""
         # By case the file, from the top of the repository, and the line that define its kernel or benchmark test.
-        found = {self.run.tests[item.nodeid]: (item.path, (item.location[1] or 0) + 1) for item in self._tests}
+        found = {self.run.tests[item.nodeid].id: (item.path, (item.location[1] or 0) + 1) for item in self._tests}
         cases = [case for case in self._selected if isinstance(case, Case)]
         lines = {stage: stage.source_line for stage in {case.stage for case in cases}}  # each reads its file
         found |= {case.id: line[:2] for case in cases if (line := lines[case.stage])}

@@ -116,7 +116,7 @@ def open_session(
 class BenchRun:
     """A run: its request, session, cases and results.
 
-    ``known`` are the cases of the project, ``tests`` the case ids of benchmark tests by node id, ``refused_tests`` the
+    ``known`` are the cases of the project, ``tests`` those of benchmark tests by node id, ``refused_tests`` the
     benchmark tests that cannot be measured. ``others`` are builds that are sampled interleaved with the cases.
     ``plain``: plain pytest was started, not ``peakgate bench``.
     """
@@ -152,14 +152,14 @@ class BenchRun:
         self._chosen: tuple[dict[str, RunCase], list[str] | None] | None = None
         if not self.plain:
             self.choose()
-        self.tests: dict[str, str] = {}
+        self.tests: dict[str, Case] = {}
         self.refused_tests: list[RefusedCase] = []
         self.others = _other_builds(request.other_builds)
         self.store = Store(self.session, self.link, self.before)
         self.out: Path = request.out or config.current().out
         timed = request.mode is Mode.WHOLE and self.session.device.kind != "cpu"
         self.machine = MachineProbe(complete=timed)
-        self.status = StatusLine(pytest_config)
+        self.status = StatusLine(pytest_config, self.tests)
         self._doubts = [] if self.token.needed else self.session.look()
         self._ahead: dict[str, Outcome] = {}
         self._others: dict[str, Outcome] = {}
@@ -214,7 +214,7 @@ class BenchRun:
                 raise CannotDecide.repeated(f"no valid case was selected: {unknown[0].reason}")
             chosen = {case.id for case in selected}
             tier = {case.id for case in self.known.listed(session.tier)}
-            session.whole = chosen >= tier | set(self.tests.values()) and not unknown
+            session.whole = chosen >= tier | {case.id for case in self.tests.values()} and not unknown
             session.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.id not in chosen]
         if not selected:
             return

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
 from peakgate.base.formatting import counted
 from peakgate.base.progress import Progress, Stream, shown
-from peakgate.callables.settings import case_of
 from peakgate.run.collection import CASES_MARKER
+from peakgate.spec.case import Case
 
 OUR_VERBOSITY = -1
 """`peakgate bench` starts pytest with one -q."""
@@ -26,8 +26,11 @@ class StatusLine:
     line is written before a case, never while one is measured.
     """
 
-    def __init__(self, config: pytest.Config, clock: Callable[[], float] = time.monotonic) -> None:
-        self._config, self._clock = config, clock
+    def __init__(
+        self, config: pytest.Config, tests: Mapping[str, Case], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``tests`` are the cases of the tests of callables, by node id."""
+        self._config, self._tests, self._clock = config, tests, clock
         self._progress: Progress | None = None
         self._total = self._failed = 0
         self._begun = self._ours = False
@@ -58,7 +61,7 @@ class StatusLine:
         if isinstance(item, pytest.Function) and item.get_closest_marker(CASES_MARKER) is not None:
             case = item.callspec.id
         else:
-            case = case_of(item.nodeid).id
+            case = self._tests[item.nodeid].id
         if self._begun:
             self._progress.advance(f"{failed}{case}")
         else:
