@@ -219,8 +219,7 @@ def test_without_a_compared_call_a_stored_result_is_not_excluded():
 @pytest.mark.parametrize("collects", [True, False])
 def test_garbage_is_collected_as_pytest_benchmark_does(collects):
     seen = set()
-    played = Played(lambda x: seen.add(gc.isenabled()))
-    played.launchable.collects = collects
+    played = Played(lambda x: seen.add(gc.isenabled()), collects=collects)
     seen.clear()
     found = played.launchable.sample(PLAN)
     assert seen == {collects}

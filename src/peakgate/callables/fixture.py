@@ -312,11 +312,10 @@ class GpuBenchmark(ReplayFixture):
         from peakgate.callables.host_call import HostCall  # noqa: PLC0415  (as above)
 
         outputs, fresh = output_check.outputs if output_check else None, bool(self._given.fresh)
-        timed = HostCall if case.of_host else GpuCall
-        made = timed(device, case, call, stream, behaviour, outputs=outputs, fresh=fresh)
-        if isinstance(made, HostCall):
-            made.collects = collects_garbage(self._node)
-        return made
+        of_call = device, case, call, stream, behaviour
+        if case.of_host:
+            return HostCall(*of_call, outputs=outputs, fresh=fresh, collects=collects_garbage(self._node))
+        return GpuCall(*of_call, outputs=outputs, fresh=fresh)
 
     def _refuse_elsewhere(self, call: Call, session: Session) -> None:
         """Fail the test if the GPU is lost, or if another GPU than the test's holds an array."""

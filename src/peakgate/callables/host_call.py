@@ -29,8 +29,10 @@ PROCESSORS, LONGEST_S = 5, 2.0
 class HostCall(GpuCall):
     """One callable as a case whose time is that of the host: a sample is the time in which one call returns."""
 
-    collects = True
-    """Whether garbage is collected during a batch, as pytest-benchmark's ``disable_gc`` of the test says."""
+    def __init__(self, *of_call: Any, collects: bool = True, **settings: Any) -> None:
+        """As ``GpuCall``; ``collects``: whether garbage is collected during a batch, see ``collects_garbage``."""
+        super().__init__(*of_call, **settings)
+        self._collects = collects
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
         """Time calls by the host's clock on several processors in turn; the samples of the fastest one count.
@@ -65,7 +67,7 @@ class HostCall(GpuCall):
             f"the host's clock around each call, GPU idle before each batch of {calls}",
             "its first not counted" if calls > 1 else "",
             f"the fastest of {len(rounds)} processors" if len(rounds) > 1 else "",
-            f"garbage collection {'enabled' if self.collects and gc.isenabled() else 'disabled'}",
+            f"garbage collection {'enabled' if self._collects and gc.isenabled() else 'disabled'}",
             "changed arrays put back before each call" if call.changed else "",
             "contents of arrays change before each compared call" if changing else "a replayed answer is not excluded",
             described(call.left),
@@ -86,7 +88,7 @@ class HostCall(GpuCall):
             chosen = checks.chosen(count, gpu_us, lambda: room_for(outputs())) if self._outputs else {}
             copies = self._copies(chosen)
             stream.synchronize()
-            with _collecting(self.collects):
+            with _collecting(self._collects):
                 if calls > 1:
                     call.rewind()
                     call.launch()
