@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from peakgate.base.errors import PeakgateError
-from peakgate.run.ab_process import LONGEST_WORD, MODE_VARIABLE, TOKEN_VARIABLE, GpuToken, mode_of_environment
-from peakgate.run.request import Mode
+from peakgate.run.ab_process import LONGEST_WORD, TOKEN_VARIABLE, GpuToken
+from peakgate.run.request import MODE_VARIABLE, Mode, mode_of_environment
 
 TAKES_THE_TOKEN = (
     "from peakgate.run.ab_process import GpuToken\n"

@@ -1,4 +1,4 @@
-"""A process of an A/B: its mode, the GPU token, and a check that it imported its own side's Python modules.
+"""A process of an A/B: the GPU token, and a check that it imported its own side's Python modules.
 
 Each process starts early and waits for the GPU token before it uses the GPU. So only one process at a time has a CUDA
 context, while others import, start pytest or write run files meanwhile. With an editable install both sides of a
@@ -18,15 +18,10 @@ from types import MappingProxyType, ModuleType
 from msgspec import Struct
 
 from peakgate.base.config import Project
-from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import write_whole
-from peakgate.run.request import Mode
 
 AB_VARIABLE = "PEAKGATE_AB_ASKED"
 """What our commands ask of the ``peakgate ab`` that they run besides options, JSON of ``ab.command.AskedOfAb``."""
-
-MODE_VARIABLE = "PEAKGATE_AB"
-"""The mode of a process of an A/B. `peakgate ab` watches its processes itself: such a run has no supervisor."""
 
 TOKEN_VARIABLE = "PEAKGATE_AB_TURN"
 """Two file descriptors of the GPU token: grants are read from one, requests and the release written to the other.
@@ -63,18 +58,6 @@ class OtherBuilds(Struct, frozen=True):
     fingerprints: Mapping[str, str] = MappingProxyType({})
     folder: str = ""
     looks: bool = False
-
-
-def mode_of_environment() -> Mode:
-    """The mode in the environment variable that `peakgate ab` sets; WHOLE if it is not set."""
-    named = os.environ.get(MODE_VARIABLE)
-    if named is None:
-        return Mode.WHOLE
-    if named not in (Mode.PROOF, Mode.PAIR):
-        raise PeakgateError(
-            f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it", Code.OPTION
-        )
-    return Mode(named)
 
 
 @dataclass(frozen=True, slots=True)

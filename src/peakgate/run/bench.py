@@ -37,10 +37,9 @@ from peakgate.base.verdict import FAULTY, UNDECIDED, ExitCode, Verdict
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
 from peakgate.run import inputs, lock
-from peakgate.run.ab_process import mode_of_environment
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines, share_below
 from peakgate.run.places import Places, storage_folder, write_verdict
-from peakgate.run.request import Mode, as_arguments, parser
+from peakgate.run.request import Mode, as_arguments, mode_of_environment, parser
 
 INSPECTING = frozenset(
     {"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures", "--markers"}

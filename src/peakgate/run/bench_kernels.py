@@ -22,7 +22,10 @@ def test_kernel(case: Case, gpu_benchmark: CaseBenchmark) -> None:
 def test_other_build(
     case_id: str, request: pytest.FixtureRequest, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture
 ) -> None:
+    from peakgate.run.ab_run import AbRun  # noqa: PLC0415  (in an A/B only)
+
     run = run_of(request.config)
+    assert isinstance(run, AbRun)
     entry, times_us = run.measure_other(run.cases[case_id])
     if not times_us:
         pytest.fail(f"{case_id}: {entry['verdict']}, {entry['reason']}", pytrace=False)

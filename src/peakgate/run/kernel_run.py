@@ -26,7 +26,6 @@ from peakgate.base.report import write_json
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
-from peakgate.run.ab_process import report_foreign_modules
 from peakgate.run.collection import CASES_MARKER
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import BenchRun
@@ -122,7 +121,12 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
             "--benchmark-histogram: pygal is not installed; pip install 'pytest-benchmark[histogram]'",
             Code.INSTALLATION,
         )
-    run = BenchRun(pytest_config, kernels)
+    kind = BenchRun
+    if pytest_config.option.peakgate_mode is not Mode.WHOLE:
+        from peakgate.run.ab_run import AbRun  # noqa: PLC0415  (in an A/B only)
+
+        kind = AbRun
+    run = kind(pytest_config, kernels)
     if getattr(pytest_config.option, "benchmark_compare_fail", None) and run.session.device.kind == "cpu":
         raise PeakgateError(
             "--benchmark-compare-fail: emulated times are not judged; measure on a GPU, or leave it out", Code.EMULATED
@@ -181,7 +185,7 @@ class RunHooks:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrize the test of an A/B's other builds."""
         if of_kernels(metafunc.definition) and metafunc.definition.name == OTHER_TEST:
-            metafunc.parametrize("case_id", list(self.run.others.fingerprints))
+            metafunc.parametrize("case_id", list(self.run.other_builds))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -189,7 +193,7 @@ class RunHooks:
 
         Of the built-in test ``-k`` selects by case id alone: to pytest the name of its file and function count too.
         """
-        if not self.run.others.fingerprints:
+        if not self.run.other_builds:
             items[:] = [item for item in items if not is_other_build(item)]
         with suppress(PeakgateError):  # pytest refuses an invalid expression itself
             selects = selector(config.option.keyword)
@@ -221,8 +225,8 @@ class RunHooks:
             output_json["benchmarks"].remove(benchmark)
             benchmark["name"] = benchmark["name"].replace(OTHER_TEST, KERNEL_TEST, 1)
             benchmark["fullname"] = f"peakgate::{benchmark['name']}"
-        if self.run.others.fingerprints:
-            built = {"commit_info": git.commit_info(Path(self.run.others.folder))}
+        if self.run.other_builds:
+            built = {"commit_info": git.commit_info(self.run.other_folder)}
             run = output_json | built | {"benchmarks": others, "peakgate": self._about(self.run.store.other_entries)}
             write_whole(self.run.out / OTHER_BUILDS_FILE, json.dumps(run))
         output_json["peakgate"] = self._about(self.run.store.entries)
@@ -295,6 +299,8 @@ class BenchHooks(RunHooks):
         self.run.link.expect("saving the run", HOST_LIMIT_S)
         try:
             if self.run.request.mode is not Mode.WHOLE and config.BASE_VARIABLE not in os.environ:
+                from peakgate.run.ab_process import report_foreign_modules  # noqa: PLC0415  (in an A/B only)
+
                 report_foreign_modules(config.required(), self.run.out)
             yield
         except OSError as error:
@@ -344,7 +350,7 @@ class BenchHooks(RunHooks):
             "verdicts": dict(Counter(verdicts)),
             "cases": [run_file.summarised(entry, places.get(entry["case"])) for entry in self.run.store.entries],
         }
-        if self.run.others.fingerprints:
+        if self.run.other_builds:
             verdict["other_builds"] = [run_file.judged(entry) for entry in self.run.store.other_entries]
         return verdict
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
 
-from peakgate.base import config, git, records
+from peakgate.base import config
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.files import write_whole
 from peakgate.base.processes import seconds_since_start_of, single_threaded
 from peakgate.base.ranks import ALONE, Ranks, started
-from peakgate.base.verdict import Judgement, Verdict
-from peakgate.device.choose import open_device, opened
+from peakgate.device.choose import open_device
 from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
-from peakgate.run import inputs, run_file
-from peakgate.run.ab_process import LOOK_FILES, MODE_VARIABLE, GpuToken, OtherBuilds
+from peakgate.run import inputs
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
-from peakgate.run.request import Mode, Request
+from peakgate.run.request import MODE_VARIABLE, Mode, Request
 from peakgate.run.run_file import MachineProbe, Store
 from peakgate.run.selection import Cases, RunCase, wanted_cases
 from peakgate.run.status import StatusLine
@@ -117,16 +113,20 @@ class BenchRun:
     """A run: its request, session, cases and results.
 
     ``known`` are the cases of the project, ``tests`` those of benchmark tests by node id, ``refused_tests`` the
-    benchmark tests that cannot be measured. ``others`` are builds that are sampled interleaved with the cases.
-    ``plain``: plain pytest was started, not ``peakgate bench``.
+    benchmark tests that cannot be measured. ``plain``: plain pytest was started, not ``peakgate bench``.
     """
 
-    def __init__(self, pytest_config: pytest.Config, kernels: Sequence[Path] = ()) -> None:
+    other_builds: Mapping[str, str] = MappingProxyType({})
+    """In an A/B, builds that are sampled interleaved with the cases: fingerprints by case id."""
+    other_folder = Path()
+    """The tree that they were built from, whose commit their run file names."""
+
+    def __init__(self, pytest_config: pytest.Config, kernels: Sequence[Path] = (), *, later: bool = False) -> None:
         """Open the device and read the floors, so that mistakes are reported before anything runs.
 
-        ``kernels`` are files and folders: only cases whose sources are within are run; empty for all.
+        ``kernels`` are files and folders: only cases whose sources are within are run; empty for all. With ``later``
+        the device is not opened yet.
         """
-        self._began = time.monotonic()
         options = pytest_config.option
         if os.environ.get(config.BASE_VARIABLE):  # this process will work in the base's tree
             for name, value in list(vars(options).items()):
@@ -135,14 +135,13 @@ class BenchRun:
         self.request = request = Request.of(options)
         self.plain = not options.peakgate
         self._kernels = kernels
-        self.token = GpuToken.of_environment()
         self.link = Link(request.link)
         self.before = finished(request.journal) if request.journal else Finished()
         self.session, self.known = open_session(
             request,
             self.before.again,
             self.link.expect,
-            later=self.token.needed,
+            later=later,
             plain=self.plain,
             timed=not getattr(options, "benchmark_disable", False),
             ranks=started() if self.plain else ALONE,
@@ -154,15 +153,12 @@ class BenchRun:
             self.choose()
         self.tests: dict[str, Case] = {}
         self.refused_tests: list[RefusedCase] = []
-        self.others = _other_builds(request.other_builds)
         self.store = Store(self.session, self.link, self.before)
         self.out: Path = request.out or config.current().out
         timed = request.mode is Mode.WHOLE and self.session.device.kind != "cpu"
         self.machine = MachineProbe(complete=timed)
         self.status = StatusLine(pytest_config, self.tests)
-        self._doubts = [] if self.token.needed else self.session.look()
-        self._ahead: dict[str, Outcome] = {}
-        self._others: dict[str, Outcome] = {}
+        self._doubts = None if later else self.session.look()
         self._shares: CaseShares | None = None
 
     def choose(self) -> tuple[dict[str, RunCase], list[str] | None]:
@@ -218,9 +214,9 @@ class BenchRun:
             session.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.id not in chosen]
         if not selected:
             return
-        built = self._take_turn(selected)
+        built = self._built_before(selected)
         session.steps.wall_s["start"] = self.wall_s()
-        if self.token.needed:
+        if self._doubts is None:
             self._doubts = session.look()
         if self._doubts and self.request.strict_gate and not before.restarts:
             raise CannotDecide(f"not measured under --strict-gate: {'; '.join(self._doubts)}", Code.BUSY)
@@ -245,23 +241,10 @@ class BenchRun:
             self.machine.wait()
         if self._shares is not None:
             self._shares.begin()
-        if self.token.needed and not self.tests:  # benchmark tests may use the GPU until the end
-            self._measure_in_turn(selected)
 
-    def _take_turn(self, selected: Sequence[RunCase]) -> bool:
-        """In an A/B wait for the GPU token, then open the device.
-
-        Returns whether the builds were loaded from the cache meanwhile, which needs no GPU if nothing is proven.
-        """
-        if not self.token.needed:
-            return False
-        device, built = self.session.device, not self.session.checks
-        if built:
-            device.prebuild(self._measurable(selected), checked=False)
-        self.token.wait()
-        self._began = time.monotonic()
-        opened(device, self.request.device)
-        return built
+    def _built_before(self, _selected: Sequence[RunCase]) -> bool:
+        """Open a device that is opened later; whether the kernels were built meanwhile."""
+        return False
 
     def _begin_session(self, cases: Sequence[Case], *, built: bool) -> None:
         """Begin the session; raises CannotDecide if memory is full. A kernel that faults already here is kept."""
@@ -285,30 +268,6 @@ class BenchRun:
         if before.roofs is None:
             self.link.send(roofs=dict(session.roofs))
 
-    def _measure_in_turn(self, selected: Sequence[RunCase]) -> None:
-        """Measure every case before pytest runs its tests, then release the GPU to the next process.
-
-        After each interim analysis, for which run files are written, `peakgate ab` may request further pairs.
-        """
-        device = self.session.device
-        for case in self._run_here(selected):
-            self._ahead[case.id] = self._measured(case)
-        others = self.others
-        while others.looks and device.lost is None and any(each.metrics for each in self._others.values()):
-            folders = config.current().root, Path(others.folder)
-            for name, folder, outcomes in zip(LOOK_FILES, folders, (self._ahead, self._others), strict=True):
-                look = run_file.unsaved(self.session, list(outcomes.values()), git.commit_info(folder))
-                write_whole(self.out / name, json.dumps(look))
-            if not self.token.further():
-                break
-            asked = _other_builds(self.request.other_builds)
-            for case in self._measurable([self.cases[case_id] for case_id in asked.fingerprints]):
-                self._ahead[case.id] = self._interleaved(case, asked)
-        if device.lost is None:  # else the GPU is released when this process ends
-            begun = time.monotonic()
-            device.close()
-            self.token.release(self.session.steps.wall_s | {"close": time.monotonic() - begun})
-
     def measure(self, case: RunCase) -> tuple[Entry, Sequence[float]]:
         """Measure a case, unless an earlier process did; its entry and its samples in µs."""
         if (known := self.store.take_over(case)) is not None:
@@ -317,37 +276,10 @@ class BenchRun:
         if objection is not None:
             return self.store.keep(self.session.unmeasured(case, objection))
         assert isinstance(case, Case)  # a RefusedCase has an objection
-        ahead = self._ahead.pop(case.id, None)
-        return self.store.keep(ahead or self._measured(case))
-
-    def measure_other(self, case: RunCase) -> tuple[Entry, Sequence[float]]:
-        """The entry of a case's other build, which was sampled with it, and its samples in µs."""
-        from peakgate.session.pairs import OTHER_FAILED  # noqa: PLC0415  (in an A/B only)
-
-        outcome = self._others.pop(case.id, None)
-        spoilt = Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED)
-        return self.store.keep_other(outcome or self.session.unmeasured(case, spoilt))
+        return self.store.keep(self._measured(case))
 
     def _measured(self, case: Case) -> Outcome:
-        if self._shares is not None:
-            return self._shares.outcome(case)
-        if case.id in self.others.fingerprints:
-            return self._interleaved(case, self.others)
-        return self.session.measured(case)
-
-    def _interleaved(self, case: Case, asked: OtherBuilds) -> Outcome:
-        """Sample a case interleaved with its other build, in addition to earlier samples; keep the other's outcome."""
-        from peakgate.session.pairs import interleaved  # noqa: PLC0415  (in an A/B only)
-
-        outcome, self._others[case.id] = interleaved(
-            self.session,
-            case,
-            asked.fingerprints[case.id],
-            pairs=asked.pairs,
-            cases=len(asked.fingerprints),
-            before=(self._ahead[case.id], self._others[case.id]) if case.id in self._ahead else None,
-        )
-        return outcome
+        return self.session.measured(case) if self._shares is None else self._shares.outcome(case)
 
     def _measurable(self, cases: Sequence[RunCase]) -> list[Case]:
         """The cases without an objection, such as that the base cannot judge them."""
@@ -358,12 +290,5 @@ class BenchRun:
         return [case for case in self._measurable(cases) if not self.session.device.refusal(case)]
 
     def wall_s(self) -> float:
-        """Wall time in seconds since the supervisor or this process started; in an A/B since the GPU token's grant."""
-        if self.token.needed:
-            return time.monotonic() - self._began
+        """Wall time in seconds since the supervisor or this process started."""
         return seconds_since_start_of(os.getppid() if self.link.supervised else os.getpid())
-
-
-def _other_builds(file: Path | None) -> OtherBuilds:
-    """The builds in the file of an A/B; none without a file."""
-    return OtherBuilds() if file is None else records.read(file, OtherBuilds, "run `peakgate ab` again")

@@ -7,6 +7,7 @@ are passed between Peakgate's own processes, by their names in pytest, and are n
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -15,6 +16,9 @@ from typing import Any
 
 OPTION_PREFIX = "--peakgate-"
 """Prefix of the options in pytest."""
+
+MODE_VARIABLE = "PEAKGATE_AB"
+"""The mode of a process of an A/B. `peakgate ab` watches its processes itself: such a run has no supervisor."""
 
 
 class Mode(StrEnum):
@@ -26,6 +30,20 @@ class Mode(StrEnum):
     """In an A/B: prove the kernels before any is timed; other processes may use the GPU meanwhile."""
     PAIR = "pair"
     """In an A/B: time the cases of one side of a pair, without proving them again."""
+
+
+def mode_of_environment() -> Mode:
+    """The mode in the environment variable that `peakgate ab` sets; WHOLE if it is not set."""
+    named = os.environ.get(MODE_VARIABLE)
+    if named is None:
+        return Mode.WHOLE
+    if named not in (Mode.PROOF, Mode.PAIR):
+        from peakgate.base.errors import Code, PeakgateError  # noqa: PLC0415  (only a mistake needs it)
+
+        raise PeakgateError(
+            f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it", Code.OPTION
+        )
+    return Mode(named)
 
 
 def _seed(text: str) -> int:

@@ -26,8 +26,9 @@ from peakgate.compare.ab.means import Means, Stopped
 from peakgate.compare.ab.process import BenchProcess, FinishedRun, SideBroken, SideProcesses, refuse_foreign
 from peakgate.compare.ab.record import AbRecord, Process
 from peakgate.compare.ab.schedule import Phase, Side, order, seconds_left
-from peakgate.run.ab_process import FOREIGN_FILE, LOOK_FILES, MODE_VARIABLE, OtherBuilds
+from peakgate.run.ab_process import FOREIGN_FILE, LOOK_FILES, OtherBuilds
 from peakgate.run.places import OTHER_BUILDS_FILE
+from peakgate.run.request import MODE_VARIABLE
 from peakgate.runfile.saved import Run, load_run
 from peakgate.runfile.schema import BenchVerdict, Unmeasured
 
