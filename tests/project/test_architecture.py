@@ -23,7 +23,7 @@ PURE = [
     "judge.occupancy",
     "measure.data",
     "measure.sampling",
-    "run.table",
+    "run.display",
 ]
 """Modules that a laptop tests: they import no device and no CuPy."""
 

@@ -24,7 +24,7 @@ from peakgate.base.report import Annotation
 from peakgate.compare.report import report
 from peakgate.render import files, findings, terminal
 from peakgate.review.changes import NONE, ChangeKind, ProtectedChange
-from peakgate.run import table
+from peakgate.run import display
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.saved import load_run
 
@@ -100,7 +100,7 @@ def test_no_format_of_a_comparison_is_obeyed(tmp_path: Path, case: str, gpu: str
 def test_the_table_of_a_run_is_not_obeyed(case: str, reason: str, note: str) -> None:
     figures = {"time_us": 1.0, "gbs": 1.0, "tflops": 1.0, "bound": "memory", "peak_fraction": 0.5, "floor": 0.6}
     entry = {"case": case, "family": case, "verdict": "BELOW_FLOOR", "reason": reason, **figures}
-    not_obeyed({"table": table.render([entry], [note], width=100, colour=False)})
+    not_obeyed({"table": display.render([entry], [note], width=100, colour=False)})
 
 
 @given(text=HOSTILE)

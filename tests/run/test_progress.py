@@ -16,7 +16,7 @@ from peakgate.base.formatting import duration
 from peakgate.base.progress import Progress
 from peakgate.base.streams import warn
 from peakgate.callables.settings import case_of
-from peakgate.run.status import StatusLine
+from peakgate.run.display import StatusLine
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

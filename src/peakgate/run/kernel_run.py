@@ -25,7 +25,7 @@ from peakgate.base.ranks import launched
 from peakgate.base.report import write_json
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run import run_file
+from peakgate.run import display, run_file
 from peakgate.run.collection import CASES_MARKER
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import BenchRun
@@ -262,15 +262,13 @@ class RunHooks:
             if partial and not terminalreporter.config.option.collectonly:
                 terminalreporter.write_line(f"partial run: {partial}")
             return
-        from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; not needed if a run ends early)
-
         session.steps.wall_s["total"] = self.run.wall_s()
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
-        shown = run_file.as_shown(self.run.store.entries, session.device.kind)
-        closing = run_file.closing_lines(session, shown, partial)
-        terminalreporter.write_line(table.render(shown, closing, width=width, colour=colour))
+        shown = display.as_shown(self.run.store.entries, session.device.kind)
+        closing = display.closing_lines(session, shown, partial)
+        terminalreporter.write_line(display.render(shown, closing, width=width, colour=colour))
 
 
 class BenchHooks(RunHooks):

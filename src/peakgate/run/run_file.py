@@ -18,15 +18,13 @@ import pytest
 from msgspec import to_builtins
 
 from peakgate.base.config import version
-from peakgate.base.formatting import counted
 from peakgate.base.processes import SAFE_PATH, variables
-from peakgate.base.verdict import RAN, RIGHT, Judgement, Verdict, counts
+from peakgate.base.verdict import Judgement, Verdict
 from peakgate.run.journal import FRESH, Finished, Link
 from peakgate.run.selection import RunCase
 from peakgate.runfile.schema import About, Unmeasured
 from peakgate.session.outcome import Entry, extra_info
 from peakgate.spec.case import CASE_SCHEMA
-from peakgate.spec.recorded import ARITHMETIC_ROOFS
 
 if TYPE_CHECKING:
     from peakgate.session.outcome import Outcome
@@ -225,41 +223,3 @@ def summarised(entry: Entry, place: tuple[str, int] | None) -> dict[str, Any]:
     figures = ("metric", "time_us", "median_interval_us", "gbs", "peak_fraction", "bound", "floor", "relative_error")
     file, line = place or (None, None)
     return {**judged(entry), **{name: entry.get(name) for name in figures}, "file": file, "line": line}
-
-
-def as_shown(entries: Sequence[Entry], device: str) -> Sequence[Entry]:
-    """The entries as a person reads them: of a device whose speed nobody judges RIGHT, or RAN, in place of NO_FLOOR.
-
-    RAN is a case whose result was compared with nothing.
-    """
-    if device != "cpu":
-        return entries
-    shown = []
-    for entry in entries:
-        word = RAN if entry["relative_error"] is None else RIGHT
-        shown.append(entry | {"verdict": word} if entry["verdict"] == Verdict.NO_FLOOR else entry)
-    return shown
-
-
-def closing_lines(session: Session, entries: Sequence[Entry], partial: str | None) -> list[str]:
-    """The last lines of a run: notes, roofs, the wall time by phase, and the counts."""
-    lines = list(session.notes)
-    if session.roofs:
-        rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())
-        arithmetic = ", ".join(sorted({"fma"} | {*ARITHMETIC_ROOFS} & session.roofs.keys()))
-        lines.append(f"roofs of this run (GB/s; {arithmetic} TFLOP/s): {rates}")
-    parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.steps.wall_s.items() if what != "total")
-    lines.append(f"wall {session.steps.wall_s['total']:.1f} s: {parts}")
-    checked = [entry for entry in entries if entry.get("varying_elements") is not None]
-    if checked:
-        varying = [f"{entry['case']} ({entry['varying_elements']})" for entry in checked if entry["varying_elements"]]
-        lines.append(
-            f"launched twice on the same data: {counted(len(varying), 'case')} of {len(checked)} differ in some bits"
-            + (f" (elements): {', '.join(varying)}" if varying else "")
-        )
-    verdicts = counts([str(entry["verdict"]) for entry in entries])
-    not_judged = "; speed is judged only on a GPU" if session.device.kind == "cpu" else ""
-    lines.append(f"{counted(len(entries), 'case')} on {session.device.slug}: {verdicts}{not_judged}")
-    if partial is not None:
-        lines.append(f"partial run: {partial}")
-    return lines

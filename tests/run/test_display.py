@@ -1,7 +1,7 @@
 import pytest
 
 from peakgate.base.verdict import Verdict, counts
-from peakgate.run.table import bar, render
+from peakgate.run.display import bar, render
 
 
 def make_row(verdict=Verdict.PASS, peak_fraction=0.5, name="smem-8192", floor=0.4):
