@@ -18,7 +18,6 @@ from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError, defect, described, refused
 from peakgate.base.formatting import as_json, nearest, one_line
 from peakgate.base.options import COMPLETING, VerbParser
-from peakgate.base.packages import install_command
 from peakgate.base.processes import collect_rarely, one_blas_thread, sigterm_interrupts, variables
 from peakgate.base.report import JSON_OPTION, head
 from peakgate.base.streams import open_standard_streams, print_to_nobody
@@ -261,6 +260,8 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
         extra = _EXTRAS.get(missing, "reports" if module.partition(".")[0] in _REPORTING else None)
         if missing == "peakgate" or extra is None:
             raise
+        from peakgate.base.packages import install_command  # noqa: PLC0415  (only a mistake needs it)
+
         raise PeakgateError(
             f"peakgate {verb} needs {missing}, which is not installed; {install_command(extra)}",
             Code.INSTALLATION,

@@ -13,7 +13,7 @@ from packaging.version import Version
 from ruamel.yaml import YAML
 
 from peakgate.base.config import version
-from peakgate.base.packages import PACKAGE
+from peakgate.base.files import PACKAGE
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())

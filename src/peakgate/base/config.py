@@ -38,7 +38,7 @@ from msgspec import Meta, Struct, field, structs
 
 from peakgate.base import git, records
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, cache_folder, cupy_cache
+from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, PACKAGE, cache_folder, cupy_cache
 
 Of = TypeVar("Of")
 
@@ -285,8 +285,6 @@ def version() -> str:
     An editable installation has ``+editable`` instead of a commit: its metadata does not follow its checkout.
     """
     from importlib import metadata  # noqa: PLC0415  # slow, and few calls ask
-
-    from peakgate.base.packages import PACKAGE  # noqa: PLC0415  (as above)
 
     distribution = metadata.distribution("peakgate")
     if Path(str(distribution.locate_file("peakgate"))).resolve() == PACKAGE:

@@ -20,6 +20,10 @@ from typing import IO, Any
 
 from peakgate.base.errors import Code, PeakgateError
 
+PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
+"""The folders of this package and of the emulator."""
+
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 CUPY_VARIABLE = "CUPY_CACHE_DIR"
 

@@ -1,4 +1,4 @@
-"""Where Peakgate is installed, from where it came, and from which folders this process imports."""
+"""From where this installation of Peakgate came, and from which folders this process imports."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
-
-PACKAGE = Path(__file__).resolve().parents[1]
-PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
-"""The folders of this package and of the emulator."""
 
 
 def recorded_origin() -> dict[str, Any]:

@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.base import seccomp
+from peakgate.base.files import PACKAGES
 from peakgate.base.formatting import one_line
-from peakgate.base.packages import PACKAGES, import_path, overlap
+from peakgate.base.packages import import_path, overlap
 from peakgate.base.processes import BYTECODE, end_with_parent, limit_to
 
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")

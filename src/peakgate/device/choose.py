@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.base.packages import install_command
 from peakgate.base.ranks import ALONE, Ranks
 from peakgate.device import driver
 
@@ -37,6 +36,8 @@ def open_device(choice: str, *, later: bool = False, ranks: Ranks = ALONE) -> tu
         try:
             from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
         except ImportError as error:
+            from peakgate.base.packages import install_command  # noqa: PLC0415  (only a mistake needs it)
+
             extra = driver.cuda_extra() or "cuda13"
             raise PeakgateError(
                 f"--device gpu needs {error.name or 'CuPy'}, which is not installed: {install_command(extra)}",

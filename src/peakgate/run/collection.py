@@ -15,7 +15,6 @@ from peakgate.base import config
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.formatting import one_line
-from peakgate.base.packages import install_command
 from peakgate.callables import FIXTURE
 from peakgate.spec.case import Case
 from peakgate.spec.recorded import case_parts
@@ -181,6 +180,8 @@ def _advised(reported: str) -> str:
     missing = re.search(r"No module named '([\w.]+)'", reported)
     if missing is None:
         return reported
+    from peakgate.base.packages import install_command  # noqa: PLC0415  (only a mistake needs it)
+
     extra = f" ({install_command('cuda13')}, or cuda12)" if missing[1] == "cupy" else ""
     return f"{reported}; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})"
 

@@ -18,8 +18,7 @@ from msgspec import Struct
 from peakgate.base import git, records
 from peakgate.base.config import Project
 from peakgate.base.errors import PeakgateError
-from peakgate.base.files import file_digest, scratch_folder
-from peakgate.base.packages import PACKAGES
+from peakgate.base.files import PACKAGES, file_digest, scratch_folder
 from peakgate.judge.floors import Floors, load_floors
 
 ARCHIVE = Path(".peakgate", "archive.json")

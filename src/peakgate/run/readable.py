@@ -15,8 +15,7 @@ from typing import Any
 
 from peakgate.base.config import near
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import cache_folder
-from peakgate.base.packages import PACKAGES
+from peakgate.base.files import PACKAGES, cache_folder
 from peakgate.spec.case import Family
 
 
