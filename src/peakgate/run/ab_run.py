@@ -15,8 +15,8 @@ from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.choose import opened
 from peakgate.run import run_file
 from peakgate.run.ab_process import LOOK_FILES, GpuToken, OtherBuilds
+from peakgate.run.collection import RunCase
 from peakgate.run.loop import BenchRun
-from peakgate.run.selection import RunCase
 from peakgate.session.outcome import Entry, Outcome
 from peakgate.session.pairs import OTHER_FAILED, interleaved
 from peakgate.spec.case import Case

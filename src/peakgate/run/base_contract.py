@@ -22,9 +22,9 @@ from peakgate.base.config import Project
 from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.run import listing
+from peakgate.run.collection import Cases, RunCase
 from peakgate.run.listing import Listed
 from peakgate.run.readable import keep_apart
-from peakgate.run.selection import Cases, RunCase
 from peakgate.spec import catalogue
 from peakgate.spec.arguments import seen_as
 from peakgate.spec.case import Argument, Buffer, Case, RefusedCase, Role, Scale

@@ -19,12 +19,11 @@ from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables import FIXTURE
 from peakgate.run import benchmark_tests, kernel_run
 from peakgate.run.benchmark_tests import TESTS_PLUGIN_NAME, BenchmarkTests
-from peakgate.run.collection import CASES_MARKER, Listing
+from peakgate.run.collection import CASES_MARKER, Listing, RunCase
 from peakgate.run.kernel_run import PLUGIN_NAME, RunHooks, family_case
 from peakgate.run.loop import BenchRun
 from peakgate.run.process import KERNELS
 from peakgate.run.request import OPTION_PREFIX
-from peakgate.run.selection import RunCase
 from peakgate.session.outcome import Entry, ReplayFixture, ReplayTimer, fails
 from peakgate.spec.case import Case, Tier
 

@@ -26,13 +26,12 @@ from peakgate.base.report import write_json
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import display, run_file
-from peakgate.run.collection import CASES_MARKER
+from peakgate.run.collection import CASES_MARKER, RunCase
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import BenchRun
 from peakgate.run.places import OTHER_BUILDS_FILE, VERDICT_FILE, verdict_report
 from peakgate.run.process import KERNELS
 from peakgate.run.request import Mode
-from peakgate.run.selection import RunCase
 from peakgate.session.outcome import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 from peakgate.spec.catalogue import FAMILY_FILE

@@ -22,11 +22,11 @@ from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs
+from peakgate.run.collection import Cases, RunCase, wanted_cases
 from peakgate.run.display import StatusLine
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
 from peakgate.run.request import MODE_VARIABLE, Mode, Request
 from peakgate.run.run_file import MachineProbe, Store
-from peakgate.run.selection import Cases, RunCase, wanted_cases
 from peakgate.session.outcome import Entry, Outcome
 from peakgate.session.prover import LostEarly
 from peakgate.session.session import Expect, Session, no_room

@@ -20,8 +20,8 @@ from msgspec import to_builtins
 from peakgate.base.config import version
 from peakgate.base.processes import SAFE_PATH, variables
 from peakgate.base.verdict import Judgement, Verdict
+from peakgate.run.collection import RunCase
 from peakgate.run.journal import FRESH, Finished, Link
-from peakgate.run.selection import RunCase
 from peakgate.runfile.schema import About, Unmeasured
 from peakgate.session.outcome import Entry, extra_info
 from peakgate.spec.case import CASE_SCHEMA
