@@ -1,4 +1,4 @@
-"""The arrays of one case on the GPU: their placement, the guards after them, and array sets at random offsets."""
+"""The arrays of one case on the GPU: placement, guards after them, textures and surfaces, sets at random offsets."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
+from cupy.cuda import get_current_stream, runtime, texture
 
 from peakgate.device import elements
 from peakgate.device.caches import Draw
 from peakgate.device.interface import KernelFault
-from peakgate.device.texel_objects import TexelObject
 from peakgate.measure import refill
-from peakgate.spec.arguments import TexelBuffer
+from peakgate.spec.arguments import Surface, TexelBuffer, Texture
 from peakgate.spec.case import Array, Buffer, Case, Role
 
 if TYPE_CHECKING:  # it imports this module
@@ -35,6 +35,22 @@ APART_BYTES = 256 << 20
 COPIED_SHARE, SMALL_COPY_BYTES = 0.25, 32 << 20
 
 
+_KINDS = {
+    "u": runtime.cudaChannelFormatKindUnsigned,
+    "i": runtime.cudaChannelFormatKindSigned,
+    "f": runtime.cudaChannelFormatKindFloat,
+}
+_ADDRESS = {
+    "wrap": runtime.cudaAddressModeWrap,
+    "clamp": runtime.cudaAddressModeClamp,
+    "mirror": runtime.cudaAddressModeMirror,
+    "border": runtime.cudaAddressModeBorder,
+}
+
+# cudaArrayLayered, which CuPy does not export.
+_LAYERED = 1
+
+
 class GpuRefiller:
     """Redraws arrays on a GPU, in stream order."""
 
@@ -45,7 +61,7 @@ class GpuRefiller:
     @staticmethod
     def copy(target: Array, origin: Array) -> None:
         """Copy on the device."""
-        target.data.copy_from_device_async(origin.data, target.nbytes, cupy.cuda.get_current_stream())
+        target.data.copy_from_device_async(origin.data, target.nbytes, get_current_stream())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +97,57 @@ def room_for(outputs: Iterable[Any]) -> int | None:
     copied_bytes = sum(output.nbytes for output in outputs if hasattr(output, "nbytes"))
     if copied_bytes <= SMALL_COPY_BYTES:
         return None
-    free_bytes = cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
+    free_bytes = runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
     return max(1, int(COPIED_SHARE * free_bytes / copied_bytes))
+
+
+class TexelObject:
+    """A texture or surface object for ``array``; ``handle`` is the kernel argument.
+
+    The texels are in a separate CUDA array: ``fill`` copies the array there, ``read_back`` copies a surface back.
+    Linear memory is the array itself.
+    """
+
+    def __init__(self, buffer: TexelBuffer, array: Array) -> None:
+        self._seen_as = buffer.seen_as
+        self._texels: Any = None
+        how, extent, dtype = buffer.seen_as, buffer.texels, np.dtype(buffer.dtype)
+        bits = [8 * dtype.itemsize if channel < how.channels else 0 for channel in range(4)]
+        channels = texture.ChannelFormatDescriptor(*bits, _KINDS[dtype.kind])
+        if isinstance(how, Texture) and how.linear_memory:
+            resource = texture.ResourceDescriptor(
+                runtime.cudaResourceTypeLinear, arr=array, chDesc=channels, sizeInBytes=array.nbytes
+            )
+        else:
+            flags = runtime.cudaArraySurfaceLoadStore if isinstance(how, Surface) else runtime.cudaArrayDefault
+            flags |= _LAYERED if how.layered else 0
+            depth = extent.layers or extent.depth
+            self._texels = texture.CUDAarray(channels, extent.width, extent.height, depth, flags)
+            resource = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=self._texels)
+        # CuPy requires all channels of a row in one axis.
+        self._rows = array.reshape(*array.shape[:-2], -1) if how.channels > 1 else array
+        self.handle: Any
+        if isinstance(how, Texture):
+            read = texture.TextureDescriptor(
+                [_ADDRESS[how.address]] * extent.dimensions,
+                runtime.cudaFilterModeLinear if how.linear else runtime.cudaFilterModePoint,
+                runtime.cudaReadModeNormalizedFloat if how.normalized_read else runtime.cudaReadModeElementType,
+                normalizedCoords=int(how.normalized_coords),
+            )
+            self.handle = texture.TextureObject(resource, read)
+        else:
+            self.handle = texture.SurfaceObject(resource)
+        self.fill()
+
+    def fill(self) -> None:
+        """Copy the array to the object's texels, in stream order."""
+        if self._texels is not None:
+            self._texels.copy_from(self._rows, stream=get_current_stream())
+
+    def read_back(self) -> None:
+        """Copy a surface's texels to the array, in stream order."""
+        if isinstance(self._seen_as, Surface):
+            self._texels.copy_to(self._rows, stream=get_current_stream())
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +298,8 @@ class CaseArrays:
                 every = self._device.data.guard_noise(self._device.draw)
                 first = draw(every.size - behind.size)
                 noise = every[first : first + behind.size]
-                stream, kind = cupy.cuda.get_current_stream(), cupy.cuda.runtime.memcpyHostToDevice
-                cupy.cuda.runtime.memcpyAsync(behind.data.ptr, noise.ctypes.data, noise.nbytes, kind, stream.ptr)
+                stream, kind = get_current_stream(), runtime.memcpyHostToDevice
+                runtime.memcpyAsync(behind.data.ptr, noise.ctypes.data, noise.nbytes, kind, stream.ptr)
                 guards.append(Guard(at, behind, noise))
         return arrays, guards
 

@@ -8,11 +8,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from peakgate.base import config, records
 from peakgate.base.errors import Code, PeakgateError
@@ -20,12 +21,13 @@ from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, read_text, wri
 from peakgate.base.formatting import counted
 from peakgate.base.streams import say
 from peakgate.base.verdict import FAILING, Judgement, Verdict, counts, exit_code
+from peakgate.device import driver
 from peakgate.judge.floors import Floors, by_floor, load_floors
+from peakgate.runfile.foreign import google_benchmark, nvbench, pytest_benchmark
 from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun
-from peakgate.runfile.foreign.read import read_foreign
 from peakgate.runfile.options import verb_parser
 from peakgate.runfile.saved import CASE_COLUMNS, run_of
-from peakgate.runfile.schema import Imported, RunDocument
+from peakgate.runfile.schema import SHORTEST_S, Imported, RunDocument
 from peakgate.spec.case import CASE_SCHEMA
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
@@ -37,6 +39,11 @@ ALWAYS_KNOWN = {"case", "time_us", "samples", "sampling_error", "verdict", "reas
 COMMIT = re.compile(r"[0-9a-f]{4,40}")
 
 RESULTS_NOT_CHECKED = "results not checked by Peakgate"
+
+HOW_TO_WRITE = (
+    "write it again: --json FILE of nvbench, --benchmark_out=FILE of Google Benchmark, --benchmark-json=FILE of "
+    "pytest-benchmark"
+)
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -76,6 +83,53 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return exit_code(verdicts)
 
 
+class ToolKeys(Struct):
+    """The keys by which the tools' files differ."""
+
+    benchmarks: list[Any] | None = None
+    devices: Any = None
+    context: Any = None
+    machine_info: Any = None
+    peakgate_schema: Any = None
+
+
+def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
+    """The runs in a file's content, one per GPU; ``path`` is the file, next to which nvbench's sample files are.
+
+    The content of a ``*.gz`` file is decompressed first.
+
+    PeakgateError if the content is in none of the formats, lacks what its format requires, or has no benchmark.
+    """
+    data = records.unpacked(data, path, HOW_TO_WRITE)
+    found = records.decode(data, ToolKeys, path, HOW_TO_WRITE)
+    if found.peakgate_schema is not None:
+        raise PeakgateError(f"{path}: is a run of Peakgate, which every verb reads as it is", Code.RECORD)
+    if found.benchmarks is not None and found.devices is not None:
+        runs = nvbench.runs(records.decode(data, nvbench.NvbenchDocument, path, HOW_TO_WRITE), path.parent)
+    elif found.benchmarks is not None and found.context is not None:
+        runs = [google_benchmark.run(records.decode(data, google_benchmark.GoogleDocument, path, HOW_TO_WRITE))]
+    elif found.benchmarks is not None and found.machine_info is not None:
+        runs = [pytest_benchmark.run(records.decode(data, pytest_benchmark.HostDocument, path, HOW_TO_WRITE))]
+    else:
+        raise PeakgateError(
+            f"{path}: neither nvbench's JSON (devices, benchmarks), nor Google Benchmark's (context, benchmarks), nor "
+            f"pytest-benchmark's (machine_info, benchmarks); {HOW_TO_WRITE}",
+            Code.RECORD,
+        )
+    runs = [replace(run, measured=tuple(map(_plausible, run.measured))) for run in runs if run.measured]
+    if not runs:
+        raise PeakgateError(f"{path}: has no benchmark; measure again, and see what its filter matches", Code.TOO_FEW)
+    return runs
+
+
+def _plausible(measured: ForeignMeasured) -> ForeignMeasured:
+    """The measurement, without a time that is shorter than a run file may hold."""
+    if measured.median_s is None or measured.median_s >= SHORTEST_S:
+        return measured
+    problem = f"its time is {measured.median_s * 1e9:.3g} ns, expected at least 1 ns"
+    return ForeignMeasured(measured.family, measured.stage, measured.size, problem=problem)
+
+
 def _import(
     path: Path, sha256: str, run: ForeignRun, options: argparse.Namespace
 ) -> tuple[Path, str, dict[str, Judgement]]:
@@ -90,7 +144,7 @@ def _import(
             f"{path}: {run.tool} does not name what it ran on; name it, such as --gpu 'NVIDIA H200'",
             Code.GPU_MODELS,
         )
-    slug = re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
+    slug = driver.slug(str(name))
     floors = load_floors(config.near(config.current().baselines) / slug / "floors.toml")
     judged: dict[str, Judgement] = {}
     for measured in run.measured:
