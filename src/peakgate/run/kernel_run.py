@@ -120,12 +120,12 @@ def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence
             "--benchmark-histogram: pygal is not installed; pip install 'pytest-benchmark[histogram]'",
             Code.INSTALLATION,
         )
-    kind = BenchRun
-    if pytest_config.option.peakgate_mode is not Mode.WHOLE:
+    if pytest_config.option.peakgate_mode is Mode.WHOLE:
+        run = BenchRun(pytest_config, kernels)
+    else:
         from peakgate.run.ab_run import AbRun  # noqa: PLC0415  (in an A/B only)
 
-        kind = AbRun
-    run = kind(pytest_config, kernels)
+        run = AbRun(pytest_config, kernels)
     if getattr(pytest_config.option, "benchmark_compare_fail", None) and run.session.device.kind == "cpu":
         raise PeakgateError(
             "--benchmark-compare-fail: emulated times are not judged; measure on a GPU, or leave it out", Code.EMULATED
