@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -122,14 +122,10 @@ class StatusLine:
 
 _BAR_CELLS = 8
 _WIDTH_WITH_BAR = 100
-_STYLE: dict[str, str] = {Verdict.PASS: "green", "RIGHT": "green", RAN: "yellow", Verdict.NO_FLOOR: "yellow"}
+_STYLE: dict[str, str] = {Verdict.PASS: "green", RIGHT: "green", RAN: "yellow", Verdict.NO_FLOOR: "yellow"}
 
 
-TableEntry = Mapping[str, Any]
-"""One case in the run file: its ``extra_info``."""
-
-
-def render(entries: Sequence[TableEntry], closing_lines: Sequence[str], *, width: int, colour: bool) -> str:
+def render(entries: Sequence[Entry], closing_lines: Sequence[str], *, width: int, colour: bool) -> str:
     """Tables, what is wrong (worst first) and the closing lines as text that fits ``width`` columns (80 at least)."""
     from rich.console import Console  # noqa: PLC0415  (slow, and not needed if a run ends early)
     from rich.text import Text  # noqa: PLC0415  (as above)
@@ -163,20 +159,20 @@ def bar(fraction: float | None) -> str:
     return "█" * filled + "░" * (_BAR_CELLS - filled)
 
 
-def _badness(entry: TableEntry) -> float:
+def _badness(entry: Entry) -> float:
     """How far below its floor a case is, from 0 to 1; a case without figures outranks all."""
     fraction, floor = entry["peak_fraction"], entry["floor"]
     return 1.0 if fraction is None or floor is None else 1.0 - float(fraction / floor)
 
 
-def _rate(entry: TableEntry) -> str:
+def _rate(entry: Entry) -> str:
     """The rate by the peak that binds, with its unit."""
     if entry["bound"] is None or entry["tflops"] is None or entry["gbs"] is None:
         return ""
     return f"{entry['tflops']:.1f} TFLOP/s" if entry["bound"] == "compute" else f"{entry['gbs']:.0f} GB/s"
 
 
-def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Table:
+def _family_table(family: str, entries: Sequence[Entry], width: int) -> Table:
     from rich import box  # noqa: PLC0415  (as above)
     from rich.table import Table  # noqa: PLC0415  (as above)
     from rich.text import Text  # noqa: PLC0415  (as above)
