@@ -102,7 +102,7 @@ NO_OUTPUTS = {
     "peakgate/run": {"listing.py", "inputs.py"},
     "peakgate/inspect": {"mutation_run.py"},
     "peakgate/inspect/watched": {"cupy_stand_in.py", "process.py"},
-    "peakgate/review": {"command.py", "protect.py", "trees.py"},
+    "peakgate/review": {"command.py", "trees.py"},
     "peakgate/compare/ab": {"folders.py", "warm.py", "explain.py", "plan.py", "pairs.py"},
     "peakgate/compare/bisect": {"commits.py"},
     "peakgate/render": {"files.py"},

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -675,16 +676,15 @@ def test_a_packed_run_is_a_deleted_one_and_a_file_of_its_content(
     gpu: Path, deleted: str, state: str, link: bool, left: int
 ) -> None:
     (gpu / "notes.json").write_bytes((gpu / "runs" / "one.json").read_bytes())
-    git("add", ".")
-    git("commit", "-q", "-m", "notes")
+    shutil.copytree(gpu.parent, then := gpu.parent.with_name("then"))
     (packed := gpu.parent / f"{deleted}.gz").write_bytes(gzip.compress((gpu / "runs" / "one.json").read_bytes()))
     if link:
         packed = packed.rename(packed.with_name("elsewhere"))
         (gpu.parent / f"{deleted}.gz").symlink_to(packed)
     files = [FileChange(state, deleted, False, "1", "2"), FileChange("A", f"{deleted}.gz", link, "", "2")]
     edited = FileChange("M", f"{deleted}.gz", False, "1", "2")
-    assert len(protect._without_repacked(files, "HEAD", gpu.parent)) == left
-    assert len(protect._without_repacked([files[0], edited], "HEAD", gpu.parent)) == 2
+    assert len(protect._without_repacked(files, then, gpu.parent)) == left
+    assert len(protect._without_repacked([files[0], edited], then, gpu.parent)) == 2
 
 
 def test_what_is_no_new_file_among_the_runs_is_not_read_as_a_run(gpu: Path) -> None:

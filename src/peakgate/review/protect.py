@@ -59,19 +59,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         for file in files
         if file.path.startswith(f"{name}/") or file.path == name
     ]
-    inside = _without_repacked(below, commit, folder)
-    _read_new_floors(folder, inside)
-    found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     today = datetime.now(UTC).date()
-    words = (
-        _acknowledged_in_base(commit, folder, today)
-        if options.acknowledged_from_base
-        else _acknowledged_in_tree(folder, today)
-    )
     with scratch_folder("protect") as scratch:
         git.export(commit, root, scratch / "base")
-        place = folder.parent.resolve().relative_to(root.resolve())
-        base, tree = side_at(scratch / "base", scratch / "base" / place), side_at(root, folder.parent)
+        place = scratch / "base" / folder.parent.resolve().relative_to(root.resolve())
+        then = place / folder.name
+        inside = _without_repacked(below, then, folder)
+        _read_new_floors(folder, inside)
+        found = _floor_changes(options.base, then, folder) + changes.run_changes(inside) + _forged(folder, inside)
+        words = _acknowledged(then if options.acknowledged_from_base else folder, folder, today)
+        base, tree = side_at(scratch / "base", place), side_at(root, folder.parent)
         found += project_changes(files, name, base, tree)
         if not options.no_contracts:
             so_far = counted(len(changes.rule(found, words, today).failing), "failing change")
@@ -179,14 +176,14 @@ def _blob_id(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) -> list[FileChange]:
-    """The files without saved runs that were only packed or unpacked."""
+def _without_repacked(files: Sequence[FileChange], then: Path, folder: Path) -> list[FileChange]:
+    """The files without saved runs that were only packed or unpacked; ``then`` is the base's folder of baselines."""
     added = {file.path for file in files if file.state == "A" and not file.link}
     same: set[str] = set()
     for path in (file.path for file in files if file.state == "D" and "/runs/" in file.path):
         other = path.removesuffix(".gz") if path.endswith(".gz") else f"{path}.gz"
         if other in added:
-            before, after = bytes_then(commit, folder, path), read_limited(folder / other, LARGEST_FILE_BYTES)
+            before, after = (read_limited(each, LARGEST_FILE_BYTES) for each in (then / path, folder / other))
             with suppress(PeakgateError):
                 if records.unpacked(before, Path(path), "") == records.unpacked(after, Path(other), ""):
                     same |= {path, other}
@@ -201,21 +198,17 @@ def _read_new_floors(folder: Path, files: Sequence[FileChange]) -> None:
             load_floors(folder / file.path, gpu=gpu)
 
 
-def _floor_changes(ref: str, commit: str, folder: Path) -> list[ProtectedChange]:
+def _floor_changes(ref: str, then: Path, folder: Path) -> list[ProtectedChange]:
     """Changes to the base's floors; the files of both sides are read by the same strict rules."""
     found = []
-    for name in files_then(commit, folder):
-        gpu, _, file = name.partition("/")
-        if file != FLOORS_FILE:
-            continue
-        with scratch_folder("protect") as scratch:
-            (then := scratch / FLOORS_FILE).write_bytes(bytes_then(commit, folder, name))
-            try:
-                before = load_floors(then).by_case
-            except PeakgateError as error:
-                message = error.message.replace(str(then), f"{ref}:{folder.name}/{name}")
-                raise PeakgateError(message, error.code) from None
-        found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
+    for file in sorted(then.glob(f"*/{FLOORS_FILE}")):
+        gpu = file.parent.name
+        try:
+            before = load_floors(file).by_case
+        except PeakgateError as error:
+            message = error.message.replace(str(file), f"{ref}:{folder.name}/{gpu}/{FLOORS_FILE}")
+            raise PeakgateError(message, error.code) from None
+        found += changes.floor_changes(gpu, before, load_floors(folder / gpu / FLOORS_FILE, gpu=gpu).by_case)
     return found
 
 
@@ -261,23 +254,13 @@ def contracts(tree: Path, name: str) -> dict[str, Contract]:
     return records.decode(done.output, dict[str, Contract], Path(name), "see whether a family file prints")
 
 
-def _acknowledged_in_base(commit: str, folder: Path, today: date) -> list[acknowledged.Acknowledgement]:
-    found = []
-    for name in files_then(commit, folder):
-        gpu, _, file = name.rpartition("/")
-        if file == acknowledged.ACKNOWLEDGED_FILE and "/" not in gpu:
-            with scratch_folder("protect") as scratch:
-                (then := scratch / file).write_bytes(bytes_then(commit, folder, name))
-                found += acknowledged.load(then, gpu, today, may_be_expired=True)
+def _acknowledged(baselines: Path, folder: Path, today: date) -> list[acknowledged.Acknowledgement]:
+    """The acknowledgements in a folder of baselines, of all GPUs first; those of the base's may be expired."""
+    name, found = acknowledged.ACKNOWLEDGED_FILE, []
+    for file in (baselines / name, *sorted(baselines.glob(f"*/{name}"))):
+        gpu = file.parent.name if file.parent != baselines else ""
+        found += acknowledged.load(file, gpu, today, may_be_expired=baselines != folder)
     return found
-
-
-def _acknowledged_in_tree(folder: Path, today: date) -> list[acknowledged.Acknowledgement]:
-    gpus = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    found = acknowledged.load(folder / acknowledged.ACKNOWLEDGED_FILE, "", today)
-    return found + [
-        each for gpu in gpus for each in acknowledged.load(gpu / acknowledged.ACKNOWLEDGED_FILE, gpu.name, today)
-    ]
 
 
 def report(
@@ -320,17 +303,6 @@ def report(
         },
         unit="change",
     )
-
-
-def files_then(commit: str, folder: Path) -> list[str]:
-    """The files below ``folder`` in ``commit``, relative to the folder."""
-    listed = _text(folder.parent, "ls-tree", "-r", "--name-only", "-z", commit, "--", f"{folder.name}/")
-    return [name.removeprefix(f"{folder.name}/") for name in listed.split("\0")[:-1]]
-
-
-def bytes_then(commit: str, folder: Path, name: str) -> bytes:
-    """The content of file ``name``, relative to ``folder``, in ``commit``."""
-    return git.ask(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
 
 
 def _text(folder: Path, *arguments: str) -> str:
