@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from fleet_tables import fleet_table, write_table
 from synthetic_runs import LADDER, document
 
 from peakgate.base.errors import PeakgateError
@@ -46,7 +47,7 @@ def rows(uuid, seed, *, slow=0.0, mode="exclusive", driver="580", started="2026-
 
 def fleet(count=16, slow=(), more=()):
     found = [row for at in range(count) for row in rows(f"GPU-{at}", at, slow=dict(slow).get(at, 0.0))]
-    return dataset.frame([*found, *more])
+    return fleet_table([*found, *more])
 
 
 def lone(uuid, outcome):
@@ -73,7 +74,7 @@ def test_a_suspect_is_named_only_when_it_is_slow_again():
     assert analysis.suspects(found) == ["GPU-3"]
     assert found.exit_code is ExitCode.UNDECIDED
     slow, fine = (
-        analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=again, mode="again")]))
+        analysis.analyse(fleet_table([*first.to_dict("records"), *rows("GPU-3", 30, slow=again, mode="again")]))
         for again in (0.06, 0.0)
     )
     assert slow.gpus.loc["GPU-3", "status"] == GpuStatus.OUTLIER
@@ -83,11 +84,11 @@ def test_a_suspect_is_named_only_when_it_is_slow_again():
 
 
 def test_a_wrong_result_that_others_get_right_names_the_gpu():
-    one = analysis.analyse(dataset.frame([*fleet(8).to_dict("records"), *rows("GPU-9", 9, verdicts=[(0, "WRONG")])]))
+    one = analysis.analyse(fleet_table([*fleet(8).to_dict("records"), *rows("GPU-9", 9, verdicts=[(0, "WRONG")])]))
     assert one.gpus.loc["GPU-9", "status"] == GpuStatus.OUTLIER
     assert not one.faulty
     every = analysis.analyse(
-        dataset.frame([row for at in range(4) for row in rows(f"GPU-{at}", at, verdicts=[(0, "WRONG")])])
+        fleet_table([row for at in range(4) for row in rows(f"GPU-{at}", at, verdicts=[(0, "WRONG")])])
     )
     assert every.counts == {GpuStatus.FAILED: 4}
     assert [line.partition(":")[0] for line in every.faulty] == ["case0"]
@@ -108,7 +109,7 @@ def test_a_gate_that_fails_in_either_pass_decides_the_exit_code(mode, verdict, s
     if mode == "exclusive":
         first = [row for row in first if row["uuid"] != "GPU-2"]
     judged = rows("GPU-2", 2, verdicts=[(7, verdict)], mode=mode)
-    found = analysis.analyse(dataset.frame([*first, *judged]))
+    found = analysis.analyse(fleet_table([*first, *judged]))
     assert (found.gpus.loc["GPU-2", "status"], found.exit_code) == (status, code)
     assert found.gpus.loc["GPU-2", "reason"] == ("" if status is GpuStatus.OK else f"case7: {verdict}")
     counted = f"1 {status}" if status is not GpuStatus.OK else "8 OK"
@@ -127,7 +128,7 @@ def test_a_gate_that_exits_1_fails_whatever_its_cases_are():
 
 def test_the_reason_gives_the_effect_in_all_and_in_every_group():
     slow = fleet(slow={3: 0.055})
-    found = analysis.analyse(dataset.frame([*slow.to_dict("records"), *rows("GPU-3", 30, slow=0.055, mode="again")]))
+    found = analysis.analyse(fleet_table([*slow.to_dict("records"), *rows("GPU-3", 30, slow=0.055, mode="again")]))
     percents = dict(re.findall(r"(all cases|memory|compute) ([0-9.]+) %", found.gpus.loc["GPU-3", "reason"]))
     assert {name: float(value) for name, value in percents.items()} == pytest.approx(
         dict.fromkeys(("all cases", "memory", "compute"), 5.65), abs=0.4
@@ -135,7 +136,7 @@ def test_the_reason_gives_the_effect_in_all_and_in_every_group():
 
 
 def test_two_gpus_are_compared_with_earlier_fleets():
-    now = dataset.frame(
+    now = fleet_table(
         [
             row
             for uuid, seed, slow in (("GPU-20", 20, 0.0), ("GPU-21", 21, 0.06))
@@ -158,16 +159,16 @@ def test_a_host_that_became_faster_makes_no_other_gpu_slower():
         for at in range(32)
         for row in rows(f"GPU-{at}", at, slow=-0.012 if at < 8 else 0.0, started="2026-11-23T00:00:00")
     ]
-    assert analysis.analyse(dataset.frame(now), fleet(32)).counts == {GpuStatus.OK: 32}
+    assert analysis.analyse(fleet_table(now), fleet(32)).counts == {GpuStatus.OK: 32}
 
 
 def test_suspects_of_two_gpus_are_found_beside_earlier_fleets(tmp_path):
     past = tmp_path / "past.parquet"
-    dataset.write(fleet(8), past)
+    write_table(fleet(8), past)
     now = Store(tmp_path / "fleet" / "20261123")
     now.folder.mkdir(parents=True)
     slow = [row for uuid, seed, by in (("GPU-20", 20, 0.0), ("GPU-21", 21, 0.06)) for row in rows(uuid, seed, slow=by)]
-    table = dataset.frame(slow)
+    table = fleet_table(slow)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dataset, "gather", lambda _: table)
         assert report.suspects(now) == []
@@ -175,7 +176,7 @@ def test_suspects_of_two_gpus_are_found_beside_earlier_fleets(tmp_path):
 
 
 def test_gpus_of_other_machine_code_are_not_compared_with():
-    now = dataset.frame(rows("GPU-20", 20, slow=0.06)).assign(fingerprint="new")
+    now = fleet_table(rows("GPU-20", 20, slow=0.06)).assign(fingerprint="new")
     assert analysis.analyse(now, fleet(8).assign(fingerprint="old")).counts == {GpuStatus.OK: 1}
 
 
@@ -201,7 +202,7 @@ def test_gpus_of_another_driver_are_not_compared():
 
 
 def test_all_at_once_is_compared_with_one_at_a_time_by_uuid():
-    together = dataset.frame(
+    together = fleet_table(
         [
             row
             for at in range(8)
@@ -214,7 +215,7 @@ def test_all_at_once_is_compared_with_one_at_a_time_by_uuid():
 
 
 def test_a_gpu_that_became_slower_than_its_past_is_named():
-    now = dataset.frame(
+    now = fleet_table(
         [
             row
             for at in range(8)
@@ -233,7 +234,7 @@ def test_a_gpu_that_became_slower_than_its_past_is_named():
 def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path, shown, monkeypatch):
     monkeypatch.setattr(report, "pictures", pictures)
     first = fleet(slow={3: 0.06})
-    found = analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=0.06, mode="again")]))
+    found = analysis.analyse(fleet_table([*first.to_dict("records"), *rows("GPU-3", 30, slow=0.06, mode="again")]))
     written = report.of_fleet(found)
     paths = {path.suffix: path.read_text() for path in report.write(written, tmp_path)}
     document = json.loads(paths[".json"])
@@ -293,7 +294,7 @@ def test_a_gpu_without_a_measurement_keeps_a_fleet_from_passing(tmp_path, outcom
 
 def test_a_node_name_that_a_shell_takes_apart_is_in_no_command():
     about = lone("GPU-x", "lost") | {"node": "a; rm -rf /"}
-    assert not any("rm -" in each for each in report.of_fleet(analysis.analyse(dataset.frame([about]))).sentences)
+    assert not any("rm -" in each for each in report.of_fleet(analysis.analyse(fleet_table([about]))).sentences)
 
 
 def measured_fleet(folder, count=3):
@@ -339,15 +340,15 @@ def test_a_fleet_is_reported_from_its_parquet_file_alone(tmp_path, capsys):
 
 @pytest.mark.parametrize("change", [{"fleet": "../x"}, {"mode": "shard"}])
 def test_a_table_that_is_not_of_one_whole_fleet_is_refused(tmp_path, change):
-    dataset.write(fleet(4).assign(**change), tmp_path / "t.parquet")
+    write_table(fleet(4).assign(**change), tmp_path / "t.parquet")
     with pytest.raises(PeakgateError, match="one fleet"):
         report.of_table(tmp_path / "t.parquet", tmp_path, ())
 
 
 def test_of_a_long_past_each_gpu_is_known_by_its_newest_fleet(tmp_path):
     for day in (21, 23, 22):
-        table = dataset.frame([row for at in range(2) for row in rows(f"GPU-{at}", at, started=f"2026-11-{day}")])
-        dataset.write(table, tmp_path / f"{day}.parquet")
+        table = fleet_table([row for at in range(2) for row in rows(f"GPU-{at}", at, started=f"2026-11-{day}")])
+        write_table(table, tmp_path / f"{day}.parquet")
     found = report._earlier(tmp_path / "f", [tmp_path / f"{day}.parquet" for day in (21, 23, 22)])
     assert set(found["started"]) == {"2026-11-23"}
     assert len(found) == 2 * len(BOUND)
@@ -355,7 +356,7 @@ def test_of_a_long_past_each_gpu_is_known_by_its_newest_fleet(tmp_path):
 
 def test_the_data_set_is_read_as_it_was_written(tmp_path):
     table = fleet(4)
-    dataset.write(table, tmp_path / dataset.DATASET_FILE)
+    write_table(table, tmp_path / dataset.DATASET_FILE)
     read = dataset.read(tmp_path / dataset.DATASET_FILE)
     pd.testing.assert_frame_equal(read.astype(object), table.astype(object), check_dtype=False)
     (tmp_path / dataset.DATASET_FILE).write_bytes(b"no parquet")

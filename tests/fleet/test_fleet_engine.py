@@ -114,7 +114,7 @@ def test_a_gate_whose_worker_dies_is_measured_again(project, tmp_path):
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
         ) as local,
         measure.engine(
-            measure.Cluster(local.scheduler_address, 2, "cpu", str(tmp_path / "work"), 120.0), store, packed, progress
+            measure.Cluster(local.scheduler_address, 2, str(tmp_path / "work"), 120.0), store, packed, progress
         ) as engine,
     ):
         places = measure.places(engine, "cpu")
@@ -129,10 +129,10 @@ def test_a_gate_whose_worker_dies_is_measured_again(project, tmp_path):
     gates = store.gates()
     assert [gate["outcome"] for gate in gates] == ["measured", "measured"]
     assert sorted(gate["workers_lost"] for gate in gates) == [0, 1]
-    assert [gate["verdicts"] for gate in gates] == [{"NO_FLOOR": 2}] * 2
     assert "worker was lost" in (store.folder / EVENTS).read_text()
     runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
     assert [run.whole for run in runs] == [False, False]
+    assert [[case.verdict for case in run.cases.values()] for run in runs] == [["NO_FLOOR"] * 2] * 2
     assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
     found = shard.judge(dataset.gather(store), store.shares())
     assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
@@ -159,7 +159,7 @@ def test_a_worker_that_cannot_run_this_peakgate_offers_nothing():
 
 @unpacks
 def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
-    cluster = measure.Cluster(None, 1, "cpu", str(tmp_path / "work"), 120.0)
+    cluster = measure.Cluster(None, 1, str(tmp_path / "work"), 120.0)
     packed = packed_of(project)
     with measure.engine(cluster, Store(tmp_path), packed, Progress()) as engine:
         engine.workers()
@@ -182,7 +182,7 @@ class Restarted:
 
 def test_workers_that_went_with_their_scheduler_count_for_no_gpu(tmp_path):
     said = []
-    engine = measure.Engine(Restarted(), None, measure.Cluster(None, 1, "cpu", str(tmp_path), 1.0), said.append)
+    engine = measure.Engine(Restarted(), None, measure.Cluster(None, 1, str(tmp_path), 1.0), said.append)
     gate = measure._Gate(GpuPlace("GPU-a", "n1", None, emulated=False), workers_lost=1)
     engine._listen()
     engine._client.handler((0, {"action": "remove-worker", "worker": "tcp://1", "processing-tasks": {"key": 1}}))
@@ -193,7 +193,7 @@ def test_workers_that_went_with_their_scheduler_count_for_no_gpu(tmp_path):
 
 
 def test_without_a_scheduler_the_error_says_how_to_start_one(tmp_path):
-    cluster = measure.Cluster("tcp://127.0.0.1:1", None, "cpu", str(tmp_path), 0.1)
+    cluster = measure.Cluster("tcp://127.0.0.1:1", None, str(tmp_path), 0.1)
     with (
         pytest.raises(CannotDecide, match="--scheduler"),
         measure.engine(cluster, Store(tmp_path), None, Progress()),

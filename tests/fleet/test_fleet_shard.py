@@ -2,11 +2,12 @@
 
 import pandas as pd
 import pytest
+from fleet_tables import fleet_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peakgate.base.verdict import ExitCode, Verdict
-from peakgate.fleet import dataset, report, shard
+from peakgate.fleet import report, shard
 from peakgate.fleet.shard import judge
 from peakgate.render import files
 from peakgate.spec.recorded import TENSOR_MATH
@@ -46,7 +47,7 @@ def judged(*, slow=1.0, verdicts=(), without=(), lost=None, driver="580"):
             continue
         cases = [case for case in shares.of(uuid) if case not in without]
         rows += of_gpu(uuid, cases, slow=slow if odd else 1.0, verdicts=verdicts, driver=driver if odd else "580")
-    return judge(dataset.frame(rows), shares)
+    return judge(fleet_table(rows), shares)
 
 
 @settings(max_examples=50, deadline=None)
@@ -103,7 +104,7 @@ def test_what_is_not_whole_never_passes(changed, missing):
 def test_a_gpu_without_a_gate_is_reported_as_not_measured():
     shares = shard.split(CASES, GPUS)
     rows = [row for uuid in GPUS[:2] for row in of_gpu(uuid, shares.of(uuid))]
-    found = judge(dataset.frame(rows), shares)
+    found = judge(fleet_table(rows), shares)
     assert found.gpus.loc["GPU-c", "outcome"] == "lost"
     assert found.exit_code is ExitCode.UNDECIDED
     assert "nan" not in files.text(report.of_tier(found), "md")

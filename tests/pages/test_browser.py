@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from comparing import compare
+from fleet_tables import fleet_table
 from synthetic_runs import LADDER, document, save, slower
 from test_fleet_analysis import rows as fleet_rows
 
 from peakgate.cli import main
 from peakgate.compare.report import report as compared
-from peakgate.fleet import analysis, dataset
+from peakgate.fleet import analysis
 from peakgate.fleet import report as fleet_report
 from peakgate.pages import show
 from peakgate.render.page import page as page_text
@@ -421,7 +422,7 @@ def test_a_fleet_on_a_phone_has_its_outlier_then_its_pictures(visit: Visit, tmp_
     again = fleet_rows("GPU-3", 30, slow=0.06, mode="again")
     others = [row for at in range(16) if at != 3 for row in fleet_rows(f"GPU-{at}", at)]
     path = tmp_path / "fleet.html"
-    found = fleet_report.of_fleet(analysis.analyse(dataset.frame([*slow, *others, *again])))
+    found = fleet_report.of_fleet(analysis.analyse(fleet_table([*slow, *others, *again])))
     path.write_text(page_text(found), encoding="utf-8")
     page = visit(path, 400, color_scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

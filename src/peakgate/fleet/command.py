@@ -75,9 +75,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         packed, inventory = packing.result(), place.NO_GPUS if asking is None else asking.result()
     phases.ends("start")
     store, plan, places = _begun(options, for_bench, root, packed)
-    cluster = measure.Cluster(
-        options.scheduler, options.workers, plan.device, os.environ.get(WORK_VARIABLE, WORK), options.wait
-    )
+    cluster = measure.Cluster(options.scheduler, options.workers, os.environ.get(WORK_VARIABLE, WORK), options.wait)
     inventory = inventory if plan.device == "gpu" else place.NO_GPUS
     progress = Progress()
     with measure.engine(cluster, store, packed, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:

@@ -140,11 +140,6 @@ def _stream(path: Path, batches: Iterable[pa.Table], *, keep: bool = False) -> N
         scratch.unlink(missing_ok=True)
 
 
-def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows as a table with DATASET_COLUMNS; absent values are missing."""
-    return pd.DataFrame.from_records(list(rows), columns=list(DATASET_COLUMNS)).astype(dict(DATASET_COLUMNS))
-
-
 def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of real GPUs, without the emulator's."""
     return table[~table["emulated"].fillna(value=False).to_numpy(bool)]
@@ -172,11 +167,6 @@ def facts_by(table: pd.DataFrame, key: str, column: str) -> pd.Series:
     """The first value of a column by ``key``, which is ``uuid`` or ``case``."""
     known = table.dropna(subset=[key]).drop_duplicates(key)
     return pd.Series(known[column].astype(object).to_numpy(), index=known[key].astype(str))
-
-
-def write(table: pd.DataFrame, path: Path) -> None:
-    """Write the table as Parquet atomically."""
-    _stream(path, [pa.Table.from_pandas(table[list(DATASET_COLUMNS)], DATASET_SCHEMA, preserve_index=False)])
 
 
 def read(path: Path, columns: Sequence[str] = tuple(DATASET_COLUMNS)) -> pd.DataFrame:

@@ -50,7 +50,6 @@ class Cluster:
 
     scheduler: str | None
     workers: int | None
-    device: str
     work: str
     wait_s: float
 

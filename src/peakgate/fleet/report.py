@@ -21,7 +21,7 @@ from peakgate.fleet.paired import FleetShift
 from peakgate.fleet.pictures import pictures
 from peakgate.fleet.shard import EQUAL_WITHIN, Sharded, judge
 from peakgate.fleet.statistics import ALL
-from peakgate.fleet.store import GATES_PHASE, SHARD, FleetPhases, Store, in_words, name_of_fleet
+from peakgate.fleet.store import GATES_PHASE, SHARD, FleetPhases, Store, in_words
 from peakgate.render import files, terminal
 from peakgate.runfile import frame
 from peakgate.spec.case import EMULATOR_SLUG
@@ -63,7 +63,7 @@ def of_table(path: Path, root: Path, past: Sequence[Path]) -> int:
     """Judge a fleet's Parquet file; its reports are written to the folder of its name below ``root``."""
     table = dataset.read(path, dataset.REPORT_COLUMNS)
     names = table["fleet"].dropna().astype(str).unique()
-    if len(names) != 1 or (table["mode"] == SHARD).any() or not name_of_fleet(names[0]):
+    if len(names) != 1 or (table["mode"] == SHARD).any() or not names[0].isalnum():
         raise PeakgateError(
             f"{path}: expected the table of one fleet that measured all cases on every GPU, given "
             f"{counted(len(names), 'fleet')}; for a sharded tier name its folder",

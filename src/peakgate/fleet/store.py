@@ -191,11 +191,6 @@ def new(root: Path) -> Store:
         return store
 
 
-def name_of_fleet(name: str) -> bool:
-    """Whether a text can be the name of a fleet's folder."""
-    return name.isalnum()
-
-
 def newest(root: Path) -> Store:
     """The fleet that started last; PeakgateError without any."""
     found = sorted(path.parent for path in root.glob(f"*/{FACTS}"))

@@ -35,9 +35,6 @@ from peakgate.run import journal
 from peakgate.run.places import VERDICT_FILE
 from peakgate.runfile.saved import trimmed
 
-CASE_MARK = f'"{journal.CASE}": '.encode()
-"""Part of the journal's record of a finished case."""
-
 GATE_POLL_S = 0.1
 FRESH_S = 10.0
 """Facts of a GPU up to this age are used as its state before a gate."""
@@ -130,45 +127,30 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
         )
     begun, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     before = {} if job.emulated else _settled_facts(job)
-    phases = {"before": time.monotonic() - begun}
     common: dict[str, Any] = {"uuid": job.uuid, "mode": job.mode, "started": started, "before": before}
     if before.get("unfit"):
         return common | {"outcome": "unfit", "reason": "; ".join(before["unfit"]), "wall_s": 0.0}
     archive.build(project / plan.inside, folder / "build.log")
-    phases["build"] = time.monotonic() - begun - sum(phases.values())
-    code = _bench(job, project / plan.inside, folder, phases, resume=_may_resume(job, folder))
+    code = _bench(job, project / plan.inside, folder, resume=_may_resume(job, folder))
     if code == ExitCode.BAD_INPUT and _may_resume(job, folder):
         (folder / journal.NAME).unlink()  # for example of another driver or harness: measure again
-        code = _bench(job, project / plan.inside, folder, phases, resume=False)
+        code = _bench(job, project / plan.inside, folder, resume=False)
     after = {} if job.emulated else _facts(job.uuid)
-    wall_s = time.monotonic() - begun
-    phases["after"] = wall_s - sum(phases.values())
-    rounded = {name: round(seconds, 3) for name, seconds in phases.items()}
-    common |= {"after": after, "exit_code": code, "wall_s": round(wall_s, 3), "phases": rounded}
+    common |= {"after": after, "exit_code": code, "wall_s": round(time.monotonic() - begun, 3)}
     log = end_of(folder / "log.txt")
-    run, verdict = folder / "run.json", folder / VERDICT_FILE
-    if not (run.is_file() and verdict.is_file()):
+    run = folder / "run.json"
+    if not (run.is_file() and (folder / VERDICT_FILE).is_file()):
         outcome = "refused" if code in (ExitCode.BAD_INPUT, ExitCode.DEFECT) else "crashed"
         reason = f"{last_words(log)} (exit code {code})"
         return common | {"outcome": outcome, "reason": reason, "log": log[-LAST_WORDS:]}
     document = records.read(run, dict[str, Any], "begin a new fleet")
     document["commit_info"]["dirty"] = plan.dirty
     packed = gzip.compress(trimmed(document).encode(), mtime=0)
-    judged = records.read(verdict, dict[str, Any], "begin a new fleet")
-    return common | {
-        "outcome": "measured",
-        "reason": "",
-        "verdicts": judged["verdicts"],
-        "restarts": judged["restarts"],
-        "run": base64.b64encode(packed).decode(),
-    }
+    return common | {"outcome": "measured", "reason": "", "run": base64.b64encode(packed).decode()}
 
 
-def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, resume: bool) -> int:
-    """Run ``peakgate bench`` and return its exit code.
-
-    Adds its seconds to ``phases``: ``start`` until the first case is finished, ``cases`` until the last one, ``end``.
-    """
+def _bench(job: Job, project: Path, folder: Path, *, resume: bool) -> int:
+    """Run ``peakgate bench`` and return its exit code."""
     environment = dict(os.environ) | {
         CACHE_VARIABLE: str(_work(job.work) / "cache"),
         CUPY_VARIABLE: str(_work(job.work) / "cache" / "cupy"),
@@ -199,31 +181,12 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
             stderr=log,
             start_new_session=True,
         )
-        read, marks = 0, [time.monotonic()]
         while process.poll() is None:
             time.sleep(GATE_POLL_S)
-            lines = _lines(folder / journal.NAME, read)
-            read += len(lines)
-            if CASE_MARK in lines:
-                marks.append(time.monotonic())
             if worker.status.name in CLOSING:
                 end_group(process)
                 raise distributed.Reschedule
-    first, now = marks[min(1, len(marks) - 1)], time.monotonic()
-    for name, seconds in (("start", first - marks[0]), ("cases", marks[-1] - first), ("end", now - marks[-1])):
-        phases[name] = phases.get(name, 0.0) + seconds
     return process.returncode
-
-
-def _lines(path: Path, offset: int) -> bytes:
-    """The complete lines of a journal from a byte offset on; empty without a journal."""
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            found = file.read()
-    except OSError:
-        return b""
-    return found[: found.rfind(b"\n") + 1]
 
 
 def _may_resume(job: Job, folder: Path) -> bool:
