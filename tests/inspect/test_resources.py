@@ -26,7 +26,6 @@ from peakgate.inspect.resources.baseline import (
     read,
     render,
     varying,
-    write,
 )
 from peakgate.inspect.resources.survey import ARCHITECTURES, builds, capability
 from peakgate.judge.occupancy import Resources
@@ -193,7 +192,7 @@ def test_another_compiler_is_named_beside_the_baselines():
 @given(surveys)
 def test_a_baseline_reads_back_as_it_was_written(tmp_path_factory, kept):
     path = tmp_path_factory.getbasetemp() / "baseline.json"
-    write(path, kept)
+    path.write_text(render(kept))
     assert path.read_text() == render(kept)
     assert read(path) == kept
     assert render(read(path)) == path.read_text()

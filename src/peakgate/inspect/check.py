@@ -26,7 +26,7 @@ from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import add_json_option, clear_verdict
 from peakgate.base.streams import say, warn
 from peakgate.inspect import emulate, gpu_build, isolate, picture, problems, report, workers
-from peakgate.inspect.command import add_emulator_options, leave_not_checked, parse_emulator_options
+from peakgate.inspect.command import add_emulator_options, leave_not_checked
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.watched.kernels import KernelsOfTests, begun
 from peakgate.judge import waivers
@@ -164,7 +164,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "--html", type=Path, metavar="FILE", help="write a page with a picture of each race for shared memory"
     )
     add_json_option(parser)
-    chosen = parse_emulator_options(parser, arguments)
+    chosen = parser.parse_args(arguments)
     chosen.orders = emulate.schedules(chosen.schedules) if chosen.seed is None else (chosen.seed,)
     if chosen.html:
         if chosen.isolate:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 from importlib import import_module
@@ -53,14 +52,13 @@ def add_emulator_options(parser: VerbParser) -> None:
     parser.add_argument(
         "--jobs", type=at_least(1), default=jobs, metavar="N", help="number of processes (default: one per core)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
+    add_verdict_folder(parser)
 
 
-def parse_emulator_options(parser: VerbParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments of a verb that has these options."""
-    chosen = parser.parse_args(arguments)
-    chosen.out = chosen.out or config.near(config.current().out)
-    return chosen
+def add_verdict_folder(parser: VerbParser) -> None:
+    """Add ``--out``, the verdict's folder; by default the project's."""
+    default, what = config.near(config.current().out), "folder for the verdict (default: the project's)"
+    parser.add_argument("--out", type=Path, default=default, metavar="DIR", help=what)
 
 
 def leave_not_checked(verb: str, reason: PeakgateError | str, path: Path) -> int:

@@ -19,7 +19,7 @@ from peakgate.base.report import NOT_CHECKED, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect import emulate, mutation_run, workers
-from peakgate.inspect.command import add_emulator_options, leave_not_checked, parse_emulator_options
+from peakgate.inspect.command import add_emulator_options, leave_not_checked
 from peakgate.judge import waivers
 from peakgate.render import terminal
 from peakgate.render.findings import leave_verdict
@@ -42,7 +42,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         action="store_true",
         help="skip mutants that are listed as survivors, which take longest; one that is caught by now is not reported",
     )
-    chosen = parse_emulator_options(parser, arguments)
+    chosen = parser.parse_args(arguments)
     clear_verdict(chosen.out / MUTANTS_FILE)
     try:
         compiler = find_compiler()

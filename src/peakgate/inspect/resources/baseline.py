@@ -16,7 +16,6 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta, Struct
 
 from peakgate.base import records
-from peakgate.base.files import write_whole
 from peakgate.base.records import Finite, Whole
 from peakgate.base.report import Row
 from peakgate.base.verdict import ExitCode
@@ -41,19 +40,14 @@ def render(survey: Survey) -> str:
         rows = []
         for target in targets:
             usage = survey.usage[target]
-            occupancy = {block: [filled.fraction, filled.limiter] for block, filled in sorted(usage.occupancy.items())}
-            rows.append(f'   "sm_{target.sm}": {json.dumps(asdict(usage.resources) | {"occupancy": occupancy})}')
+            about = asdict(usage.resources) | {"occupancy": dict(sorted(usage.occupancy.items()))}
+            rows.append(f'   "sm_{target.sm}": {json.dumps(about)}')
         kernels.append(f"  {json.dumps(kernel)}: {{\n" + ",\n".join(rows) + "\n  }")
     header = {"schema": 1, "nvrtc": survey.nvrtc, "options": list(survey.options)}
     header |= {"architectures": list(survey.architectures)} if survey.architectures else {}
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in header.items())
     body = "{\n" + ",\n".join(kernels) + "\n }" if kernels else "{}"
     return f'{{\n{head} "kernels": {body}\n}}\n'
-
-
-def write(path: Path, survey: Survey) -> None:
-    """Write a baseline atomically."""
-    write_whole(path, render(survey))
 
 
 class BuildTarget(NamedTuple):
@@ -66,11 +60,10 @@ class BuildTarget(NamedTuple):
     sm: int
 
 
-@dataclass(frozen=True, slots=True)
-class TheoreticalOccupancy:
+class TheoreticalOccupancy(NamedTuple):
     """Theoretical occupancy from 0 to 1, rounded to four digits, and the resources that limit it (``warps+shared``)."""
 
-    fraction: float
+    fraction: Finite
     limiter: str
 
 
@@ -89,12 +82,12 @@ class BaselineLine(Struct):
     stack_bytes: Whole
     spill_bytes: Whole
     static_shared_bytes: Whole
-    occupancy: dict[str, tuple[Finite, str]]
+    occupancy: dict[str, TheoreticalOccupancy]
 
     @property
     def usage(self) -> Usage:
         resources = Resources(self.registers, self.stack_bytes, self.spill_bytes, self.static_shared_bytes)
-        return Usage(resources, {block: TheoreticalOccupancy(*filled) for block, filled in self.occupancy.items()})
+        return Usage(resources, self.occupancy)
 
 
 class Baseline(Struct, kw_only=True):

@@ -16,11 +16,13 @@ from pathlib import Path
 
 from peakgate.base import config, progress
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import write_whole
 from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser, add_selection, at_least, selector
 from peakgate.base.report import Annotation, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
+from peakgate.inspect.command import add_verdict_folder
 from peakgate.inspect.resources import baseline
 from peakgate.inspect.resources.baseline import (
     RESOURCE_REGRESSIONS,
@@ -59,7 +61,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     chosen = _parser(verb).parse_args(arguments)
     project = config.current()
     chosen.baseline = config.near(project.baselines / BASELINE)
-    chosen.out = chosen.out or config.near(project.out)
     clear_verdict(chosen.out / RESOURCES_FILE)
     with progress.shown("describing the cases of the families"):
         cases = [case for scale in Scale for case in catalogue.cases(scale)]
@@ -193,7 +194,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--jobs", type=at_least(1), default=None, metavar="N", help="number of processes (default: one per core)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
+    add_verdict_folder(parser)
     return parser
 
 
@@ -235,7 +236,7 @@ def _update(
         return ExitCode.REGRESSION, f"{path} is not written: nothing compiles"
     covered = sorted({*architectures, *(known.architectures or ARCHITECTURES)})
     limited = tuple(covered) if covered != sorted(ARCHITECTURES) else None
-    baseline.write(path, replace(current, usage=written, architectures=limited))
+    write_whole(path, baseline.render(replace(current, usage=written, architectures=limited)))
     if current.broken:
         return ExitCode.REGRESSION, f"wrote {path} without the builds that do not compile, whose old entries are kept"
     return ExitCode.OK, f"wrote {path}"

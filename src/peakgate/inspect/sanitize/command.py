@@ -24,7 +24,7 @@ from peakgate.base.processes import run_in_group
 from peakgate.base.report import clear_verdict
 from peakgate.base.streams import say
 from peakgate.device import driver
-from peakgate.inspect.command import leave_not_checked
+from peakgate.inspect.command import add_verdict_folder, leave_not_checked
 from peakgate.inspect.sanitize.report import read_report, report
 from peakgate.judge import waivers
 from peakgate.render import terminal
@@ -39,7 +39,6 @@ SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Run the chosen tools, one process each, and return the exit code of the report."""
     chosen = _parser(verb).parse_args(arguments)
-    chosen.out = chosen.out or config.near(config.current().out)
     clear_verdict(chosen.out / SANITIZE_FILE)
     cases = problems(chosen.text)
     functions = {name for case in cases for name in case.stage.functions}
@@ -57,7 +56,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     version = match[1] if match else " ".join(printed.split())  # 2025.3.1.0
     folder = chosen.out / "sanitize"
     make_folder(folder)
-    accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
+    waivers_file = config.current().baselines / waivers.WAIVERS_FILE
+    accepted, today = waivers.read(waivers_file).defects, datetime.now(UTC).date()
     tools, limit_s = [], config.current().sanitizer_timeout_s
     for name in dict.fromkeys(chosen.tools or SANITIZER_TOOLS):
         start = time.perf_counter()
@@ -80,7 +80,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     lines = {kernel_name(case): case.stage.source_line for case in cases}
     every = [replace(defect, source=lines.get(defect.key.kernel)) for tool in tools for defect in tool.found]
     ruling = waivers.rule(every, accepted, lambda entry: entry.command in whole, today)
-    waivers_file = config.current().baselines / waivers.WAIVERS_FILE
     found = report(tools, ruling)
     terminal.show(found)
     fields = {"sanitizer": version, **found.fields}
@@ -103,7 +102,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         help="run only this tool, again for more (default: all four)",
     )
     add_selection(parser, default="")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the verdict (default: the project's)")
+    add_verdict_folder(parser)
     return parser
 
 
