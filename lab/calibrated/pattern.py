@@ -87,15 +87,7 @@ def variants(pattern: Pattern) -> Iterator[Kernel]:
                 TexelBuffer(Role.IN, shape, element, None, texture) if texture else None,
             )
             yield Kernel(
-                name,
-                label,
-                element,
-                pattern.n,
-                pattern.cooperative,
-                text,
-                objects,
-                pattern.grid,
-                holes.get("why", ""),
+                name, label, element, pattern.n, pattern.cooperative, text, objects, pattern.grid, holes.get("why", "")
             )
 
 

@@ -386,10 +386,7 @@ def judged(kind: Kind, dtype: str, seed: int = 1) -> Iterator[dict[str, Any]]:
         return float((np.abs(output.astype(np.float64) - wanted) / unit).max())
 
     honest = max(map(damage, variants.values()))
-    for honesty, outputs in (
-        ("variant", variants.items()),
-        ("mutant", damaged(kind, given, variants["lanes"], dtype)),
-    ):
+    for honesty, outputs in (("variant", variants.items()), ("mutant", damaged(kind, given, variants["lanes"], dtype))):
         for name, output in outputs:
             row = {"kind": kind.name, "type": dtype, "is": honesty, "name": name, "damage": damage(output) / honest}
             yield row | ratios(kind, dtype, exact, output, estimate)

@@ -171,11 +171,7 @@ def rows(found: Mapping[str, Any], dodges: list[Dodge], *, judged: bool) -> list
     sides: dict[tuple[str, str], dict[str, Any]] = {}
     for case in found["verdicts"]["cases"]:
         if (key := part(case["case"])) is not None:
-            sides[key] = {
-                "verdict": case["verdict"],
-                "reason": case["reason"],
-                "time_us": times.get(case["case"]),
-            }
+            sides[key] = {"verdict": case["verdict"], "reason": case["reason"], "time_us": times.get(case["case"])}
     reason = "; ".join(found["skipped"]) or "no case of that name was run"
     missing = {"verdict": "SKIPPED", "reason": reason, "time_us": None}
     made = []

@@ -20,12 +20,7 @@ FEW = ((14, 0.15, 6), (14, 0.15, 1), (30, 0.05, 1), (60, 0.02, 3))
 # Effect of a change of the driver, and its age in sessions.
 DRIVERS: tuple[tuple[Driver, int], ...] = (("nothing", 2), ("six", 2), ("six", 4), ("six", 10), ("all", 2))
 POOLS: tuple[tuple[int, Order], ...] = ((8, "random"), (20, "random"), (20, "in turn"), (120, "as they come"))
-POOLS_OF_STEPS: tuple[tuple[int, Order], ...] = (
-    (2, "in turn"),
-    (8, "random"),
-    (20, "random"),
-    (120, "as they come"),
-)
+POOLS_OF_STEPS: tuple[tuple[int, Order], ...] = ((2, "in turn"), (8, "random"), (20, "random"), (120, "as they come"))
 # Required detection rate by size and age; it also holds for larger or older steps.
 WANTED = {(0.05, 1): 0.95, (0.02, 3): 0.90}
 

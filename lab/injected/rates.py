@@ -73,12 +73,7 @@ def whole_gates(gates: Iterable[Gate]) -> pd.DataFrame:
 
 
 def detection(
-    measured: Medians,
-    gates: int,
-    *,
-    pairs: int = SCREENING_PAIRS,
-    confirming: int = CONFIRMING_PAIRS,
-    seed: int = 0,
+    measured: Medians, gates: int, *, pairs: int = SCREENING_PAIRS, confirming: int = CONFIRMING_PAIRS, seed: int = 0
 ) -> dict[Cell, float]:
     """Resample gates from pairs of slowed copies; returns the share of each cell's copies that are flagged slower.
 

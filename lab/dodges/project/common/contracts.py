@@ -19,14 +19,28 @@ def pair(honest="honest.cu", witness=None, **contract):
     return family(kernel(honest, name="honest", **given), kernel("cheat.cu", **given))
 
 
-DOUBLED = {
-    "arguments": lambda n: [Out(n), In(n), Value(n)],
-    "grid": lambda n: -(-n // BLOCK),
+ELEMENTS = {"grid": lambda n: -(-n // BLOCK), "block": BLOCK, "bytes": lambda n: 8 * n, "sizes": [1 << 24]}
+"""One number is read and one written per thread."""
+
+ROWS = {
+    "grid": lambda rows, n: rows,
     "block": BLOCK,
-    "bytes": lambda n: 8 * n,
-    "reference": lambda xp, x: 2 * x,
-    "sizes": [1 << 24],
+    "bytes": lambda rows, n: 8 * rows * n,
+    "sizes": [(16384, 1024)],
+    "small_sizes": [(33, 260)],
 }
+"""A row is read and written per block."""
+
+WHOLE = {
+    "grid": lambda n: min(-(-n // 1024), 1056),
+    "block": BLOCK,
+    "bytes": lambda n: 4 * n,
+    "roof": "read",
+    "sizes": [1 << 26],
+}
+"""A whole array is read for one number."""
+
+DOUBLED = ELEMENTS | {"arguments": lambda n: [Out(n), In(n), Value(n)], "reference": lambda xp, x: 2 * x}
 """``out = 2 * x``: 128 MiB move."""
 
 PRODUCT = {
@@ -42,24 +56,18 @@ PRODUCT = {
 }
 """A product of matrices in float32."""
 
-SOFTMAX = {
-    "arguments": lambda rows, columns: [Out(rows, columns), In(rows, columns), Value(rows), Value(columns)],
-    "grid": lambda rows, columns: rows,
-    "block": BLOCK,
-    "bytes": lambda rows, columns: 8 * rows * columns,
+SOFTMAX = ROWS | {
+    "arguments": lambda rows, n: [Out(rows, n), In(rows, n), Value(rows), Value(n)],
     "reference": lambda xp, x: xp.exp(x) / xp.exp(x).sum(axis=1, keepdims=True),
-    "sizes": [(16384, 1024)],
     "small_sizes": [(101, 65)],
 }
 """Softmax of each row."""
 
-MEANS = {
-    "arguments": lambda rows, columns: [Out(rows), In(rows, columns), Value(rows), Value(columns)],
-    "grid": lambda rows, columns: rows,
-    "block": BLOCK,
-    "bytes": lambda rows, columns: 4 * rows * columns + 4 * rows,
+MEANS = ROWS | {
+    "arguments": lambda rows, n: [Out(rows), In(rows, n), Value(rows), Value(n)],
+    "bytes": lambda rows, n: 4 * rows * n + 4 * rows,
     "reference": lambda xp, x: x.mean(axis=1),
-    "terms": lambda rows, columns: columns,
+    "terms": lambda rows, n: n,
     "sizes": [(32768, 1024)],
     "small_sizes": [(33, 513)],
 }
@@ -76,22 +84,16 @@ def waves(xp, x):
     return y
 
 
-WAVES = {
-    "arguments": lambda n: [Out(n), In(n), Value(n)],
-    "grid": lambda n: -(-n // BLOCK),
-    "block": BLOCK,
-    "bytes": lambda n: 8 * n,
+WAVES = ELEMENTS | {
+    "arguments": DOUBLED["arguments"],
     "flops": lambda n: 3 * STEPS * n,
     "reference": waves,
     "sizes": [1 << 22],
 }
 """An element takes some hundred times as long to compute as to copy."""
 
-AFFINE = {
-    "arguments": lambda n: [Out(n), In(n), Value(n)],
+AFFINE = DOUBLED | {
     "grid": lambda n: -(-n // 8192),
-    "block": BLOCK,
-    "bytes": lambda n: 8 * n,
     "reference": lambda xp, x: 2 * x + 1,
     "sizes": [1 << 25],
     "small_sizes": [20000],
@@ -120,13 +122,9 @@ CHUNK_SUMS = {
 }
 """Sums of chunks of 65536 elements."""
 
-TILED_PRODUCT = {
-    "arguments": PRODUCT["arguments"],
+TILED_PRODUCT = {name: part for name, part in PRODUCT.items() if name != "terms"} | {
     "grid": lambda m, n, k: (-(-n // 64), -(-m // 64)),
     "block": BLOCK,
-    "bytes": PRODUCT["bytes"],
-    "flops": PRODUCT["flops"],
-    "reference": PRODUCT["reference"],
     "scale": lambda xp, a, b: xp.sqrt((a * a) @ (b * b)),
     "sizes": [(1024, 1024, 1024)],
     "small_sizes": [(128, 64, 64)],

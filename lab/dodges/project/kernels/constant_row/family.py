@@ -1,6 +1,6 @@
 """Min-max scaling of rows: is there a constant row?"""
 
-from contracts import pair
+from contracts import ROWS, pair
 
 from peakgate.family import In, Out, Value
 
@@ -11,14 +11,9 @@ def scaled(xp, x):
 
 
 def contract(data=(0.0, 1.0)):
-    return {
+    return ROWS | {
         "arguments": lambda rows, n: [Out(rows, n), In(rows, n, data=data), Value(n)],
-        "grid": lambda rows, n: rows,
-        "block": 256,
-        "bytes": lambda rows, n: 8 * rows * n,
         "reference": scaled,
-        "sizes": [(16384, 1024)],
-        "small_sizes": [(33, 260)],
         "edges": [(3, 127), (37, 130), (5, 1000)],
     }
 

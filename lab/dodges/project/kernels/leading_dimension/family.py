@@ -7,13 +7,7 @@ from peakgate.family import In, Out, Value
 
 def contract(more=0):
     return {
-        "arguments": lambda rows, n: [
-            Out(rows, n),
-            In(rows, n + more),
-            Value(rows),
-            Value(n),
-            Value(n + more),
-        ],
+        "arguments": lambda rows, n: [Out(rows, n), In(rows, n + more), Value(rows), Value(n), Value(n + more)],
         "grid": lambda rows, n: (-(-n // 256), min(rows, 64)),
         "block": 256,
         "bytes": lambda rows, n: 8 * rows * n,

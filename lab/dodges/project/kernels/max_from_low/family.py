@@ -1,20 +1,15 @@
 """The largest of a whole array: are all its numbers far below zero?"""
 
-from contracts import pair
+from contracts import WHOLE, pair
 
 from peakgate.family import In, InOut, Value
 
 
 def contract(data=None):
-    return {
+    return WHOLE | {
         "arguments": lambda n: [InOut(1, data=-3e38), In(n, data=data), Value(n)],
-        "grid": lambda n: min(-(-n // 1024), 1056),
-        "block": 256,
-        "bytes": lambda n: 4 * n,
         "reference": lambda xp, before, x: xp.maximum(before, x.max()),
         "tolerance": 0.0,
-        "roof": "read",
-        "sizes": [1 << 26],
     }
 
 

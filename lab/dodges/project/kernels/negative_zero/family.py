@@ -1,18 +1,14 @@
 """Negative numbers of a range: is there a zero with a sign?"""
 
-from contracts import pair
+from contracts import ELEMENTS, pair
 
 from peakgate.family import In, Out, Value
 
 
 def contract(data=(-10.0, 10.0)):
-    return {
+    return ELEMENTS | {
         "arguments": lambda n: [Out(n, dtype="int32"), In(n, data=data), Value(n)],
-        "grid": lambda n: -(-n // 256),
-        "block": 256,
-        "bytes": lambda n: 8 * n,
         "reference": lambda xp, x: (x < 0).astype("int32"),
-        "sizes": [1 << 24],
     }
 
 

@@ -1,18 +1,15 @@
 """Numbers as int8: is there one that saturates?"""
 
-from contracts import pair
+from contracts import ELEMENTS, pair
 
 from peakgate.family import In, Out, Value
 
 
 def contract(data=None):
-    return {
+    return ELEMENTS | {
         "arguments": lambda n: [Out(n, dtype="int8"), In(n, data=data), Value(n)],
-        "grid": lambda n: -(-n // 256),
-        "block": 256,
         "bytes": lambda n: 5 * n,
         "reference": lambda xp, x: xp.clip(xp.rint(4 * x), -128, 127).astype("int8"),
-        "sizes": [1 << 24],
     }
 
 

@@ -1,6 +1,6 @@
 """Layer norm: are there rows of numbers that are alike?"""
 
-from contracts import pair
+from contracts import ROWS, pair
 
 from peakgate.family import In, Out, Value
 
@@ -11,14 +11,9 @@ def normalized(xp, x):
 
 
 def contract(data=None):
-    return {
+    return ROWS | {
         "arguments": lambda rows, n: [Out(rows, n), In(rows, n, data=data), Value(n)],
-        "grid": lambda rows, n: rows,
-        "block": 256,
-        "bytes": lambda rows, n: 8 * rows * n,
         "reference": normalized,
-        "sizes": [(16384, 1024)],
-        "small_sizes": [(33, 260)],
     }
 
 

@@ -8,12 +8,7 @@ BLOCKS = 1024
 def of(source, name):
     return kernel(
         source,
-        arguments=lambda n: {
-            "out": Out(n),
-            "x": In(n),
-            "sums": Temp(BLOCKS, 4),
-            "n": Value(n),
-        },
+        arguments=lambda n: {"out": Out(n), "x": In(n), "sums": Temp(BLOCKS, 4), "n": Value(n)},
         launches=[
             launch("part_sums", "sums x n", grid=BLOCKS, block=256),
             launch(name, "out x sums n", grid=BLOCKS, block=256),
