@@ -25,7 +25,7 @@ from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab.decide import CaseStatus, decide
 from peakgate.compare.ab.schedule import looks
-from peakgate.compare.bisect.search import CaseRow, PointState, halved, search
+from peakgate.compare.bisect.search import CaseRow, PointState, search
 from peakgate.runfile.frame import records
 
 PAIRS, CONFIRM_PAIRS = 10, 20
@@ -75,7 +75,7 @@ def simulate(measured: Medians, histories: int, commits: int, slowdown: float, *
         ab = SimulatedAb(measured, row, slow, math.log1p(slowdown), rng)
         named = -1
         if ab(points[0], points[-1]).state is PointState.BAD:
-            outcome = search(points, partial(halved, points), ab)
+            outcome = search(points, partial(ab, points[0]), ab)
             named = int(outcome.suspects[0]) if outcome.exit_code is ExitCode.REGRESSION else -1
         found.append((measured.cases[row], slow, named, ab.comparisons))
     return pd.DataFrame(found, columns=["case", "slow", "named", "comparisons"])

@@ -98,7 +98,7 @@ def test_the_gpu_that_was_named_is_that_of_the_counters(
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        (["--package", "tiny", "--resume"], Code.OPTION),
+        (["--package", "tiny", "--resume"], Code.UNREADABLE),
         (["--resume"], Code.UNREADABLE),
         (["--case", "transpose.smem_pad-819"], Code.SIDE),
     ],

@@ -1,4 +1,4 @@
-"""``git bisect`` of small repositories, each commit with a verdict that the test gives in place of ``ab``."""
+"""Bisects of small repositories, each commit with a verdict that the test gives in place of ``ab``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search of a bisect in an order that git does not know, and its report; all without a GPU."""
+"""The search of a bisect and its report, without a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peakgate.base.report import Report
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.bisect.command import report
-from peakgate.compare.bisect.search import CaseRow, PointState, SearchResult, halved, search
+from peakgate.compare.bisect.search import CaseRow, PointState, SearchResult, search
 
 CASE = "family.kernel-1"
 
@@ -39,7 +39,7 @@ class Compared:
 
 def searched(count: int, compared: Compared) -> SearchResult:
     points = [str(number) for number in range(count)]
-    return search(points, partial(halved, points), compared)
+    return search(points, partial(compared, points[0]), compared)
 
 
 @given(count=st.integers(2, 100), data=st.data())

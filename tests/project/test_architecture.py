@@ -104,7 +104,6 @@ NO_OUTPUTS = {
     "peakgate/inspect/watched": {"cupy_stand_in.py", "process.py"},
     "peakgate/review": {"command.py", "trees.py"},
     "peakgate/compare/ab": {"folders.py", "warm.py", "explain.py", "plan.py", "pairs.py"},
-    "peakgate/compare/bisect": {"commits.py"},
     "peakgate/render": {"files.py"},
     "peakgate/fleet": {"archive.py", "dataset.py", "task.py"},
 }

@@ -8,25 +8,24 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
 from peakgate.base.formatting import counted
+from peakgate.base.git import commit_of
 from peakgate.base.processes import variables
 from peakgate.base.report import Report
 from peakgate.base.streams import say, warn
 from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.compare.ab import command as ab_command
 from peakgate.compare.ab.folders import git
-from peakgate.compare.bisect.commits import bisected, listed
-from peakgate.compare.bisect.search import CaseRow, PointState, SearchResult, halved, search
+from peakgate.compare.bisect.search import CaseRow, PointState, SearchResult, search
 from peakgate.render import files
 from peakgate.run.ab_process import AB_VARIABLE
 from peakgate.runfile.options import GATE_EXIT_CODES, add_out, verb_parser
@@ -38,12 +37,11 @@ COMPARISON_S = 12
 
 
 class BisectState(Struct):
-    """The saved state of a bisect of commits, for --resume: its ``question``, the comparison of the ends, git's log."""
+    """The saved state of a bisect, for --resume: its ``question``, and by point the comparisons with GOOD."""
 
-    schema: Literal[1]
+    schema: Literal[2]
     question: dict[str, str]
-    ends: CaseRow | None = None
-    log: str = ""
+    rows: dict[str, CaseRow] = field(default_factory=dict)
 
 
 class AbDocument(Struct):
@@ -101,24 +99,30 @@ def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]],
     compared = Comparisons(ab, options, points, out)
     state = _begun(out, points, options)
 
-    def keep(log: str) -> None:
-        state.log = log
+    def keep(point: str, row: CaseRow) -> CaseRow:
+        state.rows[point] = row
         write_whole(out / STATE_FILE, json.dumps(to_builtins(state), indent=1) + "\n")
+        return row
+
+    def compare(base: str, head: str) -> CaseRow:
+        return compared.rows(base, head, ends.case)[0]
+
+    def judge(point: str) -> CaseRow:
+        known = state.rows.get(point)
+        return known if known and known.state is not PointState.SKIP else keep(point, compare(points[0], point))
 
     try:
-        if state.ends is None:
-            state.ends = _worst(compared.rows(points[0], points[-1], options.case))
-        ends, outcome = state.ends, SearchResult(ExitCode.OK)
+        ends = state.rows.get(points[-1]) or _worst(compared.rows(points[0], points[-1], options.case))
+        outcome = SearchResult(ExitCode.OK)
         if ends.state is PointState.SKIP:
             outcome = SearchResult(
                 ExitCode.UNDECIDED, points[1:], "no difference between GOOD and BAD could be resolved"
             )
         elif ends.state is PointState.BAD:
-            keep(state.log)
-            narrowed = partial(halved, points) if options.package else partial(bisected, points, state.log, keep)
-            outcome = search(points, narrowed, lambda base, head: compared.rows(base, head, ends.case)[0])
+            keep(points[-1], ends)
+            outcome = search(points, judge, compare)
     except KeyboardInterrupt:
-        warn(f"interrupted; what was measured is in {out}" + ("" if options.package else ", go on with --resume"))
+        warn(f"interrupted; what was measured is in {out}, go on with --resume")
         return ExitCode.INTERRUPTED
     return files.deliver(report(points, ends, outcome, options), out, ("json",))
 
@@ -126,8 +130,8 @@ def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]],
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
-        "Find the commit between GOOD and BAD that made a case slower: `git bisect` chooses commits, `ab` compares "
-        "each with GOOD, and finally the one that is left with its parent.",
+        "Find the commit between GOOD and BAD that made a case slower, by bisection along first parents: `ab` compares "
+        "commits with GOOD, and finally the one that is left with its parent.",
         f"{GATE_EXIT_CODES}; 1 is: a commit is named, 0: no commit is the cause; 130 interrupted",
     )
     parser.add_argument("good", metavar="GOOD", help="an ancestor of BAD, before the change")
@@ -150,30 +154,36 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _points(options: argparse.Namespace) -> list[str]:
-    """The commits, or the versions of the package, from GOOD to BAD."""
-    if not options.package:
-        if options.between:
-            raise PeakgateError(f"{options.between[0]}: name two commits, or versions of a --package", Code.OPTION)
-        return listed(options.good, options.bad)
-    if not options.case:
-        raise PeakgateError("--package needs --case ID: the case whose time changed", Code.OPTION)
-    if options.resume:
-        raise PeakgateError("--resume goes on with a bisect of commits; leave it out with --package", Code.OPTION)
-    every = list(dict.fromkeys([options.good, *options.between, options.bad]))
-    if len(every) < 2:
-        raise PeakgateError(f"{options.good} and {options.bad} are the same version; name two", Code.NOT_ALIKE)
-    return every
+    """The versions of the package, or the commits along first parents, from GOOD to BAD."""
+    good, bad = options.good, options.bad
+    if options.package:
+        if not options.case:
+            raise PeakgateError("--package needs --case ID: the case whose time changed", Code.OPTION)
+        every = list(dict.fromkeys([good, *options.between, bad]))
+        if len(every) < 2:
+            raise PeakgateError(f"{good} and {bad} are the same version; name two", Code.NOT_ALIKE)
+        return every
+    if options.between:
+        raise PeakgateError(f"{options.between[0]}: name two commits, or versions of a --package", Code.OPTION)
+    first, last = commit_of(good, Path(), "GOOD"), commit_of(bad, Path(), "BAD")
+    if first == last:
+        raise PeakgateError(f"{good} and {bad} are the same commit; name an older one as GOOD", Code.NOT_ALIKE)
+    if git("merge-base", first, last) != first:
+        raise PeakgateError(
+            f"{good} is not an ancestor of {bad}; name one that is, see `git merge-base {good} {bad}`", Code.NOT_ALIKE
+        )
+    return [first, *git("rev-list", "--reverse", "--first-parent", f"{first}..{last}").splitlines()]
 
 
 def _begun(out: Path, points: Sequence[str], options: argparse.Namespace) -> BisectState:
     """The state to continue from; without --resume, a new one, after removing another bisect's files."""
-    question = {name: str(getattr(options, name)) for name in ("case", "tier", "device")}
+    question = {name: str(getattr(options, name)) for name in ("case", "tier", "device", "package")}
     question |= {"good": points[0], "bad": points[-1]}
     path = out / STATE_FILE
     if not options.resume:
         if path.exists():
             remove_output(out)
-        return BisectState(1, question)
+        return BisectState(2, question)
     state = records.read(path, BisectState, "run it without --resume")
     if state.question != question:
         raise PeakgateError(f"{path}: of {state.question}, expected {question}; run without --resume", Code.CHANGED)
