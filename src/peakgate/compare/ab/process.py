@@ -18,7 +18,7 @@ from typing import Any
 from peakgate.base import config, progress, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import cache_folder, make_folder, open_output
-from peakgate.base.processes import end_group, last_words_in
+from peakgate.base.processes import end_group, last_words_in, run_in_group
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import Span
 from peakgate.compare.ab.schedule import Side
@@ -241,28 +241,20 @@ def build_side(which: str, folder: Path, environment: Mapping[str, str], log: Pa
     scratch = project.root / SCRATCH
     make_folder(scratch)
     with open_output(log) as output:
-        process = subprocess.Popen(  # noqa: S602  (a command line of the project's own settings)
-            project.build,
-            shell=True,
+        code = run_in_group(
+            ["/bin/sh", "-c", project.build],  # a command line of the project's own settings
+            project.build_timeout_s,
             cwd=project.root,
             env=dict(environment) | {"TMPDIR": str(scratch)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
         )
-        try:
-            code = process.wait(project.build_timeout_s)
-        except subprocess.TimeoutExpired:
-            limit = f"build_timeout_s of {project.build_timeout_s:g} s"
-            raise SideBroken(
-                which, f"its build `{project.build}` did not end within {limit} (full output: {log})"
-            ) from None
-        finally:
-            end_group(process)
     if code != 0:
-        said = last_words_in(log)
-        raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (full output: {log})")
+        ended = f"exits {code}: {last_words_in(log)}"
+        if code is None:
+            ended = f"did not end within build_timeout_s of {project.build_timeout_s:g} s"
+        raise SideBroken(which, f"its build `{project.build}` {ended} (full output: {log})")
 
 
 def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
