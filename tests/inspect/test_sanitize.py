@@ -19,6 +19,7 @@ from peakgate.judge.waivers import rule
 from peakgate.spec.case import Scale
 from peakgate.spec.catalogue import kernel_name, problems
 
+TOOL = "memcheck"
 KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}
 
 
@@ -66,7 +67,7 @@ def left(tmp_path):
 
 def judged(*tools):
     """The report of these tools' runs, of which nothing is waived."""
-    found = [defect for tool in tools for defect in tool.found]
+    found = [defect for tool in tools for defect in tool.defects]
     return report_of(tools, rule(found, {}, lambda key: True, date(2026, 11, 22)))
 
 
@@ -75,57 +76,58 @@ DONE = {"done": True}
 
 
 def test_an_invalid_access_is_put_on_its_kernel_with_instruction_thread_and_block():
-    (found,) = read_records(xml(record("Invalid __global__ write of size 4 bytes is out of bounds")), KERNELS)
-    assert found.kernel == "injected.past_end"
-    assert found.where.split(", ") == ["past_end+0xb0", "thread (255,0,0)", "block (1,0,0)"]
+    (found,) = read_records(TOOL, xml(record("Invalid __global__ write of size 4 bytes is out of bounds")), KERNELS)
+    assert found.key.kernel == "injected.past_end"
+    assert found.facts["where"].split(", ") == ["past_end+0xb0", "thread (255,0,0)", "block (1,0,0)"]
 
 
 def test_the_same_complaint_at_one_instruction_is_one_defect_with_its_count():
     text = "Uninitialized __global__ memory read of size 4 bytes"
     found = read_records(
+        TOOL,
         xml(
             *(record(text, "unwritten", thread=(at, 0, 0), level="") for at in range(5)),
             record(text, "unwritten", "0xc0"),
         ),
         KERNELS,
     )
-    assert [(defect.count, defect.where.split(",")[0]) for defect in found] == [
+    assert [(defect.count, defect.key.line) for defect in found] == [
         (5, "unwritten+0xb0"),
         (1, "unwritten+0xc0"),
     ]
-    assert "thread (0,0,0)" in found[0].where
+    assert "thread (0,0,0)" in found[0].what
 
 
 def test_a_race_names_every_access_and_a_warning_is_no_error():
-    error, warning = read_records(xml(race("Error", "0xf0", "0x100"), race("Warning", "0xf0")), KERNELS)
+    error, warning = read_records("racecheck", xml(race("Error", "0xf0", "0x100"), race("Warning", "0xf0")), KERNELS)
     assert re.findall(r"(\w+) at racing\+(\w+)", error.what) == [("write", "0xe0"), ("read", "0xf0"), ("read", "0x100")]
-    assert (error.kernel, error.warning, warning.warning) == ("injected.racing", False, True)
+    assert (error.key.kernel, error.warning, warning.warning) == ("injected.racing", False, True)
     assert judged(ToolReport("racecheck", LaunchLog({}, (), (), True), (warning,), 0, None)).exit_code is ExitCode.OK
 
 
 def test_line_information_is_used_where_the_code_has_it():
     placed = record("Invalid write").replace("<pc>", "<path>past_end.cu</path><line>4</line><pc>")
-    assert read_records(xml(placed), KERNELS)[0].where.startswith("past_end.cu:4, ")
+    assert read_records(TOOL, xml(placed), KERNELS)[0].facts["where"].startswith("past_end.cu:4, ")
 
 
 def test_a_name_two_families_share_names_both_and_a_foreign_one_stands_for_itself():
     shared, foreign = read_records(
-        xml(record("bad", "copy"), record("bad", "cupy_add")), {"copy": ["roof.copy", "access.copy"]}
+        TOOL, xml(record("bad", "copy"), record("bad", "cupy_add")), {"copy": ["roof.copy", "access.copy"]}
     )
-    assert (shared.kernel, foreign.kernel) == ("access.copy or roof.copy", "cupy_add")
+    assert (shared.key.kernel, foreign.key.kernel) == ("access.copy or roof.copy", "cupy_add")
 
 
 @pytest.mark.parametrize(
     "function", ["void softmax<float, (int)128>(T1 *, const T1 *, int)", "_Z7softmaxIfLi128EEvPT_PKS0_i", "n::softmax"]
 )
 def test_a_template_kernel_is_known_by_its_own_name(function):
-    (found,) = read_records(xml(record("bad", function.replace("<", "&lt;"))), {"softmax": ["norms.first"]})
-    assert found.kernel == "norms.first"
+    (found,) = read_records(TOOL, xml(record("bad", function.replace("<", "&lt;"))), {"softmax": ["norms.first"]})
+    assert found.key.kernel == "norms.first"
 
 
 def test_a_record_without_a_kernel_is_kept():
-    (found,) = read_records(xml("<record><kind>Api</kind><what><text>bad copy</text></what></record>"), KERNELS)
-    assert (found.kernel, found.what, found.where) == (NO_KERNEL, "bad copy", "")
+    (found,) = read_records(TOOL, xml("<record><kind>Api</kind><what><text>bad copy</text></what></record>"), KERNELS)
+    assert (found.key.kernel, found.what, found.facts["where"]) == (NO_KERNEL, "bad copy", "")
 
 
 def test_a_clean_run_passes(left):
@@ -145,7 +147,7 @@ def test_a_failed_launch_is_an_error_of_its_kernel(left):
     report = left(xml(), "", [LAUNCH, {**LAUNCH, "fault": "an illegal\nmemory access"}, DONE])
     assert judged(report).exit_code is ExitCode.REGRESSION
     (defect,) = report.defects
-    assert (defect.kernel, defect.where) == ("injected.past_end", "injected.past_end-256")
+    assert (defect.key.kernel, defect.facts["where"]) == ("injected.past_end", "injected.past_end-256")
     assert "illegal memory access" in defect.what
 
 
@@ -182,7 +184,7 @@ def test_the_report_of_several_tools(left, shown):
     racy = ToolReport(
         "racecheck",
         LaunchLog({}, (), (), True),
-        tuple(read_records(xml(race("Warning", "0xf0")), KERNELS)),
+        tuple(read_records("racecheck", xml(race("Warning", "0xf0")), KERNELS)),
         0,
         "stopped",
     )

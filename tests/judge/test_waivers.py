@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from peakgate.base.errors import PeakgateError
-from peakgate.inspect.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
+from peakgate.inspect.sanitize.report import found
 from peakgate.judge.waivers import Defect, DefectKey, Waiver, entry, read, rule
 
 TODAY = date(2026, 11, 22)
@@ -67,17 +67,14 @@ def test_an_entry_without_use_or_expired_is_a_complaint():
 
 
 def test_a_sanitizers_defect_is_accepted_at_its_instruction():
-    defects = (
-        SanitizerDefect("sums.sums", "Invalid write", "sums+0xb0, thread (0,0,0)"),
-        SanitizerDefect("sums.sums", "Invalid write", "sums+0xc0"),
-    )
-    found = ToolReport("memcheck", LaunchLog({}, (), (), True), defects, 0, None)
-    first, second = found.found
-    ruling = rule(found.found, {first.key: Waiver("known", TODAY)}, lambda _: True, TODAY)
+    first, second = defects = [
+        found("memcheck", "sums.sums", "Invalid write", f"sums+{at}") for at in ("0xb0, thread (0,0,0)", "0xc0")
+    ]
+    ruling = rule(defects, {first.key: Waiver("known", TODAY)}, lambda _: True, TODAY)
     assert (ruling.failing, [defect.key.line for defect in ruling.left]) == (True, ["sums+0xc0"])
     assert [waiver.reason for _, waiver in ruling.waived] == ["known"]
     both = {first.key: Waiver("known", TODAY), second.key: Waiver("known", TODAY)}
-    assert not rule(found.found, both, lambda _: True, TODAY).failing
+    assert not rule(defects, both, lambda _: True, TODAY).failing
 
 
 def test_a_ruling_fails_by_what_is_left_or_by_a_complaint():

@@ -78,7 +78,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         say(f"{name}: {time.perf_counter() - start:.0f} s")
     whole = {tool.tool for tool in tools if tool.unfinished is None and not chosen.text}
     lines = {kernel_name(case): case.stage.source_line for case in cases}
-    every = [replace(defect, source=lines.get(defect.key.kernel)) for tool in tools for defect in tool.found]
+    every = [replace(defect, source=lines.get(defect.key.kernel)) for tool in tools for defect in tool.defects]
     ruling = waivers.rule(every, accepted, lambda entry: entry.command in whole, today)
     found = report(tools, ruling)
     terminal.show(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -24,17 +24,6 @@ MACHINE_FIELDS = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_
 
 _UNPRINTED = re.compile(r"(\d+) (?:errors?|hazards?) (?:was|were) not (?:printed|displayed)")
 _PREFIX = re.compile(r"^=+ ?")
-
-
-@dataclass(frozen=True, slots=True)
-class SanitizerDefect:
-    """One defect that a tool reports; ``count`` is the number of its records at the same instruction."""
-
-    kernel: str
-    what: str
-    where: str
-    count: int = 1
-    warning: bool = False
 
 
 class LaunchLogEntry(Struct):
@@ -72,7 +61,7 @@ class ToolReport:
 
     tool: str
     journal: LaunchLog
-    defects: tuple[SanitizerDefect, ...]
+    defects: tuple[Defect, ...]
     unlisted: int
     unfinished: str | None
 
@@ -80,26 +69,6 @@ class ToolReport:
     def kernels(self) -> int:
         """Number of kernels that were launched."""
         return len({kernel for _, kernel in self.journal.launched})
-
-    @property
-    def found(self) -> list[Defect]:
-        """The defects in the form that commands report; a waiver is bound to the instruction."""
-        reported = []
-        for defect in self.defects:
-            severity = "warning, " if defect.warning else ""
-            where = f" at {defect.where}" if defect.where else ""
-            times = f", {defect.count} times" if defect.count > 1 else ""
-            reported.append(
-                Defect(
-                    key=DefectKey(self.tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0]),
-                    where=f"{self.tool}: {defect.kernel}",
-                    what=f"{severity}{defect.what}{where}{times}",
-                    facts=asdict(defect),
-                    count=defect.count,
-                    warning=defect.warning,
-                )
-            )
-        return reported
 
 
 def errors(tool: ToolReport, left: Iterable[Defect]) -> int:
@@ -159,14 +128,14 @@ def read_report(tool: str, xml: Path, log: Path, journal: Path) -> ToolReport:
         unfinished = f"stopped at {case}, the launch number {len(reported.launched)}: {_last_words(text)}"
     elif not reported.done:
         unfinished = f"nothing was launched: {_last_words(text)}"
-    defects: list[SanitizerDefect] = []
+    defects: list[Defect] = []
     try:
-        defects += read_records(xml.read_bytes(), reported.functions)
+        defects += read_records(tool, xml.read_bytes(), reported.functions)
     except FileNotFoundError:
         unfinished = unfinished or f"{tool} wrote no records: {_last_words(text)}"
     except ET.ParseError as error:
         unfinished = unfinished or f"{tool} wrote records that cannot be read: {error}"
-    defects += [SanitizerDefect(kernel, f"launch failed: {fault}", case) for case, kernel, fault in reported.faults]
+    defects += [found(tool, kernel, f"launch failed: {fault}", case) for case, kernel, fault in reported.faults]
     return ToolReport(
         tool=tool,
         journal=reported,
@@ -200,14 +169,27 @@ def read_journal(path: Path) -> LaunchLog:
     return LaunchLog(machine, tuple(launched), tuple(faults), done, functions)
 
 
-def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[SanitizerDefect]:
+def found(tool: str, kernel: str, what: str, where: str, count: int = 1, *, warning: bool = False) -> Defect:
+    """A defect that a tool reports in ``count`` records at the same instruction, to which a waiver is bound."""
+    place, times = f" at {where}" if where else "", f", {count} times" if count > 1 else ""
+    return Defect(
+        key=DefectKey(tool, kernel, what, "", where.partition(", ")[0]),
+        where=f"{tool}: {kernel}",
+        what=f"{'warning, ' if warning else ''}{what}{place}{times}",
+        facts={"kernel": kernel, "what": what, "where": where, "count": count, "warning": warning},
+        count=count,
+        warning=warning,
+    )
+
+
+def read_records(tool: str, xml: bytes, functions: Mapping[str, Collection[str]]) -> list[Defect]:
     """The defects in a tool's XML; ``functions`` maps functions to the kernels, ``family.stage``, that launch them.
 
     Records with equal instruction and message become one defect with their count, at the first record's thread and
     block. Raises xml.etree.ElementTree.ParseError for invalid XML.
     """
-    first: dict[Any, SanitizerDefect] = {}
-    counts: Counter[Any] = Counter()
+    first: dict[tuple[str, str, str, bool], str] = {}
+    counts: Counter[tuple[str, str, str, bool]] = Counter()
     # The file is the output of a tool this process started, so the standard library's parser is safe for it.
     for record in ET.fromstring(xml).iter("record"):  # noqa: S314
         function = record.findtext("where/func") or record.findtext("what/source/where/func") or ""
@@ -224,11 +206,13 @@ def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[S
         where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
         kernel = " or ".join(sorted(_launching(function, functions))) or function or NO_KERNEL
         warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
-        defect = SanitizerDefect(kernel, what, ", ".join(part for part in where if part), warning=warning)
         key = (kernel, what, instruction, warning)
-        first.setdefault(key, defect)
+        first.setdefault(key, ", ".join(filter(None, where)))
         counts[key] += 1
-    return [replace(defect, count=counts[key]) for key, defect in first.items()]
+    return [
+        found(tool, kernel, what, where, counts[kernel, what, instruction, warning], warning=warning)
+        for (kernel, what, instruction, warning), where in first.items()
+    ]
 
 
 def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Collection[str]:
