@@ -19,6 +19,7 @@ from peakgate.base.verdict import Verdict
 from peakgate.compare import noise, resample
 from peakgate.compare.resample import SessionLayout, measure, rate_at_most
 from peakgate.judge.floors import Floors
+from peakgate.runfile.frame import records
 from peakgate.runfile.saved import Run
 
 
@@ -110,7 +111,7 @@ def test_the_sd_between_sessions_is_a_cases_own_or_the_moderated_one(saved: Save
 
 def tight(saved: Saved, floors: Mapping[str, float], sds: Mapping[str, float]) -> list[tuple[str, int]]:
     """Case, and how many sessions were below, of each floor that is too tight."""
-    found = resample.tight_floors(sessions(saved), sds, Floors(Path("f"), None, True, dict(floors)))
+    found = records(resample.tight_floors(sessions(saved), sds, Floors(Path("f"), None, True, dict(floors))))
     assert all(each.carried == pytest.approx(each.median * (1 - 3 * sds[each.case])) for each in found)
     return [(each.case, each.sessions_below) for each in found]
 
@@ -129,7 +130,7 @@ def test_a_floor_within_three_sds_of_the_median_is_too_tight_and_the_tightest_co
         ("a.x", 0),
     ]
     unknown = [saved.run({"a.x": 100.0}, extra={"a.x": {"peak_fraction": None}}) for _ in range(2)]
-    assert resample.tight_floors(unknown, sds, Floors(Path("f"), None, True, {"a.x": 0.9})) == ()
+    assert resample.tight_floors(unknown, sds, Floors(Path("f"), None, True, {"a.x": 0.9})).empty
 
 
 def test_cases_that_repeat_worse_than_two_single_runs_resolve_are_listed_worst_first(
@@ -141,7 +142,7 @@ def test_cases_that_repeat_worse_than_two_single_runs_resolve_are_listed_worst_f
     error = runs[0].cases["a.z"].sampling_error or 0.0
     assert runs[0].cases["a.x"].sampling_error is None
     sds = {"a.x": 0.02, "a.y": 0.03, "a.z": 0.5}
-    found = resample.tight_thresholds(runs, sds)
+    found = records(resample.tight_thresholds(runs, sds))
     assert [each.case for each in found] == ["a.z", "a.y", "a.x"]
     assert [each.carried_percent for each in found] == pytest.approx(
         [100 * math.expm1(3 * math.sqrt(2) * sds[each.case]) for each in found]
@@ -151,4 +152,4 @@ def test_cases_that_repeat_worse_than_two_single_runs_resolve_are_listed_worst_f
     )
     assert 100 * math.expm1(4 * math.sqrt(2) * error) > 3.6
     monkeypatch.setattr(noise, "fixed_resolvable", lambda *_, **__: 3 * math.sqrt(2) * np.array([0.02, 0.03, 0.5]))
-    assert resample.tight_thresholds(runs, sds) == ()
+    assert resample.tight_thresholds(runs, sds).empty

@@ -132,29 +132,6 @@ def _called(comparison: pd.DataFrame, verdict: Verdict) -> tuple[tuple[str, ...]
     return tuple(comparison.loc[flagged, "case"]), suite is not None and suite["verdict"] == verdict
 
 
-@dataclass(frozen=True, slots=True)
-class TightFloor:
-    """A floor less than three SDs below the median session; ``carried`` is the highest one that holds reliably."""
-
-    case: str
-    floor: float
-    median: float
-    carried: float
-    sessions_below: int
-
-
-@dataclass(frozen=True, slots=True)
-class TightThreshold:
-    """A case whose sessions vary by more than the threshold of one run against one other, in percent.
-
-    ``carried_percent`` is three SDs of the difference of two sessions.
-    """
-
-    case: str
-    threshold_percent: float
-    carried_percent: float
-
-
 def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
     """SD of the log median between sessions, of each case that at least two of them timed.
 
@@ -166,36 +143,35 @@ def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
     return dict(zip(timed.index, np.sqrt(np.maximum(own, moderated)).tolist(), strict=True))
 
 
-def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) -> tuple[TightFloor, ...]:
-    """The floors that unchanged code on this runner violates by chance, the tightest first."""
-    found = []
-    for case, measured in _timed(runs).groupby("case"):
-        floor, fractions = floors.get(str(case)), measured["peak_fraction"]
-        if floor is None:
-            continue
-        median = float(fractions.median())
-        carried = median * (1 - SDS * sds[str(case)])
-        if floor > carried:
-            found.append(TightFloor(str(case), floor, median, carried, int((fractions < floor).sum())))
-    return tuple(sorted(found, key=lambda tight: (tight.carried - tight.floor, tight.case)))
+def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) -> pd.DataFrame:
+    """The floors less than three SDs below the median session, which unchanged code violates by chance, tightest first.
+
+    ``carried`` is the highest floor that holds reliably.
+    """
+    timed = _timed(runs)
+    timed["floor"] = timed["case"].map(floors.get).astype("float64")
+    timed["below"] = timed["peak_fraction"] < timed["floor"]
+    by_case = timed.groupby("case", as_index=False)
+    found = by_case.agg(floor=("floor", "first"), median=("peak_fraction", "median"), sessions_below=("below", "sum"))
+    found.insert(3, "carried", found["median"] * (1 - SDS * found["case"].map(sds)))
+    found["room"] = found["carried"] - found["floor"]
+    return found[found["room"] < 0].sort_values("room", kind="stable").drop(columns="room")
 
 
-def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[TightThreshold, ...]:
-    """The cases whose single-run threshold is tighter than this runner's spread, worst first."""
+def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> pd.DataFrame:
+    """The cases whose sessions vary by more than the threshold of one run against one other, worst first.
+
+    ``carried_percent`` is three SDs of the difference of two sessions.
+    """
     timed = _timed(runs)
     by_case = timed.assign(sampling_error=timed["sampling_error"].fillna(0.0)).groupby("case")
     errors, library = math.sqrt(2) * by_case["sampling_error"].median(), by_case["library"].any()
     time_us = np.exp(by_case["log_time"].mean())
     threshold = noise.fixed_resolvable(time_us.to_numpy(), errors.to_numpy(), 2.0, library.to_numpy())
     carried = SDS * math.sqrt(2) * time_us.index.map(sds).to_numpy(np.float64)
-    found = [
-        TightThreshold(str(case), float(least), float(repeats))
-        for case, least, repeats in zip(
-            time_us.index, *(100 * np.expm1(each) for each in (threshold, carried)), strict=True
-        )
-        if repeats > least
-    ]
-    return tuple(sorted(found, key=lambda tight: (-tight.carried_percent, tight.case)))
+    percents = {"threshold_percent": 100 * np.expm1(threshold), "carried_percent": 100 * np.expm1(carried)}
+    found: pd.DataFrame = pd.DataFrame({"case": time_us.index, **percents})[carried > threshold]
+    return found.sort_values("carried_percent", ascending=False, kind="stable")
 
 
 def _timed(runs: Sequence[Run]) -> pd.DataFrame:

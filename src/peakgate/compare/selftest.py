@@ -6,11 +6,12 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import pandas as pd
 
 from peakgate.base import config, progress
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
@@ -25,6 +26,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.render import terminal
 from peakgate.run.lock import device_uuid
 from peakgate.runfile.find import Archive, find_side, named_runs
+from peakgate.runfile.frame import records
 from peakgate.runfile.options import FORMS, READING, add_out, add_run_names, verb_parser
 from peakgate.runfile.saved import Run, load_run
 
@@ -181,15 +183,15 @@ MOST_FALSE_ALARMS = 0.05
 def report(
     runs: Sequence[Run],
     measured: Sequence[resample.DesignResult],
-    floors: Sequence[resample.TightFloor],
-    thresholds: Sequence[resample.TightThreshold],
+    floors: pd.DataFrame,
+    thresholds: pd.DataFrame,
 ) -> Report:
     """The report: gates of unchanged sessions by design, and the floors and thresholds that are too tight.
 
     INCONCLUSIVE if a design has too many false positives, or a floor is too tight.
     """
     too_many = any(each.rate > MOST_FALSE_ALARMS for each in measured)
-    verdict = Verdict.INCONCLUSIVE if too_many or floors else Verdict.PASS
+    verdict = Verdict.INCONCLUSIVE if too_many or len(floors) else Verdict.PASS
     last = runs[-1]
     cases = sorted({case for each in measured for case in each.detectable_percent})
     facts = (
@@ -205,13 +207,13 @@ def report(
             ("case", "floor", "median", "highest reliable", "sessions below"),
             [
                 (each.case, *(f"{value:.3f}" for value in (each.floor, each.median, each.carried)), each.sessions_below)
-                for each in floors
+                for each in records(floors)
             ],
         ),
         Table(
             "Cases noisier than the threshold of one run against one",
             ("case", "threshold", "3 SDs"),
-            [(each.case, percent(each.threshold_percent), percent(each.carried_percent)) for each in thresholds],
+            [(case, *map(percent, percents)) for case, *percents in thresholds.itertuples(index=False)],
         ),
     ]
     return Report(
@@ -226,8 +228,8 @@ def report(
             "taken": last.taken.isoformat(),
             "sessions": [run.path.name for run in runs],
             "designs": [_design(each, runs) for each in measured],
-            "floors_too_tight": [asdict(each) for each in floors],
-            "thresholds_too_tight": [asdict(each) for each in thresholds],
+            "floors_too_tight": floors.to_dict("records"),
+            "thresholds_too_tight": thresholds.to_dict("records"),
             "smallest_detectable_change_percent": {
                 case: {each.design.name.lower(): _rounded(each.detectable_percent.get(case)) for each in measured}
                 for case in cases
