@@ -54,6 +54,11 @@ _ON_DEMAND = {
 PRODUCTS = "matrix_products.cpp"
 """Linked to the kernels that multiply matrices, which alone wait for its compilation."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp") if path.name != PRODUCTS))
+_SMALL_SOURCES = (
+    *("async_copy.cpp", "casts.cpp", "faults.cpp", "memory.cpp", "named_barriers.cpp", "readers.cpp", "reports.cpp"),
+    *("runtime.cpp", "tested_reads.cpp", "textures.cpp", "watchdog.cpp"),
+)
+"""Compiled as one file: alone, the compiler's start and the headers would take as long as each of them."""
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h", "tensor_memory.h")
 
 DEFAULT_CAPABILITY = (9, 0)
@@ -245,8 +250,11 @@ def build_runtime(compiler: Compiler) -> Path:
     with alone(library.with_suffix(".lock")), scratch_folder(folder) as scratch:
         if library.exists():  # another process was first
             return library
-        largest_first = sorted(RUNTIME_SOURCES, key=lambda name: -(RUNTIME_FOLDER / name).stat().st_size)
-        objects = [scratch / f"{name}.o" for name in largest_first]
+        small = scratch / "small.cpp"
+        small.write_text("".join(f'#include "{RUNTIME_FOLDER / name}"\n' for name in _SMALL_SOURCES), encoding="utf-8")
+        large = (RUNTIME_FOLDER / name for name in {*RUNTIME_SOURCES} - {*_SMALL_SOURCES})
+        largest_first = [small, *sorted(large, key=lambda source: -source.stat().st_size)]
+        objects = [scratch / f"{source.name}.o" for source in largest_first]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             if compiler.is_gcc:  # the first kernel will need it
                 pool.submit(_precompiled, compiler, kernel_flags(compiler), _written(headers.emulator_headers()))
@@ -263,13 +271,13 @@ def _products(kernel_object: Path, compiler: Compiler) -> list[Path]:
     built = builds_folder() / f"products-{digest}.o"
     with alone(built.with_suffix(".lock")), scratch_folder(builds_folder()) as scratch:
         if not built.exists():
-            _compile(compiler, PRODUCTS, scratch / built.name)
+            _compile(compiler, RUNTIME_FOLDER / PRODUCTS, scratch / built.name)
             (scratch / built.name).replace(built)
     return [built]
 
 
-def _compile(compiler: Compiler, name: str, built: Path) -> None:
-    must_run((*compiler.command, *runtime_flags(compiler, name), "-c", RUNTIME_FOLDER / name, "-o", built))
+def _compile(compiler: Compiler, source: Path, built: Path) -> None:
+    must_run((*compiler.command, *runtime_flags(compiler, source.name), "-c", source, "-o", built))
 
 
 def _read(source: Path, folders: Sequence[Path]) -> list[SourceFile]:

@@ -75,8 +75,8 @@ _CHECKED_CLANG = (
 # slow. Tracking variables takes up to a quarter of the time even at -g1, which does not use it.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 
-_HOT = ("checks.cpp", "order.cpp", "runtime.cpp", "blocks.cpp", "warp.cpp", "matrix_products.cpp")
-"""Sources of the runtime in which kernels spend their time; to optimise the others takes longer than it saves."""
+_HOT = ("checks.cpp", "warp.cpp", "matrix_products.cpp")
+"""Sources of the runtime that are optimised most; for the others it takes longer than it saves."""
 
 _NOT_EMULATED = {
     r"\basm\b(?!.* was not declared)": "this inline PTX",

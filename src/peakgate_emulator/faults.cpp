@@ -10,7 +10,7 @@ namespace {
 
 constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 constexpr int COUNT = sizeof SIGNALS / sizeof *SIGNALS;
-struct sigaction before[COUNT];
+struct sigaction handlers_before[COUNT];
 stack_t stack_before;
 alignas(64) char handler_stack[64 << 10];
 
@@ -58,7 +58,7 @@ void caught(int signal, siginfo_t* info, void* context) {
     // A stack pointer outside the fibers' stacks is not a kernel's.
     if (!state.running || stack - state.stacks >= state.stacks_size) {
         for (int i = 0; i < COUNT; ++i) {
-            if (SIGNALS[i] == signal) sigaction(signal, &before[i], nullptr); // the signal is raised again on return
+            if (SIGNALS[i] == signal) sigaction(signal, &handlers_before[i], nullptr); // the signal is raised again on return
         }
         return;
     }
@@ -109,11 +109,11 @@ void catch_faults() {
     struct sigaction action = {};
     action.sa_sigaction = caught;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    for (int i = 0; i < COUNT; ++i) sigaction(SIGNALS[i], &action, &before[i]);
+    for (int i = 0; i < COUNT; ++i) sigaction(SIGNALS[i], &action, &handlers_before[i]);
 }
 
 void release_faults() {
-    for (int i = 0; i < COUNT; ++i) sigaction(SIGNALS[i], &before[i], nullptr);
+    for (int i = 0; i < COUNT; ++i) sigaction(SIGNALS[i], &handlers_before[i], nullptr);
     sigaltstack(&stack_before, nullptr);
 }
 

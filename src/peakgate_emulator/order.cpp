@@ -293,6 +293,21 @@ void add_all(const Clock* clock) {
     }
 }
 
+// Adds the entries of two clocks in order, the later of each thread.
+void add_merged(const Clock& a, const Clock& b) {
+    const size_t all = scratch_count + a.count + b.count;
+    while (scratch_room <= all) scratch = static_cast<Entry*>(more(scratch, scratch_room, sizeof(Entry), scratch_room));
+    uint32_t i = 0, j = 0;
+    while (i < a.count && j < b.count) {
+        const Entry &first = a.entries[i], &second = b.entries[j];
+        i += first.who <= second.who;
+        j += second.who <= first.who;
+        scratch[scratch_count++] = first.who != second.who ? (first.who < second.who ? first : second) : first.until > second.until ? first : second;
+    }
+    for (; i < a.count; ++i) scratch[scratch_count++] = a.entries[i];
+    for (; j < b.count; ++j) scratch[scratch_count++] = b.entries[j];
+}
+
 // The additions as one clock: the latest of each thread, without threads covered by their block's entry.
 Clock* added() {
     sort_added();
@@ -339,9 +354,11 @@ Clock* joined(Clock* a, Clock* b) {
     if (!a->others && !b->others) { // usually one includes the other
         if (covers(*a, *b)) return keep(a);
         if (covers(*b, *a)) return keep(b);
+        add_merged(*a, *b);
+    } else {
+        add_all(a);
+        add_all(b);
     }
-    add_all(a);
-    add_all(b);
     return added();
 }
 

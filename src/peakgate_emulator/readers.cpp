@@ -8,7 +8,7 @@
 namespace peakgate {
 namespace {
 
-constexpr int MOST = 64; // of one word; the oldest are dropped
+constexpr int MOST_READERS = 64; // of one word; the oldest are dropped
 
 struct Readers {
     const Cell* cell; // null: an empty entry of the table
@@ -50,12 +50,12 @@ void keep_reader(const Cell* cell, const Access& read) {
     if (2 * (count + 1) > capacity) grow();
     Readers& readers = *place_of(places, capacity, cell);
     if (!readers.cell) {
-        readers.reads = static_cast<Access*>(malloc(MOST * sizeof(Access)));
+        readers.reads = static_cast<Access*>(malloc(MOST_READERS * sizeof(Access)));
         if (!readers.reads) abort();
         readers.cell = cell;
         ++count;
     }
-    if (readers.count == MOST) memmove(readers.reads, readers.reads + 1, --readers.count * sizeof(Access));
+    if (readers.count == MOST_READERS) memmove(readers.reads, readers.reads + 1, --readers.count * sizeof(Access));
     readers.reads[readers.count++] = read;
 }
 

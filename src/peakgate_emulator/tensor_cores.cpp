@@ -33,6 +33,7 @@ struct OfWarp {
     uint32_t issued;
     int committed;
     bool fenced, ended;
+    uintptr_t low[WARP], high[WARP]; // range of each lane's sums of pending products, or a wider one
     // The latest result, until the next fence.
     void* written_to;
     uint32_t* written;
@@ -197,6 +198,8 @@ void issue(void* const* offered) {
             if (sum < issued.low[lane]) issued.low[lane] = sum;
             if (sum >= issued.high[lane]) issued.high[lane] = sum + sizeof(uint32_t);
         }
+        if (!warp.count || issued.low[lane] < warp.low[lane]) warp.low[lane] = issued.low[lane];
+        if (!warp.count || issued.high[lane] > warp.high[lane]) warp.high[lane] = issued.high[lane];
     }
     for (size_t i = 0; i < registers * WARP; ++i) {
         memcpy(&issued.values[i], before && before->made ? static_cast<void*>(&before->values[i]) : issued.sums[i], sizeof(uint32_t));
@@ -319,6 +322,7 @@ void end_thread_of_tensor_cores() {
 void check_sums(uintptr_t address, size_t size, uintptr_t caller) {
     const OfWarp& warp = own_warp();
     const auto lane = static_cast<size_t>(state.current % WARP);
+    if (!warp.count || address >= warp.high[lane] || address + size <= warp.low[lane]) return;
     for (size_t i = 0; i < warp.count; ++i) {
         const Pending& pending = warp.pending[i];
         if (pending.follows || address >= pending.high[lane] || address + size <= pending.low[lane]) continue;

@@ -12,7 +12,7 @@ int untested_count;
 
 namespace {
 
-constexpr int MOST = 64; // the oldest is dropped, or reported if it is the current thread's
+constexpr int MOST_UNTESTED = 64; // the oldest is dropped, or reported if it is the current thread's
 
 struct Untested {
     const Cell* cell;
@@ -23,7 +23,7 @@ struct Untested {
     Access store;
 };
 
-Untested untested[MOST];
+Untested untested[MOST_UNTESTED];
 
 bool is_own(const Untested& each) { return each.thread == state.current && each.block == state.block->number; }
 
@@ -43,10 +43,10 @@ void test_later(const Cell* cell, const Access& store, Space space, uintptr_t of
         report_untested(i); // read twice without a test in between
         break;
     }
-    if (untested_count == MOST) {
+    if (untested_count == MOST_UNTESTED) {
         int oldest = 0;
-        while (oldest < MOST && !is_own(untested[oldest])) ++oldest;
-        if (oldest < MOST)
+        while (oldest < MOST_UNTESTED && !is_own(untested[oldest])) ++oldest;
+        if (oldest < MOST_UNTESTED)
             report_untested(oldest);
         else
             remove(0);
