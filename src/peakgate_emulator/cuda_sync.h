@@ -211,29 +211,70 @@ using binary_semaphore = ::cuda::binary_semaphore<>;
 } // namespace std
 
 // ---- barriers ----
-template <thread_scope = thread_scope_system> struct barrier {
+// Outside shared memory libcu++'s barrier is an atomic word: the phase's parity, the arrivals, and the complement of those
+// that are expected.
+namespace details {
+constexpr uint64_t PHASE = uint64_t{1} << 63, ARRIVAL = uint64_t{1} << 32, EXPECTED = ARRIVAL - 1;
+inline uint64_t barrier_word(ptrdiff_t expected) {
+    const uint64_t missing = (uint64_t{1} << 31) - static_cast<uint64_t>(expected);
+    return missing * ARRIVAL | missing;
+}
+template <thread_scope S> PEAKGATE_UNCHECKED uint64_t arrive_at_word(unsigned long long& word, ptrdiff_t count, bool leaves, const void* caller) {
+    const ::cuda::atomic_ref<unsigned long long, S> at(word);
+    const auto plus = [&](uint64_t more, memory_order order) {
+        return at.updated([=](unsigned long long before) PEAKGATE_NEXT { return before + more; }, order, caller);
+    };
+    if (leaves) plus(1, memory_order_relaxed);
+    const uint64_t arrivals = ARRIVAL * static_cast<uint64_t>(count), before = plus(arrivals, memory_order_acq_rel);
+    if ((before ^ (before + arrivals)) & PHASE) plus((before & EXPECTED) * ARRIVAL, memory_order_relaxed);
+    return before & PHASE;
+}
+template <thread_scope S> PEAKGATE_UNCHECKED bool word_has_left(unsigned long long& word, uint64_t phase, bool blocks, const void* caller) {
+    const ::cuda::atomic_ref<unsigned long long, S> at(word);
+    do {
+        if ((at.loaded(memory_order_acquire, caller) & PHASE) != phase) return true;
+    } while (blocks);
+    return false;
+}
+} // namespace details
+
+template <thread_scope S = thread_scope_system> struct barrier {
     unsigned long long state;
     using arrival_token = unsigned long long;
 
-    PEAKGATE_MEMBER arrival_token arrive(ptrdiff_t count = 1) {
-        return peakgate_sync_arrive(&state, static_cast<int>(count), 0, __builtin_return_address(0));
+    barrier() = default;
+    PEAKGATE_MEMBER explicit barrier(ptrdiff_t expected) { begin(expected, __builtin_return_address(0)); }
+    barrier(const barrier&) = delete;
+
+    bool is_object() const { return peakgate_is_shared(&state); }
+    PEAKGATE_UNCHECKED void begin(ptrdiff_t expected, const void* caller) {
+        if (is_object()) return peakgate_sync_init(&state, static_cast<int>(expected), caller);
+        peakgate_access(&state, sizeof state, 1, caller);
+        state = details::barrier_word(expected);
     }
-    PEAKGATE_MEMBER void wait(arrival_token phase) { peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0)); }
-    PEAKGATE_MEMBER bool try_wait(arrival_token phase) {
-        return peakgate_sync_wait(&state, phase, 0, __builtin_return_address(0));
+    arrival_token arrived(ptrdiff_t count, bool leaves, const void* caller) {
+        if (!is_object()) return details::arrive_at_word<S>(state, count, leaves, caller);
+        return peakgate_sync_arrive(&state, static_cast<int>(count), leaves ? PEAKGATE_LEAVES : 0, caller);
     }
-    PEAKGATE_MEMBER void wait_parity(bool parity) { peakgate_sync_parity(&state, parity, 1, __builtin_return_address(0)); }
-    PEAKGATE_MEMBER bool try_wait_parity(bool parity) {
-        return peakgate_sync_parity(&state, parity, 0, __builtin_return_address(0));
+    bool waited(arrival_token phase, bool blocks, const void* caller) {
+        if (!is_object()) return details::word_has_left<S>(state, phase, blocks, caller);
+        return peakgate_sync_wait(&state, phase, blocks ? PEAKGATE_BLOCKS : 0, caller);
     }
+    bool waited_parity(bool parity, bool blocks, const void* caller) {
+        if (!is_object()) return details::word_has_left<S>(state, parity ? details::PHASE : 0, blocks, caller);
+        return peakgate_sync_parity(&state, parity, blocks ? PEAKGATE_BLOCKS : 0, caller);
+    }
+
+    PEAKGATE_MEMBER arrival_token arrive(ptrdiff_t count = 1) { return arrived(count, false, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER void wait(arrival_token phase) { waited(phase, true, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER bool try_wait(arrival_token phase) { return waited(phase, false, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER void wait_parity(bool parity) { waited_parity(parity, true, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER bool try_wait_parity(bool parity) { return waited_parity(parity, false, __builtin_return_address(0)); }
     PEAKGATE_MEMBER void arrive_and_wait() {
-        const arrival_token phase = peakgate_sync_arrive(&state, 1, 0, __builtin_return_address(0));
-        peakgate_sync_wait(&state, phase, 1, __builtin_return_address(0));
+        waited(arrived(1, false, __builtin_return_address(0)), true, __builtin_return_address(0));
     }
-    PEAKGATE_MEMBER void arrive_and_drop() { peakgate_sync_arrive(&state, 1, 1, __builtin_return_address(0)); }
-    PEAKGATE_MEMBER friend void init(barrier* made, ptrdiff_t expected) {
-        peakgate_sync_init(&made->state, static_cast<int>(expected), __builtin_return_address(0));
-    }
+    PEAKGATE_MEMBER void arrive_and_drop() { arrived(1, true, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER friend void init(barrier* made, ptrdiff_t expected) { made->begin(expected, __builtin_return_address(0)); }
 };
 
 // ---- pipelines ----

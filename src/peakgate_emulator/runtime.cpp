@@ -502,6 +502,11 @@ void peakgate_grid_barrier(const void* caller) {
 // Rounded down to the alignment of shared memory, so that offsets are aligned like addresses.
 char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared & ~uintptr_t{1023}); }
 
+int peakgate_is_shared(const void* address) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    return at - state.shared < state.shared_size || rank_reached(at) >= 0;
+}
+
 int peakgate_is_cooperative() { return state.launch.cooperative; }
 
 unsigned peakgate_converge(int site, const void* caller) {

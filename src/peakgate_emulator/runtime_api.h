@@ -90,6 +90,7 @@ PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const 
 
 // Start of a block's shared memory.
 PEAKGATE_API char* peakgate_shared_base();
+PEAKGATE_API int peakgate_is_shared(const void* address); // also of another block of the cluster
 
 // Clusters: blocks that run together and access each other's shared memory (clusters.cpp). A kernel with
 // `__cluster_dims__` calls the first of these before anything else.

@@ -350,6 +350,58 @@ def test_blocks_and_grids_have_barriers_in_two_parts(tmp_path: Path) -> None:
         np.testing.assert_array_equal(out, 4)
 
 
+IN_GLOBAL = """#include <cuda/barrier>
+#include <cooperative_groups.h>
+#include <new>
+using Barrier = cuda::barrier<SCOPE>;
+__device__ alignas(16) char storage[sizeof(Barrier)];
+__global__ void kernel(int* out, int* data) {
+    Barrier& meeting = *reinterpret_cast<Barrier*>(storage);
+    const auto grid = cooperative_groups::this_grid();
+    const int n = grid.size(), i = grid.thread_rank();
+    if (i == 0) new (&meeting) Barrier(EXPECTED);
+    grid.sync();
+    int sum = i;
+    for (int round = 0; round < 3; ++round) {
+        data[round % 2 * n + i] = sum;
+        MEET;
+        sum += data[round % 2 * n + (i + 5) % n];
+    }
+    out[i] = sum;
+}
+"""
+MEETS = "meeting.arrive_and_wait()"
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected", "meet", "kinds"),
+    [
+        ("device", "n", MEETS, ()),
+        ("system", "n", "auto token = meeting.arrive(); while (!meeting.try_wait(token)) {}", ()),
+        ("device", "n", "(void)meeting.arrive(); meeting.wait_parity(round % 2)", ()),
+        ("device", "n / 2", MEETS, (DefectKind.GLOBAL_RACE, DefectKind.ENDLESS_LOOP)),
+        ("device", "n + 1", MEETS, (DefectKind.ENDLESS_LOOP,)),
+        ("block", "n", MEETS, (DefectKind.GLOBAL_RACE,)),
+        ("device", "n", "(void)meeting.arrive()", (DefectKind.GLOBAL_RACE,)),
+    ],
+    ids=["device", "system", "parity", "too few", "too many", "scope", "no wait"],
+)
+def test_a_barrier_in_global_memory_orders_blocks(
+    scope: str, expected: str, meet: str, kinds: tuple[DefectKind, ...], tmp_path: Path
+) -> None:
+    text = IN_GLOBAL.replace("SCOPE", f"cuda::thread_scope_{scope}").replace("EXPECTED", expected)
+    (tmp_path / "kernel.cu").write_text(text.replace("MEET;", f"{meet};"))
+    kernel = emulator.load(tmp_path / "kernel.cu", "kernel")
+    for schedule in (0, 1, 2):
+        out = np.zeros(8, np.int32)
+        with finds(*kinds):
+            kernel.launch((2, 1, 1), (4, 1, 1), (out, np.zeros(16, np.int32)), cooperative=True, schedule=schedule)
+        wanted = np.arange(8)
+        for _ in range(3):
+            wanted = wanted + np.roll(wanted, -5)
+        assert kinds or (out == wanted).all()
+
+
 AT_ZERO = """__global__ void kernel(int* out) {
     __shared__ int box[64];
     if (threadIdx.x < FIRST) {
