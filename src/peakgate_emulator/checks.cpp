@@ -482,7 +482,9 @@ void check_copied_from_global(const void* from, size_t size, uintptr_t caller) {
     for (size_t word = 0; cells && word < (size + 3) / 4; ++word) {
         const Access& write = cells[word].write;
         if (write.epoch < state.launch_since || write.thread >= MAX_THREADS || !(write.bytes & INITIALISED)) continue;
-        if (block_of(write.epoch) != state.block->number || fenced_for_agents(*state.block, write, PEAKGATE_OF_GLOBAL)) continue;
+        const bool own = block_of(write.epoch) == state.block->number;
+        if (own ? fenced_for_agents(*state.block, write, PEAKGATE_OF_GLOBAL) : fenced_for_agents_anywhere(write)) continue;
+        if (!ordered(write, GLOBAL)) continue; // a race of its own
         report(GLOBAL_RACE, caller, state.image + write.address,
                "copy by the copy engine from global memory that a thread has written, and no fence.proxy.async is between the two");
         return;

@@ -155,6 +155,16 @@ struct Order {
 
 namespace {
 
+// The latest fence of a block for asynchronous reads of global memory.
+struct GlobalFence {
+    uint32_t epoch, stamp;
+    int thread;
+    bool of_several; // several threads of the block have such a fence in this epoch
+};
+GlobalFence* global_fences; // by the block's number
+size_t global_fence_count;
+Clock* known_at_global_fences; // what any thread knew of other blocks at such a fence
+
 Locations global_locations;
 Entry* scratch;
 size_t scratch_count, scratch_room;
@@ -714,6 +724,8 @@ void begin_launch_of_order() {
     state.agents = false;
     run_count = 0;
     scratch_count = 0;
+    if (global_fence_count) memset(global_fences, 0, global_fence_count * sizeof(GlobalFence));
+    drop(known_at_global_fences);
 }
 
 void begin_epoch() {
@@ -1030,6 +1042,16 @@ bool fenced_for_agents(const Block& block, const Access& write, PeakgateProxy ne
     return last.stamp >= thread.met_stamp && (state.epoch == write.epoch || thread.met_epoch == write.epoch);
 }
 
+bool fenced_for_agents_anywhere(const Access& write) {
+    const uint32_t block = block_of(write.epoch);
+    if (block < global_fence_count) {
+        const GlobalFence& last = global_fences[block];
+        if (last.epoch > write.epoch) return true;
+        if (last.epoch == write.epoch && (last.of_several || last.thread != write.thread || last.stamp >= write.stamp)) return true;
+    }
+    return knows(known_at_global_fences, static_cast<uint64_t>(block) << 16 | write.thread, time_of(write));
+}
+
 // ---- strong accesses ----
 
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope) {
@@ -1195,6 +1217,19 @@ void peakgate_fence(int order, int scope) {
 
 void peakgate_proxy_fence(int covers) {
     if (!state.checking) return;
+    const uint32_t stamp = current_thread().stamp++, block = state.block->number;
     ProxyFences& of = here().proxy_fences[state.current];
-    of.fences[of.count++ % FENCES] = {state.epoch, current_thread().stamp++, covers};
+    of.fences[of.count++ % FENCES] = {state.epoch, stamp, covers};
+    if (!(covers & PEAKGATE_OF_GLOBAL)) return;
+    if (block >= global_fence_count) {
+        const size_t count = 2 * size_t{block} + 16;
+        global_fences = static_cast<GlobalFence*>(realloc(global_fences, count * sizeof(GlobalFence)));
+        if (!global_fences) abort();
+        memset(global_fences + global_fence_count, 0, (count - global_fence_count) * sizeof(GlobalFence));
+        global_fence_count = count;
+    }
+    GlobalFence& last = global_fences[block];
+    last = {state.epoch, stamp, state.current, last.epoch == state.epoch && (last.of_several || last.thread != state.current)};
+    settle_block();
+    join(known_at_global_fences, others_of(state.current));
 }

@@ -392,6 +392,8 @@ void learn_of_block(uint32_t block, int thread, int agent, uint32_t stamp);
 // Whether a write to shared memory is fenced for asynchronous operations that the current thread starts now.
 // `needed`: what the fence must cover.
 bool fenced_for_agents(const Block& block, const Access& write, PeakgateProxy needed);
+// Whether another block's write to global memory is: by a fence of any thread of that block after it, or of one that knew it.
+bool fenced_for_agents_anywhere(const Access& write);
 // The effect on order of an atomic, or a strong load or store, by the current thread.
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
 // True if the current thread has executed a fence that its next strong store releases.

@@ -346,6 +346,54 @@ def test_the_copy_engine_needs_a_fence_for_global_memory_too(
         assert out.tolist() == [*range(63, -1, -1)]
 
 
+HANDED_OVER = """__global__ void kernel(float* out, float* kept, int* flag) {
+    __shared__ alignas(16) float tile[64];
+    __shared__ alignas(8) unsigned long long full;
+    const auto at = [](const void* p) { return (unsigned)__cvta_generic_to_shared(p); };
+    if (blockIdx.x == 0) {
+        kept[threadIdx.x] = threadIdx.x;
+        EACH_WRITER;
+        __syncthreads();
+        if (threadIdx.x) return;
+        ONE_WRITER;
+        asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory");
+        return;
+    }
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&full)) : "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+        int ready = 0;
+        while (!ready) asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
+    }
+    __syncthreads();
+    READER;
+    if (threadIdx.x == 1) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(at(&full)) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                     ::"r"(at(tile)), "l"(kept), "r"(at(&full)) : "memory");
+    }
+    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra W; }"
+                 ::"r"(at(&full)) : "memory");
+    out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize("fenced", ["EACH_WRITER", "ONE_WRITER", "READER", None])
+def test_the_copy_engine_needs_a_fence_for_what_other_blocks_wrote(
+    fenced: str | None, schedule: int, tmp_path: Path
+) -> None:
+    (tmp_path / "kernel.cu").write_text(HANDED_OVER)
+    fence = 'asm volatile("fence.proxy.async.global;" ::: "memory")'
+    places = tuple((each, fence if each == fenced else "") for each in ("EACH_WRITER", "ONE_WRITER", "READER"))
+    kernel = emulator.load(tmp_path / "kernel.cu", "kernel", places)
+    out = np.zeros(64, np.float32)
+    with finds(*[DefectKind.GLOBAL_RACE] * (fenced is None)):
+        kernel.launch((2, 1, 1), (64, 1, 1), (out, np.zeros(64, np.float32), np.zeros(1, np.int32)), schedule=schedule)
+        assert out.tolist() == [*range(63, -1, -1)]
+
+
 REFILLED = """__global__ void kernel(float* out, const float* in) {
     __shared__ alignas(16) float s[32];
     __shared__ unsigned long long bar;
