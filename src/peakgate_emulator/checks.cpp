@@ -176,14 +176,14 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
 }
 
 // Local memory lives as long as its function, and is its thread's own. `frame` is the end of the frames in use.
-inline void check_local(const char* what, uintptr_t address, size_t size, uintptr_t frame, uintptr_t caller) {
+inline void check_local(const char* what, uintptr_t address, size_t size, bool writes, uintptr_t frame, uintptr_t caller) {
     if (__builtin_expect(stack_of(address) != stack_of(frame), 0)) other_local(what, address, size, caller);
     if (__builtin_expect(address < frame, 0)) {
         report(DANGLING_POINTER, caller, 0, "%s of %zu bytes through a pointer to a local variable of a function that has returned",
                what, size);
         abandon_launch();
     }
-    if (__builtin_expect(state.agents, 0)) check_sums(address, size, caller);
+    if (__builtin_expect(state.agents, 0)) check_sums(address, size, writes, caller);
 }
 
 // Checks an access to another block's shared memory; false if it is none.
@@ -222,7 +222,7 @@ __attribute__((always_inline)) inline void access_as(Manner manner, uintptr_t ad
     }
     if (__builtin_expect(state.cluster != nullptr, 0) && access_in_cluster(manner, address, size, caller)) return;
     if (address - state.stacks < state.stacks_size) {
-        check_local(what, address, size, reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()), caller);
+        check_local(what, address, size, !is_read(manner), reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()), caller);
         return;
     }
     for (int tried = 0, i = last_region; tried < region_count; ++tried, i = i + 1 == region_count ? 0 : i + 1) {

@@ -82,10 +82,15 @@ using namespace peakgate;
 
 void peakgate_named_barrier(int name, int threads, int waits, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    const int expected = threads ? threads : (state.thread_count + WARP - 1) / WARP * WARP;
+    const int whole_warps = (state.thread_count + WARP - 1) / WARP * WARP, expected = threads ? threads : whole_warps;
     if (name < 0 || name >= BARRIERS || expected % WARP) {
         report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d for %d threads; names are 0 to 15, threads whole warps",
                name, threads);
+        abandon_launch();
+    }
+    if (expected > whole_warps) {
+        report(DIVERGENT_BARRIER, called_at, 0, "named barrier %d for %d threads, which never come: the block has %d", name, expected,
+               state.thread_count);
         abandon_launch();
     }
     NamedBarrier& barrier = state.block->named_barriers->barriers[name];

@@ -989,15 +989,17 @@ void add_published(Clock*& to, Clock* published) { join(to, published); }
 
 // ---- agents ----
 
+void use_agents() {
+    if (state.agents) return;
+    memset(here().agent_stamps, 0, sizeof here().agent_stamps);
+    state.agents = true;
+}
+
 uint32_t new_stamp_of(int agent) {
-    Order& order = here();
-    if (!state.agents) {
-        memset(order.agent_stamps, 0, sizeof order.agent_stamps);
-        state.agents = true;
-    }
+    use_agents();
     state.crossed = true;
     rows_in_use();
-    return ++order.agent_stamps[agent - MAX_THREADS];
+    return ++here().agent_stamps[agent - MAX_THREADS];
 }
 
 void learn(int thread, int agent, uint32_t stamp) {

@@ -385,6 +385,7 @@ bool has_published(const Published& published, uint32_t number, int thread, uint
 bool knows_of(uint32_t number);
 // Begins a new stamp of an agent.
 uint32_t new_stamp_of(int agent);
+void use_agents(); // from now on the launch has some
 // A thread has waited for an agent's accesses with stamps up to this one.
 void learn(int thread, int agent, uint32_t stamp);
 // The same of an agent of any block.
@@ -599,7 +600,7 @@ void begin_block_of_tensor_cores();
 // A thread ends: reports products of its warp that were not waited for.
 void end_thread_of_tensor_cores();
 // The current thread accesses its local memory: reports sums of a product that it has not waited for.
-void check_sums(uintptr_t address, size_t size, uintptr_t caller);
+void check_sums(uintptr_t address, size_t size, bool writes, uintptr_t caller);
 // ---- tensor_memory.cpp ----
 // A relaxed arrival passes on what its thread has fenced of accesses to tensor memory.
 // `of_own_block`: to threads of its own block.

@@ -40,8 +40,19 @@ struct OfWarp {
     size_t written_count, written_room;
 };
 
+// What a thread has written to its local memory since its last wgmma.fence; the oldest are dropped.
+struct Written {
+    uintptr_t low, high, caller;
+};
+constexpr unsigned WRITTEN = 16;
+struct OfThread {
+    Written written[WRITTEN];
+    unsigned count;
+};
+
 struct TensorCores {
     OfWarp warps[MAX_THREADS / WARP];
+    OfThread threads[MAX_THREADS];
     bool used;
 };
 
@@ -135,9 +146,22 @@ void check_registers(const OfWarp& warp, const Pending& issued, uintptr_t caller
         return;
     }
     const auto registers = static_cast<size_t>(issued.product.registers);
-    if (warp.written_to != issued.sums[0] || warp.written_count != registers * WARP || issued.follows || !issued.product.adds) return;
-    if (memcmp(warp.written, issued.values, registers * WARP * sizeof(uint32_t)) != 0)
-        report(REGISTER_RACE, caller, 0, "wgmma that adds to sums that were changed, with no wgmma.fence between the two");
+    if (issued.follows || !issued.product.adds) return;
+    constexpr const char* what = "wgmma that adds to sums that were changed, with no wgmma.fence between the two";
+    if (warp.written_to == issued.sums[0] && warp.written_count == registers * WARP &&
+        memcmp(warp.written, issued.values, registers * WARP * sizeof(uint32_t)) != 0) {
+        report(REGISTER_RACE, caller, 0, what);
+        return;
+    }
+    for (size_t i = 0; i < registers * WARP; ++i) {
+        const OfThread& of = state.block->tensor_cores->threads[static_cast<size_t>(own_number()) * WARP + i / registers];
+        const auto sum = reinterpret_cast<uintptr_t>(issued.sums[i]);
+        for (unsigned j = 0; j < of.count && j < WRITTEN; ++j) {
+            if (sum < of.written[j].low || sum >= of.written[j].high) continue;
+            report(REGISTER_RACE, caller, of.written[j].caller, what);
+            return;
+        }
+    }
 }
 
 // Called by the last lane to arrive, for all lanes.
@@ -206,6 +230,10 @@ void issue(void* const* offered) {
         memset(issued.sums[i], 0xff, sizeof(uint32_t));
     }
     check_registers(warp, issued, caller);
+    for (size_t lane = 0; lane < WARP; ++lane) { // what was there before is overwritten
+        for (Written& each : state.block->tensor_cores->threads[static_cast<size_t>(own_number()) * WARP + lane].written)
+            if (each.low < issued.high[lane] && issued.low[lane] < each.high) each = {};
+    }
     ++warp.count;
     for (int i = first_of_group() * WARP; i < (first_of_group() + WARPS_OF_GROUP) * WARP; ++i)
         if (state.threads[i].status == AT_PRODUCT) state.threads[i].status = READY;
@@ -254,6 +282,8 @@ void fence(void* const*) {
     OfWarp& warp = own_warp();
     warp.fenced = true;
     warp.written_to = nullptr;
+    use_agents(); // so that local memory is watched
+    for (int i = own_number() * WARP; i < (own_number() + 1) * WARP; ++i) state.block->tensor_cores->threads[i].count = 0;
 }
 
 void commit(void* const*) { ++own_warp().committed; }
@@ -307,6 +337,7 @@ void begin_block_of_tensor_cores() {
         warp.fenced = warp.ended = false;
         warp.written_to = nullptr;
     }
+    for (OfThread& of : all.threads) of.count = 0;
     all.used = false;
 }
 
@@ -319,8 +350,16 @@ void end_thread_of_tensor_cores() {
            warp.pending[0].group == warp.committed ? "wgmma.commit_group is missing" : "wgmma.wait_group is missing");
 }
 
-void check_sums(uintptr_t address, size_t size, uintptr_t caller) {
+void check_sums(uintptr_t address, size_t size, bool writes, uintptr_t caller) {
     const OfWarp& warp = own_warp();
+    if (writes && warp.fenced) {
+        OfThread& of = state.block->tensor_cores->threads[state.current];
+        Written& last = of.written[(of.count - 1) % WRITTEN];
+        if (of.count && address == last.high)
+            last.high += size;
+        else if (!of.count || address < last.low || address + size > last.high)
+            of.written[of.count++ % WRITTEN] = {address, address + size, caller};
+    }
     const auto lane = static_cast<size_t>(state.current % WARP);
     if (!warp.count || address >= warp.high[lane] || address + size <= warp.low[lane]) return;
     for (size_t i = 0; i < warp.count; ++i) {

@@ -44,6 +44,8 @@ CASES: dict[str, tuple[str, DefectKind | None]] = {
     "values that are not used": (GUARDED, None),
     "a width of 8": ("out[t] = __shfl_sync(~0u, in[t], 3, 8);", None),
     "a width of 12": ("out[t] = __shfl_sync(~0u, in[t], 3, 12);", LANES),
+    "a named barrier of whole warps": ('asm volatile("bar.sync 1, 32;" ::: "memory");', None),
+    "a named barrier of more threads than there are": ('asm volatile("bar.sync 1, 64;" ::: "memory");', BARRIER),
     "an object for 16 arrivals": (OBJECT + INIT % 16 + ARRIVE, None),
     "an object for no arrivals": (OBJECT + INIT % 0, BARRIER),
     "an object initialised again": (OBJECT + INIT % 16 + ARRIVE + INVALIDATE + INIT % 16 + ARRIVE, None),

@@ -73,6 +73,10 @@ BROKEN = {
         {"WAIT": SOUND["LAST"], "TOUCH": "s[1] *= 0.5f", "FENCE": f"if (i == 0) {SOUND['FENCE']}"},
         {REGISTERS},
     ),
+    "sums changed behind the fence": (
+        {"WAIT": SOUND["LAST"], "FENCE": f"{SOUND['FENCE']}; s[1] *= 0.5f"},
+        {REGISTERS},
+    ),
     "a sum read before the wait": ({"COMMIT": f"{SOUND['COMMIT']}; if (s[1] > 9) c[0] = 1"}, {REGISTERS}),
     "a sum written before the wait": ({"COMMIT": f"{SOUND['COMMIT']}; s[1] = 0"}, {REGISTERS}),
     "a sum changed later before the wait": (
