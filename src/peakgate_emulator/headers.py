@@ -40,9 +40,11 @@ _OWN = {
     "cuda_narrow.h": ["cuda_fp8.h", "cuda_fp4.h"],
     "cuda_wmma.h": ["mma.h"],
     "cuda_complex.h": ["cuComplex.h"],
-    "cuda_cub.h": ["cub/cub.cuh", "cub/util_type.cuh"]
-    + [f"cub/block/block_{what}.cuh" for what in ("reduce", "scan", "load", "store")]
+    "cuda_cub.h": ["cub/util_type.cuh"]
+    + [f"cub/block/block_{what}.cuh" for what in ("reduce", "scan")]
     + [f"cub/warp/warp_{what}.cuh" for what in ("reduce", "scan")],
+    "cuda_cub_sort.h": ["cub/cub.cuh", "cub/warp/warp_merge_sort.cuh"]
+    + [f"cub/block/block_{what}.cuh" for what in ("load", "store", "exchange", "merge_sort", "radix_sort")],
 }
 """Headers of the emulator that replace headers of CUDA."""
 _EMPTY_EMULATED = (

@@ -1,4 +1,4 @@
-"""CUB's reductions and scans of a warp and a block; storage that is used again too early is a race."""
+"""CUB's reductions, scans and sorts of a warp and a block; storage that is used again too early is a race."""
 
 import numpy as np
 import pytest
@@ -42,9 +42,100 @@ def test_storage_used_again_without_a_barrier_is_a_race():
     assert (defect.other_location, defect.location) == (f"blocks.cu:{first}", f"blocks.cu:{first + 1}")
 
 
+SORT = """#include <cub/block/block_radix_sort.cuh>
+#include <cub/block/block_merge_sort.cuh>
+#include <cub/block/block_exchange.cuh>
+#include <cub/warp/warp_merge_sort.cuh>
+using Key = TYPE;
+struct Less {
+    __device__ bool operator()(Key a, Key b) const { return a < b; }
+};
+__global__ void kernel(Key* out, int* from, const Key* in) {
+    using Radix = cub::BlockRadixSort<Key, 64, 3, int>;
+    using Merge = cub::BlockMergeSort<Key, 64, 3, int>;
+    using Exchange = cub::BlockExchange<Key, 64, 3>;
+    __shared__ union {
+        Radix::TempStorage radix;
+        Merge::TempStorage merge;
+        Exchange::TempStorage exchange;
+    } storage;
+    Key keys[3];
+    int values[3];
+    cub::LoadDirectBlocked(threadIdx.x, in, keys);
+    for (int i = 0; i < 3; ++i) values[i] = threadIdx.x * 3 + i;
+    CALL;
+    cub::StoreDirectBlocked(threadIdx.x, out, keys);
+    cub::StoreDirectBlocked(threadIdx.x, from, values);
+}
+"""
+RADIX, STRIPED = "Radix(storage.radix).", "cub::StoreDirectStriped<64>(threadIdx.x, out, keys); return"
+SORTS = {
+    "radix": f"{RADIX}Sort(keys, values)",
+    "radix, descending": f"{RADIX}SortDescending(keys, values)",
+    "radix, striped": f"{RADIX}SortBlockedToStriped(keys, values); "
+    "cub::StoreDirectStriped<64>(threadIdx.x, from, values); " + STRIPED,
+    "merge": "Merge(storage.merge).Sort(keys, values, Less())",
+    "merge, in part": "Merge(storage.merge).StableSort(keys, values, Less(), 100, Key(127))",
+    "two": f"{RADIX}SortDescending(keys); __syncthreads(); Merge(storage.merge).Sort(keys, Less())",
+}
+
+
+@pytest.mark.parametrize("kind", ["int8", "float32", "uint64"])
+@pytest.mark.parametrize("call", SORTS)
+def test_a_block_sorts_its_keys_and_their_values(call, kind, tmp_path):
+    key = {"int8": "signed char", "float32": "float", "uint64": "unsigned long long"}[kind]
+    (tmp_path / "kernel.cu").write_text(SORT.replace("CALL;", f"{SORTS[call]};").replace("TYPE", key))
+    given = np.random.default_rng(3).integers(0 if kind == "uint64" else -50, 50, 192).astype(kind)
+    out, places = np.zeros_like(given), np.zeros(192, np.int32)
+    emulator.load(tmp_path / "kernel.cu", "kernel").launch(ONE, (64, 1, 1), (out, places, given))
+    if "part" in call:
+        given[100:] = 127
+    wide = given.astype(np.int64 if kind != "float32" else float)
+    order = np.argsort(-wide if "descending" in call else wide, kind="stable")
+    assert (out == given[order]).all()
+    assert call == "two" or (places == order).all()
+
+
+EXCHANGES = {
+    "BlockedToStriped(keys)": lambda given: given.reshape(3, 64).T,
+    "StripedToBlocked(keys)": lambda given: given.reshape(64, 3).T.reshape(64, 3),
+    "ScatterToBlocked(keys, values)": lambda given: given,
+    "ScatterToStriped(keys, values)": lambda given: given.reshape(3, 64).T,
+}
+
+
+@pytest.mark.parametrize("call", EXCHANGES)
+def test_a_block_exchanges_its_items(call, tmp_path):
+    text = SORT.replace("TYPE", "int").replace("CALL;", f"Exchange(storage.exchange).{call};")
+    (tmp_path / "kernel.cu").write_text(text)
+    given, out = np.arange(192, dtype=np.int32), np.zeros(192, np.int32)
+    emulator.load(tmp_path / "kernel.cu", "kernel").launch(ONE, (64, 1, 1), (out, np.zeros_like(out), given))
+    assert (out == EXCHANGES[call](given).ravel()).all()
+
+
+def test_each_warp_sorts_its_keys(tmp_path):
+    sort = "cub::WarpMergeSort<int, 3, 16, int>::TempStorage none; cub::WarpMergeSort<int, 3, 16, int>(none)"
+    text = SORT.replace("TYPE", "int").replace("CALL;", f"{sort}.Sort(keys, values, Less());")
+    (tmp_path / "kernel.cu").write_text(text)
+    given = np.random.default_rng(4).integers(-9, 9, 192).astype(np.int32)
+    out, places = np.zeros_like(given), np.zeros_like(given)
+    emulator.load(tmp_path / "kernel.cu", "kernel").launch(ONE, (64, 1, 1), (out, places, given))
+    order = np.argsort(given.reshape(4, 48), axis=1, kind="stable")
+    assert (places.reshape(4, 48) == order + 48 * np.arange(4)[:, None]).all()
+    assert (out == given[places]).all()
+
+
+def test_storage_of_a_sort_used_again_is_a_race(tmp_path):
+    twice = f"{RADIX}Sort(keys, values); Merge(storage.merge).Sort(keys, values, Less())"
+    (tmp_path / "kernel.cu").write_text(SORT.replace("TYPE", "int").replace("CALL;", f"{twice};"))
+    given = np.zeros(192, np.int32)
+    with finds(DefectKind.SHARED_RACE):
+        emulator.load(tmp_path / "kernel.cu", "kernel").launch(ONE, (64, 1, 1), (given, given.copy(), given.copy()))
+
+
 def test_what_of_cub_is_not_emulated_names_its_line(tmp_path):
-    (tmp_path / "sorted.cu").write_text(
-        "#include <cub/cub.cuh>\n__global__ void sorted(int* out) {\n    cub::BlockRadixSort<int, 128, 4> sort;\n}\n"
+    (tmp_path / "kernel.cu").write_text(
+        "#include <cub/cub.cuh>\n__global__ void kernel(int* out) {\n    cub::BlockHistogram<int, 128, 4, 16> h;\n}\n"
     )
-    with pytest.raises(KernelBuildError, match=r"^sorted\.cu:3: .*; this part of CUB is not emulated"):
-        emulator.load(tmp_path / "sorted.cu", "sorted")
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:3: .*; this part of CUB is not emulated"):
+        emulator.load(tmp_path / "kernel.cu", "kernel")
