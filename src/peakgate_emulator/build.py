@@ -157,7 +157,7 @@ def build_kernel(
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
         ]
         kernel_object = scratch / "kernel.o"
-        searched = [f"-I{folder}" for folder in (*folders, stand_ins, of_hosts, RUNTIME_FOLDER)]
+        searched = [f"-I{folder}" for folder in (*folders, of_hosts, stand_ins, RUNTIME_FOLDER)]
         searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
         command = [*compiler.command, *flags, *searched]
         unit = scratch / "unit.cpp" if by_macros else wrapper

@@ -21,6 +21,22 @@ struct Sum { template <class T> T operator()(const T& a, const T& b) const { ret
 struct Max { template <class T> T operator()(const T& a, const T& b) const { return a < b ? b : a; } };
 struct Min { template <class T> T operator()(const T& a, const T& b) const { return b < a ? b : a; } };
 
+template <class Key, class Value> struct KeyValuePair {
+    Key key;
+    Value value;
+};
+// Of equal values the one with the lesser key.
+struct ArgMax {
+    template <class Pair> Pair operator()(const Pair& a, const Pair& b) const {
+        return a.value < b.value || (a.value == b.value && b.key < a.key) ? b : a;
+    }
+};
+struct ArgMin {
+    template <class Pair> Pair operator()(const Pair& a, const Pair& b) const {
+        return b.value < a.value || (a.value == b.value && b.key < a.key) ? b : a;
+    }
+};
+
 enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
 enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };
 enum BlockLoadAlgorithm {
@@ -74,6 +90,18 @@ template <class T, int SIZE = 32, int...> class WarpReduce {
         return reduce(input, op, valid, PEAKGATE_CUB_CALLER);
     }
     PEAKGATE_MEMBER T Sum(const T& input, int valid = SIZE) { return reduce(input, cub::Sum(), valid, PEAKGATE_CUB_CALLER); }
+    template <class Op, class Flag> PEAKGATE_MEMBER T HeadSegmentedReduce(const T& input, Flag is_head, Op op) {
+        return segmented(input, is_head ? 1 : 0, op, 0, PEAKGATE_CUB_CALLER);
+    }
+    template <class Flag> PEAKGATE_MEMBER T HeadSegmentedSum(const T& input, Flag is_head) {
+        return segmented(input, is_head ? 1 : 0, cub::Sum(), 0, PEAKGATE_CUB_CALLER);
+    }
+    template <class Op, class Flag> PEAKGATE_MEMBER T TailSegmentedReduce(const T& input, Flag is_tail, Op op) {
+        return segmented(input, is_tail ? 1 : 0, op, 1, PEAKGATE_CUB_CALLER);
+    }
+    template <class Flag> PEAKGATE_MEMBER T TailSegmentedSum(const T& input, Flag is_tail) {
+        return segmented(input, is_tail ? 1 : 0, cub::Sum(), 1, PEAKGATE_CUB_CALLER);
+    }
 
   private:
     template <class Op> PEAKGATE_CUB_PLAIN T reduce(const T& input, Op op, int valid, const void* caller) {
@@ -83,6 +111,21 @@ template <class T, int SIZE = 32, int...> class WarpReduce {
         const unsigned first = details::lane() / SIZE * SIZE, there = static_cast<unsigned>(__popc(mask));
         const auto count = static_cast<unsigned>(valid) < there ? static_cast<unsigned>(valid) : there;
         return details::lane() == first ? details::fold(all, first, count, op) : details::undefined<T>();
+    }
+    // The first lane of each segment gets its result. A flag is that of a segment's first lane, or of its last one, whose
+    // successor is then the first of another.
+    template <class Op> PEAKGATE_CUB_PLAIN T segmented(const T& input, int flag, Op op, unsigned behind, const void* caller) {
+        T all[32];
+        int flags[32];
+        const unsigned mask = details::warp_mask(SIZE);
+        details::gather(mask, input, all, caller);
+        details::gather(mask, flag, flags, caller);
+        const unsigned begin = details::lane() / SIZE * SIZE, lane = details::lane();
+        const unsigned end = begin + static_cast<unsigned>(__popc(mask));
+        if (lane != begin && !flags[lane - behind]) return details::undefined<T>();
+        unsigned count = 1;
+        while (lane + count < end && !flags[lane + count - behind]) ++count;
+        return details::fold(all, lane, count, op);
     }
 };
 

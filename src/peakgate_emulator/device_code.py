@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from peakgate_emulator.files import write_whole
-from peakgate_emulator.masking import DIRECTIVE, blanks, code_of, masked
+from peakgate_emulator.masking import DIRECTIVE, blanks, closing, code_of, masked
 from peakgate_emulator.sources import INCLUDE, SourceFile, missing_header
 
 PEAKGATE_MACRO = "PEAKGATE"
@@ -42,6 +42,9 @@ _HOST_WITH_STD = re.compile(
     rf"{_HOST.pattern}|\b(?:string|[io]?stringstream|[io]f?stream|cout|cerr|endl)\b|\b(?:vector|map|set|list|queue)\s*<"
 )
 """The same for a source with ``using namespace std``."""
+
+_HELD_BY_HOST = re.compile(r"\bstd\s*::\s*(?:vector|string|string_view|[io]stream|map|unordered_map|set|function)\b")
+"""Types of parameters with which no kernel can call a function, also where it is annotated for the device."""
 
 _HANDLE = re.compile(r"\bcuda(?:Stream|Event)_t\b")
 """Types of the host's runtime that a type for device code may have as members."""
@@ -112,7 +115,10 @@ def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = 
     bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
     host = _HOST_WITH_STD if bare else _HOST
     if kernels is not None or any(host.search(part.code) for part in parsed):
-        return _without_host_code(parsed, kernels, host)
+        drop, bodies = _host_code(parsed, kernels, host)
+        if kernels is not None:
+            _add_what_needs_it(parsed, drop, bodies)
+        return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
     return [file.text for file in files]
 
 
@@ -273,7 +279,10 @@ def _calls(part: _Parsed, declaration: _Declaration, names: Collection[str], ann
     return not _called(part.code, declaration.start, declaration.end).isdisjoint(names)
 
 
-def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
+def _host_code(
+    parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]
+) -> tuple[dict[int, list[_Declaration]], dict[int, list[tuple[int, int]]]]:
+    """By file, the declarations to remove, and the spans of functions' bodies to remove in types that are kept."""
     directives = " ".join(part.directives for part in parsed).replace("\\\n", " ")
     macros = dict(_MACRO.findall(directives))
     whole = _of_declarations(macros)
@@ -327,7 +336,43 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
         drop[id(part)] = gone
     for part, declaration in (item for items in by_name.values() for item in items):
         drop[id(part)].append(declaration)
-    return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
+    return drop, bodies
+
+
+def _add_what_needs_it(
+    parsed: Sequence[_Parsed], drop: dict[int, list[_Declaration]], bodies: dict[int, list[tuple[int, int]]]
+) -> None:
+    """Add to ``drop`` and ``bodies`` the types with a member of a removed type, and others' host functions with one."""
+    kept = [(part, each) for part in parsed for each in part.declarations if each not in drop[id(part)]]
+    lost = {
+        _defined_name(part, each)
+        for part in parsed
+        for each in drop[id(part)]
+        if not each.is_function or _USING.match(part.code, each.start, each.end)
+    }
+    lost -= {"", *(_defined_name(part, each) for part, each in kept)}
+    types = [
+        (part, each)
+        for part, each in kept
+        if not each.is_function
+        and _HOST_TYPE.match(_behind_templates(part.code[each.start : each.end]).lstrip())
+        and "{" in part.code[each.start : each.end]
+    ]
+    waiting = types
+    while waiting:
+        removed = set[str]()
+        for part, each in waiting:
+            body = part.code[each.start : each.end]
+            own = {*re.findall(r"\b(?:struct|class|typename|using)\s+(\w+)", body)}
+            if names := (lost & {*_WORD.findall(body)}) - own:
+                spans = _host_bodies(part, each, re.compile(rf"\b(?:{'|'.join(sorted(names))})\b"))
+                if spans is None:
+                    drop[id(part)].append(each)
+                    removed.add(_defined_name(part, each))
+                else:
+                    bodies[id(part)] += spans
+        types = [(part, each) for part, each in types if each not in drop[id(part)]]
+        lost, waiting = removed, types if removed else []
 
 
 def _bases(used: Collection[str], heads: Mapping[str, str]) -> set[str]:
@@ -471,6 +516,8 @@ def _fate(
     if not declaration.is_function:
         body = _HANDLE.sub("", body)
     device = declaration.head if declaration.is_function else body
+    if declaration.head.endswith("(") and _HELD_BY_HOST.search(body, 0, closing(body, len(declaration.head) - 1)):
+        return _Fate.DROPPED
     words = {*re.findall(r"\w+", device)}
     if host.search(device):  # a host type may have constexpr members
         words -= {"constexpr", "consteval"}
@@ -547,6 +594,8 @@ class _Head:
         bracket, equals = max(more.rfind("("), more.rfind(")")), more.rfind("=")
         self._assigned = equals > bracket or (self._assigned and bracket < 0)
         self._parameters |= "(" in more
+        if _MEMBER_BRACE.search(self._part.code, self._behind, at):
+            return False
         return self._parameters and not self._assigned and not _TYPE.match(self._part.code, self._behind)
 
     def declares(self, at: int) -> bool:
@@ -568,6 +617,9 @@ class _Head:
             before, at = at, next_
         return code[self.begin : at + 1]
 
+
+_MEMBER_BRACE = re.compile(r"\)\s*+(?:noexcept\s*+)?:(?!:)[^;]*[\w>]\s*+\Z")
+"""Before a brace that initialises a member in a constructor's list, such as ``A() : x(0), y``."""
 
 _SCOPE = re.compile(r"\s*+(?:(?:inline\s++)?namespace\b[\w:\s]*+|extern\s*+)")
 

@@ -87,22 +87,51 @@ def texts_of(folder: Path) -> dict[str, str]:
     return found
 
 
+STANDARD_NAMES = {
+    "cstdint": r"(?:std::)?u?int(?:8|16|32|64|ptr)_t|U?INT(?:8|16|32|64)_(?:MAX|MIN)",
+    "cfloat": r"(?:FLT|DBL)_[A-Z0-9_]+",
+    "climits": r"U?(?:CHAR|SHRT|INT|LONG|LLONG)_(?:MAX|MIN)|CHAR_BIT",
+    "cassert": r"assert",
+    "cstdio": r"printf",
+    "cstring": r"mem(?:cpy|set)",
+    "cmath": r"M_[A-Z0-9_]+|"
+    r"std::(?:abs|sqrt|exp|log|pow|sin|cos|tanh?|fma|floor|ceil|round|is(?:nan|inf)|f(?:abs|max|min))",
+    "cstddef": r"std::(?:size_t|ptrdiff_t|nullptr_t|byte)",
+    "type_traits": r"std::(?:is_\w+|enable_if\w*|conditional\w*|remove_\w+|add_\w+|decay\w*|integral_constant|void_t|"
+    r"(?:true|false)_type|make_(?:un)?signed\w*|underlying_type\w*|common_type\w*)",
+    "limits": r"std::numeric_limits",
+    "algorithm": r"std::(?:min|max|clamp)",
+    "utility": r"std::(?:pair|make_pair|move|forward|declval|swap|exchange|(?:make_)?(?:index|integer)_sequence)",
+    "array": r"std::array",
+    "tuple": r"std::(?:tuple\w*|make_tuple|tie|get)",
+    "iterator": r"std::(?:\w+_iterator_tag|iterator_traits)",
+    "functional": r"std::(?:less|greater|less_equal|greater_equal|equal_to|plus|minus|multiplies|divides)",
+    "unordered_map": r"std::hash",
+}
+"""By header of C or C++, the names that it declares, of those that device code or a type beside it may use."""
+
 _OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC)/.+")
 _OF_HOST = re.compile(r"pybind11/.+|Python\.h|cub/device/.+")
-_TORCHS_OF_STD = "#include <limits>\n#include <type_traits>\n"
-"""What PyTorch's headers bring of ``std`` to device code; NVRTC takes two seconds for it."""
 
 
 def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:
-    """Stand-ins for the headers that files include of libraries with a stand-in for all their headers, by name.
+    """Stand-ins for headers of host code that files include, by name; they precede the other stand-ins.
 
     PyTorch's bring its number types and macros to device code, those of Python, pybind11 and ``cub/device`` nothing.
+    PyTorch's and the C++ library's include the headers of other names that the files use, as the real ones do.
     """
     files = list(files)
-    std = _TORCHS_OF_STD if any("std::" in file.text for file in files) else ""
-    texts = {_OF_TORCH: f"{std}#include <peakgate_torch.h>\n", _OF_HOST: "\n"}
     names = sorted({name for file in files for _, name in file.foreign})
-    return {name: text for name in names for pattern, text in texts.items() if pattern.fullmatch(name)}
+    code = "\n".join(file.text for file in files)
+    of_host = {name for name in empty_names() if "." not in name}
+    std = "".join(
+        f"#include <{header}>\n"
+        for header, declared in STANDARD_NAMES.items()
+        if header not in of_host and re.search(rf"\b(?:{declared})\b", code)
+    )
+    texts = {name: f"{std}#include <peakgate_torch.h>\n" for name in names if _OF_TORCH.fullmatch(name)}
+    texts |= {name: "\n" for name in names if _OF_HOST.fullmatch(name)}
+    return texts | ({name: std for name in names if name in of_host} if std else {})
 
 
 def _files(folder: Path) -> dict[str, str]:

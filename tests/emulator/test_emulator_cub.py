@@ -33,6 +33,36 @@ def test_scans_give_the_sum_of_what_comes_before_and_the_total():
     assert out[N + 96] == given.sum()
 
 
+def test_segments_of_a_warp_are_reduced_in_their_first_lanes(tmp_path):
+    (tmp_path / "parts.cu").write_text(
+        "#include <cub/cub.cuh>\n__global__ void parts(int* heads, int* tails) {\n"
+        "    using Warp = cub::WarpReduce<int>;\n    __shared__ typename Warp::TempStorage storage;\n"
+        "    const int lane = threadIdx.x, flag = lane % 5 == 2;\n"
+        "    heads[lane] = Warp(storage).HeadSegmentedSum(lane, flag);\n    __syncwarp();\n"
+        "    tails[lane] = Warp(storage).TailSegmentedReduce(lane, flag, cub::Max());\n}\n"
+    )
+    heads, tails = np.zeros(32, "int32"), np.zeros(32, "int32")
+    emulator.load(tmp_path / "parts.cu", "parts").launch(ONE, (32, 1, 1), (heads, tails))
+    begins = [0, *range(2, 32, 5)]
+    assert heads[begins].tolist() == [sum(each) for each in np.split(np.arange(32), begins[1:])]
+    ends = [0, *range(3, 32, 5)]
+    assert tails[ends].tolist() == [*range(2, 32, 5), 31]
+
+
+def test_the_greatest_value_of_a_block_has_its_key(tmp_path):
+    (tmp_path / "best.cu").write_text(
+        "#include <cub/cub.cuh>\n__global__ void best(int* out, const float* in) {\n"
+        "    using Pair = cub::KeyValuePair<int, float>;\n    using Block = cub::BlockReduce<Pair, 64>;\n"
+        "    __shared__ typename Block::TempStorage storage;\n"
+        "    const Pair greatest = Block(storage).Reduce(Pair{(int)threadIdx.x, in[threadIdx.x]}, cub::ArgMax());\n"
+        "    if (threadIdx.x == 0) *out = greatest.key;\n}\n"
+    )
+    out, given = np.zeros(1, "int32"), np.zeros(64, "float32")
+    given[[9, 41]] = 3
+    emulator.load(tmp_path / "best.cu", "best").launch(ONE, (64, 1, 1), (out, given))
+    assert out[0] == 9
+
+
 def test_storage_used_again_without_a_barrier_is_a_race():
     with finds(DefectKind.SHARED_RACE) as caught:
         launched("again")

@@ -309,6 +309,14 @@ def test_pytorchs_headers_bring_what_a_source_uses_of_std(source: Path) -> None:
     assert out[0] == np.iinfo(np.int32).max
 
 
+@pytest.mark.parametrize("header", ["ATen/ATen.h", "vector"])
+def test_a_header_of_host_code_brings_what_others_declare(header: str, source: Path) -> None:
+    text = f"#include <{header}>\nstruct Hash {{ std::hash<int> of; typedef std::forward_iterator_tag tag; }};\n"
+    out = np.zeros(1, np.float32)
+    kernel_of(source, text + "__global__ void kernel(float* out) { *out = FLT_MAX; }\n").launch(ONE, ONE, (out,))
+    assert out[0] == np.finfo(np.float32).max
+
+
 @every_compiler
 def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None:
     pairs, out = np.arange(64, dtype=np.float16).reshape(32, 2), np.zeros((32, 2), np.float16)

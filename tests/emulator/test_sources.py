@@ -345,3 +345,29 @@ def test_a_type_that_a_kernel_uses_loses_its_host_functions() -> None:
 )
 def test_a_missing_header_is_read_from_every_compilers_message(message: str, name: str) -> None:
     assert missing_header(message.format(name)) == name
+
+
+def test_a_function_with_a_vector_as_parameter_is_host_code(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    kernel = "__global__ void kernel(int* x) { *x = at(*x); }\n"
+    source.write_text(
+        "#include <vector>\n__host__ __device__ int at(int i) { return i; }\n"
+        f"__host__ __device__ int at(const std::vector<int>& of) {{ return at(of[0]); }}\n{kernel}"
+    )
+    (text,) = device_texts(read_sources(source))
+    assert kernel in text
+    assert "at(int i)" in text
+    assert "of[0]" not in text
+
+
+def test_a_type_loses_what_needs_a_type_that_is_removed(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "#include <torch/extension.h>\nusing torch::Tensor;\nstruct Grid { Tensor values; int size; };\n"
+        "struct Packed {\n    Packed(Grid& grid) : values(grid.values.data_ptr<float>()), size{grid.size}, twice{} {}\n"
+        "    float* values; int size; int twice[2];\n};\n"
+        "__global__ void kernel(Packed grid) { *grid.values = grid.size; }\n"
+    )
+    (text,) = device_texts(read_sources(source), ["kernel"])
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[1:7] == ["", "", "struct Packed {", ";", "float* values; int size; int twice[2];", "};"]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from peakgate_emulator.headers import STANDARD_NAMES
+
 _HEADERS = {
     "cuda_fp16.h": r"half2?|nv_half2?|__half\w*|__\w+2half\w*|"
     r"__h(?:add|sub|mul|div|fma|neg|abs|max|min|eq|ne|[gl][te])2?",
@@ -19,22 +21,7 @@ _HEADERS = {
     "curand_kernel.h": r"curand\w*",
     "cuComplex.h": r"cu(?:Float|Double)?Complex|make_cu\w*Complex|cuC(?:add|sub|mul|div|abs|real|imag|onj)f?",
     "math_constants.h": r"CUDART_\w+",
-    "cstdint": r"(?:std::)?u?int(?:8|16|32|64|ptr)_t|U?INT(?:8|16|32|64)_(?:MAX|MIN)",
-    "cfloat": r"(?:FLT|DBL)_[A-Z0-9_]+",
-    "climits": r"U?(?:CHAR|SHRT|INT|LONG|LLONG)_(?:MAX|MIN)|CHAR_BIT",
-    "cassert": r"assert",
-    "cstdio": r"printf",
-    "cstring": r"mem(?:cpy|set)",
-    "cmath": r"M_[A-Z0-9_]+|"
-    r"std::(?:abs|sqrt|exp|log|pow|sin|cos|tanh?|fma|floor|ceil|round|is(?:nan|inf)|f(?:abs|max|min))",
-    "cstddef": r"std::(?:size_t|ptrdiff_t|nullptr_t|byte)",
-    "type_traits": r"std::(?:is_\w+|enable_if\w*|conditional\w*|remove_\w+|add_\w+|decay\w*|integral_constant|void_t|"
-    r"(?:true|false)_type|make_(?:un)?signed\w*)",
-    "limits": r"std::numeric_limits",
-    "algorithm": r"std::(?:min|max|clamp)",
-    "utility": r"std::(?:pair|make_pair|move|forward|declval|swap|(?:make_)?(?:index|integer)_sequence)",
-    "array": r"std::array",
-    "tuple": r"std::(?:tuple\w*|make_tuple|tie|get)",
+    **STANDARD_NAMES,
     "ATen/ATen.h": r"(?:at|c10|torch)(?:::\w+)*|C10_\w+|CUDA_KERNEL_(?:ASSERT|LOOP\w*)|gpuAtomicAdd\w*|"
     r"WARP_(?:SHFL|BALLOT)\w*",
 }
