@@ -12,6 +12,7 @@ from pathlib import Path
 from peakgate.base import config, git, progress
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, write_whole
+from peakgate.base.formatting import counted, duration
 from peakgate.base.options import VerbParser
 from peakgate.base.packages import recorded_origin
 from peakgate.base.streams import say
@@ -134,8 +135,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
 
 def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     """Write a family for a foreign .cu file, and check it unless no kernel ran; the check's exit code."""
-    from peakgate.inspect import check  # noqa: PLC0415  (the other ways of `init` need no NumPy)
-    from peakgate.inspect.skeleton.write import skeleton  # noqa: PLC0415  (as above)
+    from peakgate.base.emulated import read_sources  # noqa: PLC0415  (the other ways of `init` need no emulator)
+    from peakgate.inspect import check  # noqa: PLC0415  (nor NumPy)
+    from peakgate.inspect.skeleton.stand_ins import BUILDS_S  # noqa: PLC0415  (as above)
+    from peakgate.inspect.skeleton.write import LAUNCHES_S, skeleton  # noqa: PLC0415  (as above)
+    from peakgate_emulator.sources import kernels as names_of  # noqa: PLC0415  (as above)
 
     kernels = root / "kernels" if above is None else above.kernels
     inside = source.is_relative_to(kernels) and source.parent != kernels
@@ -147,7 +151,12 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
         raise PeakgateError(
             f"{config.near(family_file)}: is there already; delete it to have it written anew", Code.TAKEN
         )
-    with progress.shown("running the kernels in the emulator, to find the shapes of their arrays"):
+    names = names_of(read_sources(source)[0].text)
+    say(
+        f"{source.name}: {counted(len(names), 'kernel')}{': ' if names else ''}{', '.join(names)}; built in about "
+        f"{duration(BUILDS_S)} at most, run in {duration(LAUNCHES_S)} of processor time, then checked"
+    )
+    with progress.shown("reading the file", ticks=False):  # processes are forked
         found = skeleton(source, folder, root)
     written = [*_settings(root, above, examples=False), *_ignored(root)]
     write_whole(family_file, found.text)

@@ -492,6 +492,15 @@ def test_a_reach_before_the_begin_is_left_to_the_check(written):
     assert [stage.name for stage in family.stages] == ["own"]
 
 
+def test_a_kernel_of_much_work_is_run_and_checked_at_small_sizes(written):
+    every = "int i = blockIdx.x * blockDim.x + threadIdx.x; float sum = 0; if (i < n) { "
+    every += "for (int j = 0; j < n; ++j) sum += x[j]; out[i] = by * sum; }"
+    found, _ = written(SCALE % every + ROUNDED_UP)
+    assert "Out(n), In(n)," in found.text
+    assert "edges=[512, 768]," in found.text
+    assert not found.problem
+
+
 def test_an_array_of_no_known_length_is_long_enough(written):
     launched = "void run(float* o, int n) { far<<<1, 1>>>(o, n); }\n"
     found, _ = written("__global__ void far(float* out, int n) { out[5 * n + n / 7] = 1; }\n" + launched)

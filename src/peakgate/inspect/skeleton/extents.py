@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import combinations
@@ -33,10 +34,12 @@ from peakgate_emulator.defects import DefectKind, EmulatorDefect
 
 Numbers = Mapping[str, int]
 
-LIMIT_S = 20.0
+LIMIT_S = 15.0
 """Processor time for the launches of one kernel; what is not known by then is left to decide."""
-ACCESSES = 20_000_000
-"""The most memory accesses of one launch."""
+ACCESSES, FEW_ACCESSES = 10_000_000, 1_000_000
+"""The most memory accesses of one launch; of a first one, after more a smaller problem is tried."""
+QUICK_S = 0.4
+"""So too after more processor time, such as of conversions that overflow."""
 LONGEST = 1 << 20
 """The most elements of an array."""
 
@@ -45,6 +48,8 @@ _SECOND = {1: (1536,), 2: (160, 64), 3: (64, 96, 32)}
 _MANY = (2, 16, 64, 8, 4), (3, 20, 96, 6, 5)
 _BLOCKS = (8,), (12,)
 _SQUARE = (64,), (96,)
+_DIVISORS, _LEAST = (1, 2, 4, 8), 8
+"""By which problems are made smaller, and the least size that they get so."""
 _FACTORS = (2, 3, 4)
 _PARTS = (2, 4, 8, 32)
 _LARGER = 4
@@ -68,6 +73,7 @@ class Found:
     repeat one. ``ragged``: a launch has another defect at sizes off every power of two. ``problem``: why nothing was
     found.
     ``shapeless``: an array for which no length was enough, so that any access could be out of its bounds.
+    ``small``: the problems that were launched, where the usual ones take too long.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +85,7 @@ class Found:
     ragged: str = ""
     problem: str = ""
     shapeless: str = ""
+    small: tuple[Numbers, ...] = ()
 
 
 class _Shapeless(Exception):
@@ -106,10 +113,21 @@ def problems(names: tuple[str, ...], axes: int = 1) -> tuple[Numbers, Numbers]:
     return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
 
 
+def divided(size: Numbers, divisor: int) -> Numbers:
+    """A smaller problem: each size divided, those of at most _LEAST as they are."""
+    return {name: max(number // divisor, min(number, _LEAST)) for name, number in size.items()}
+
+
 def found(
-    draft: Draft, source: Path, include: tuple[Path, ...], defines: tuple[tuple[str, str], ...], report: TaskProgress
+    draft: Draft,
+    source: Path,
+    include: tuple[Path, ...],
+    defines: tuple[tuple[str, str], ...],
+    report: TaskProgress,
+    *,
+    limit_s: float = LIMIT_S,
 ) -> Found:
-    """What is known of a kernel's arrays after its launches, as a task for a worker."""
+    """What is known of a kernel's arrays after launches of ``limit_s`` of processor time, as a task for a worker."""
     if any(each.undecided for each in draft.operands):
         return Found(problem="an argument is left to decide")
     runs = _Runs(draft, source, include, defines, report)
@@ -119,11 +137,15 @@ def found(
     roles: Mapping[str, Role] = {}
     size: Numbers = {}
     ragged = problem = shapeless = ""
+    small: tuple[Numbers, ...] = ()
     try:
-        runs.learn_types()
+        runs.learn_types(limit_s)
         only = dict(zip(draft.sizes, draft.only, strict=True)) if draft.only else {}
         tried = (only, only) if only else problems(draft.sizes, len(draft.grid))
-        for times in (1,) if only else (1, _LARGER):  # a tile of 128 needs larger problems
+        if not only and (divisor := runs.divisor(tried[0])) > 1:
+            first, second = (divided(each, divisor) for each in tried)
+            tried = small = (first, second)
+        for times in (1,) if only or small else (1, _LARGER):  # a tile of 128 needs larger problems
             first, second = ({name: times * number for name, number in size.items()} for size in tried)
             found_now, open_now = _lengths(runs, first, second)
             if not lengths or len(open_now) < len(notes):
@@ -154,7 +176,7 @@ def found(
     numbers = runs.numbers
     indices = {each.name for each in runs.draft.operands if is_whole(each) and numbers.get(each.name) is not _FREE}
     distinct = frozenset(name for name, drawn in numbers.items() if drawn is _DISTINCT)
-    return Found(types, lengths, roles, frozenset(indices), distinct, tuple(notes), ragged, problem, shapeless)
+    return Found(types, lengths, roles, frozenset(indices), distinct, tuple(notes), ragged, problem, shapeless, small)
 
 
 def _lengths(runs: _Runs, first: Numbers, second: Numbers) -> tuple[dict[str, str], list[Decision]]:
@@ -245,9 +267,13 @@ class _Runs:
         self._pools: dict[tuple[str, int, str], np.ndarray[Any, Any]] = {}
         self.numbers: dict[str, str] = {}
         self._enough = 0
+        self._accesses = ACCESSES
 
-    def learn_types(self) -> None:
-        """Correct the types that the text leaves open, such as those of a condition of the preprocessor."""
+    def learn_types(self, limit_s: float) -> None:
+        """Correct the types that the text leaves open, such as those of a condition of the preprocessor.
+
+        All launches after these have ``limit_s`` of processor time.
+        """
         size, _ = problems(self.draft.sizes, len(self.draft.grid))
         for _ in self.draft.operands:
             try:
@@ -265,7 +291,23 @@ class _Runs:
                 self.draft = replace(self.draft, operands=tuple(operands))
             else:
                 break
-        self._ends = time.process_time() + LIMIT_S  # from here on: the first launch waits for its compiler
+        self._ends = time.process_time() + limit_s  # from here on: the first launch waits for its compiler
+
+    def divisor(self, size: Numbers) -> int:
+        """The least of _DIVISORS by which a problem is divided for a quick launch, or the largest."""
+        self._accesses = FEW_ACCESSES
+        for divisor in _DIVISORS:
+            smaller = divided(size, divisor)
+            enough = min(max(_ENOUGH * prod(smaller.values()), 4096), LONGEST)
+            lengths = {each.name: enough for each in self.draft.operands if each.is_array}
+            with suppress(_TooLong):
+                launchable = self._launchable(lengths, {}, smaller)
+                begun = time.process_time()
+                self._defects(launchable)
+                if time.process_time() - begun < QUICK_S:
+                    break
+        self._accesses = ACCESSES
+        return divisor
 
     def reached(self, array: Operand, size: Numbers, guesses: list[int]) -> int | None:
         """The elements of an array up to the last that a launch accesses; None if it accesses some before the first.
@@ -399,7 +441,7 @@ class _Runs:
             sequence=sequence,
             defines=self._defines,
         )
-        made = CpuLaunchable(case, ACCESSES, load=self._load)
+        made = CpuLaunchable(case, self._accesses, load=self._load)
         self._given = [each.copy() for each in made.outputs]
         return made
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from peakgate.base import progress
 from peakgate.base.emulated import read_sources
 from peakgate.base.errors import BuildError, PeakgateError
 from peakgate.base.files import write_whole
@@ -33,6 +35,8 @@ _ABOVE = "above"
 """A folder in it from which names that begin with ``../`` are found."""
 _LIMIT_S = 300.0
 """Processor time of a build."""
+BUILDS_S = 120.0
+"""After so long no further builds begin to find what kernels need."""
 
 _OF_CUDA = re.compile(
     r"/|cub/(?!device/)|(?:cuda|nv)/[\w/]+$|cu(?:da|rand\w*|blas\w*|fft\w*|solver\w*|sparse\w*)\.h|"
@@ -121,16 +125,23 @@ def stand_ins(entries: Sequence[str], source: Path, include: tuple[Path, ...]) -
 
     A header that is there but does not build gets a stand-in too, if more kernels build with it than without.
     """
-    found = _built_with(entries, source, include, replace=False)
-    if found.problems:
-        other = _built_with(entries, source, include, replace=True)
+    ends = time.monotonic() + BUILDS_S
+    found = _built_with(entries, source, include, ends, replace=False)
+    if found.problems and time.monotonic() < ends:
+        other = _built_with(entries, source, include, ends, replace=True)
         if other.problems.keys() < found.problems.keys():
             return other
     return found
 
 
-def _built_with(entries: Sequence[str], source: Path, include: tuple[Path, ...], *, replace: bool) -> StandIns:
-    """The stand-ins with which most kernels build, also in place of headers that do not build if ``replace``."""
+def _built_with(
+    entries: Sequence[str], source: Path, include: tuple[Path, ...], ends: float, *, replace: bool
+) -> StandIns:
+    """The stand-ins with which most kernels build, also in place of headers that do not build if ``replace``.
+
+    The first kernels are built alone until nothing more is found, since most need the same. After ``ends``, a time of
+    ``time.monotonic``, what is found by then is tried with all of them.
+    """
     every = read_sources(source, include)
     of_file = dict.fromkeys(_calls_of_file(every), "#define {name}(...)")
     headers: list[str] = []
@@ -138,6 +149,7 @@ def _built_with(entries: Sequence[str], source: Path, include: tuple[Path, ...],
     known: dict[str, str] = {}
     in_vain: set[str] = set()
     for_cuda: dict[str, str] = {}
+    tried = entries[: os.cpu_count() or 1]
     with TemporaryDirectory() as temporary:
         while True:
             folders, files = _files([*headers, *replaced], known, {})
@@ -146,29 +158,33 @@ def _built_with(entries: Sequence[str], source: Path, include: tuple[Path, ...],
             searched = (*(Path(temporary, folder) for folder in folders), *include)
             macros = () if folders else filter(None, map(_DEFINE.fullmatch, known.values()))
             defines = for_cuda | {match[1]: match[2] for match in macros}
-            builds = _built(entries, source, searched, defines)
-            failing = any(each.problem for each in builds.values())
-            if lacking := {name for each in builds.values() for name in each.missing} - {*headers}:
+            builds = _built(tried, source, searched, defines)
+            failing, is_late = any(each.problem for each in builds.values()), time.monotonic() > ends
+            lacking = {name for each in builds.values() for name in each.missing} - {*headers}
+            if lacking and not is_late:
                 headers += sorted(lacking)
                 continue
             sources = read_sources(source, searched)
-            gone = [file for file in every if file.path not in {each.path for each in sources}]
             undeclared = [*dict.fromkeys(name for each in builds.values() for name in each.undeclared)]
             in_vain |= known.keys() & {*undeclared}
-            certain = _certain(undeclared, sources, gone)
-            if not folders:  # nothing includes a stand-in
-                certain = {name: text for name, text in certain.items() if _DEFINE.fullmatch(text)}
+            certain = _certain(undeclared, sources, every, only_macros=not folders)
             new = certain.keys() - known.keys() - in_vain
             if not new and failing:
                 certain = {name: text.format(name=name) for name, text in of_file.items()}
                 new = certain.keys() - known.keys() - in_vain
             known = {name: text for name, text in known.items() if name not in in_vain}
-            if new:
+            if is_late and len(tried) == len(entries):
+                break
+            if is_late:
+                tried = entries
+            elif new:
                 known |= {name: text for name, text in certain.items() if name in new}
             elif failing and not for_cuda and (asked_for := _for_cuda(sources)):
                 for_cuda = asked_for
             elif replace and (more := _of_problems(builds.values(), sources) - {*replaced}):
                 replaced += sorted(more)
+            elif len(tried) < len(entries):
+                tried = entries
             else:
                 break
     kernels = {re.split("[<(]", entry)[0] for entry in entries}  # one of them has no head that is read
@@ -231,7 +247,8 @@ def _built(
 ) -> dict[str, _Build]:
     """The builds of kernels, in processes that the kernels' code may end."""
     tasks = [partial(_build, entry, source, include, tuple(defines.items())) for entry in entries]
-    answers = dict(workers.run(tasks, max(1, min(len(tasks), os.cpu_count() or 1)), limit_s=_LIMIT_S))
+    builds_of = workers.run(tasks, max(1, min(len(tasks), os.cpu_count() or 1)), limit_s=_LIMIT_S)
+    answers = dict(progress.each(builds_of, "building the kernels, to find what they need", len(tasks), "kernel"))
     found = (answers[number] for number in range(len(tasks)))
     builds = (_Build(each.how) if isinstance(each, workers.Died) else each for each in found)
     return dict(zip(entries, builds, strict=True))
@@ -252,8 +269,15 @@ def _build(
     return _Build()
 
 
-def _certain(names: Sequence[str], sources: Sequence[SourceFile], gone: Sequence[SourceFile]) -> dict[str, str]:
-    """The declarations of names, with the macros that the sources use of files which are ``gone``."""
+def _certain(
+    names: Sequence[str], sources: Sequence[SourceFile], every: Sequence[SourceFile], *, only_macros: bool
+) -> dict[str, str]:
+    """The declarations of names, with the macros that the sources use of those of ``every`` file that are gone.
+
+    ``only_macros``: no other declaration has a place, since nothing includes a stand-in.
+    """
+    there = {each.path for each in sources}
+    gone = [file for file in every if file.path not in there]
     directly = "\n".join(without_comments(file.text) for file in sources)
     away = "\n".join(without_comments(file.text) for file in gone)
     found: dict[str, str] = {}
@@ -271,7 +295,7 @@ def _certain(names: Sequence[str], sources: Sequence[SourceFile], gone: Sequence
             text = "".join(f"namespace {each} {{ " for each in parts) + "}" * len(parts)
         if text is not None and (text.startswith("#include") or not re.search(rf"\b{re.escape(name)}\b", away)):
             found.setdefault(name, text)
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in found.items() if text and (not only_macros or _DEFINE.fullmatch(text))}
 
 
 def _unconditional(texts: Iterable[str]) -> dict[str, str]:

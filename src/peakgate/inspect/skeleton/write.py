@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from peakgate.base import progress
 from peakgate.base.emulated import read_sources
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.inspect import workers
@@ -33,6 +34,8 @@ from peakgate_emulator.masking import closing
 
 MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
+LAUNCHES_S = 60.0
+"""Processor time for the launches of all kernels, on each processor."""
 REFERENCE, SIZES = "reference: the expected outputs", "sizes: those that are measured on a GPU"
 WIDTH = 118
 _SIZES = {1: ("1 << 24", "1 << 12", "1 << 8"), 2: ("(4096, 4096)", "(256, 256)"), 3: ("(1024, 1024, 1024)",)}
@@ -193,9 +196,13 @@ def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...], 
         lacking.write(Path(temporary))
         searched = (*(Path(temporary, each) for each in lacking.folders), *include)
         building = [draft for draft in described if not found[draft.entry].problem]
-        tasks = [partial(extents.found, draft, source, searched, tuple(lacking.defines.items())) for draft in building]
-        jobs = max(1, min(len(tasks), os.cpu_count() or 1))
-        for number, answer in workers.run(tasks, jobs, limit_s=2 * extents.LIMIT_S):
+        jobs = max(1, min(len(building), os.cpu_count() or 1))
+        limit_s = min(extents.LIMIT_S, LAUNCHES_S * jobs / max(1, len(building)))
+        defines = tuple(lacking.defines.items())
+        tasks = [partial(extents.found, draft, source, searched, defines, limit_s=limit_s) for draft in building]
+        answers = workers.run(tasks, jobs, limit_s=2 * limit_s)
+        text = "running the kernels in the emulator, to find the shapes of their arrays"
+        for number, answer in progress.each(answers, text, len(tasks), "kernel"):
             entry = building[number].entry
             found[entry] = Found(problem=answer.how) if isinstance(answer, workers.Died) else answer
     return [found[draft.entry] for draft in described]
@@ -225,7 +232,7 @@ def _kernel(
 
     written = [replace(each, text=_broken(each.text)) for each in arguments_of(draft.operands, made, _struct)]
     only = str(draft.only if len(draft.only) > 1 else draft.only[0]) if draft.only else ""
-    both = [tuple(each.values()) for each in extents.problems(draft.sizes)]
+    both = [tuple(each.values()) for each in found.small or extents.problems(draft.sizes)]
     usual = f"[{', '.join(str(each if len(each) > 1 else each[0]) for each in both)}]"
     edges = f"[{only}]" if only else usual if _needs_edges(draft, found) else ""
     grid = draft.grid[0] if len(draft.grid) == 1 else f"({', '.join(draft.grid)})"
@@ -348,8 +355,8 @@ def _work(arrays: Sequence[Operand], lengths: dict[str, str], roles: dict[str, R
 
 
 def _needs_edges(draft: Draft, found: Found) -> bool:
-    """Whether other sizes are left to decide: a shape is uncertain, or odd ones fail and the grid does not round up."""
-    return bool(found.open) or (bool(found.ragged) and not draft.any_size)
+    """Whether sizes are left to decide: a shape is uncertain, usual ones are slow, odd ones fail in a grid of tiles."""
+    return bool(found.open or found.small) or (bool(found.ragged) and not draft.any_size)
 
 
 def _open(draft: Draft, found: Found) -> list[Decision]:
@@ -366,7 +373,8 @@ def _open(draft: Draft, found: Found) -> list[Decision]:
     if draft.only:
         edges = [Decision("edges", "edges: the launch is for this size alone")]
     elif _needs_edges(draft, found):
-        edges = [Decision("edges", ragged or "edges: other sizes")]
+        small = "edges: small, since the emulator takes long for more" if found.small else ""
+        edges = [Decision("edges", ragged or small or "edges: other sizes")]
     else:
         edges = []
     problem = [Decision("arguments", "shapes: guesses, since the kernel did not run")] if found.problem else []
