@@ -30,9 +30,10 @@ _HOST_WORDS = (
     r"curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
     r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
-    r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
+    r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|(?:unordered_)?(?:multi)?(?:map|set)|list|deque|queue|stack|"
+    r"runtime_error|logic_error|invalid_argument|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
-    r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|acc_type|opmath_type|\w*TensorAccessor(?:32|64)?|"
+    r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|complex|acc_type|opmath_type|\w*TensorAccessor(?:32|64)?|"
     r"\w+PtrTraits|cuda\s*::\s*detail\s*::\s*(?:TensorInfo|IndexToOffset))\b)\w+|"
     r"(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
 )
@@ -43,7 +44,9 @@ _HOST_WITH_STD = re.compile(
 )
 """The same for a source with ``using namespace std``."""
 
-_HELD_BY_HOST = re.compile(r"\bstd\s*::\s*(?:vector|string|string_view|[io]stream|map|unordered_map|set|function)\b")
+_HELD_BY_HOST = re.compile(
+    r"\bstd\s*::\s*(?:vector|string|string_view|[io]stream|(?:unordered_)?(?:map|set)|function)\b"
+)
 """Types of parameters with which no kernel can call a function, also where it is annotated for the device."""
 
 _HANDLE = re.compile(r"\bcuda(?:Stream|Event)_t\b")
@@ -53,6 +56,7 @@ _ANNOTATIONS = (
     *("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval"),
     *("C10_DEVICE", "C10_HOST_DEVICE"),
 )
+_ON_DEVICE = ("__device__", "C10_DEVICE", "C10_HOST_DEVICE")
 _HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
 _NAMED_TYPE = re.compile(rf"\A\s*typedef\b[^{{}}]*?(\w+)\s*;|\A\s*using\s+(\w+)\s*=|{_HOST_TYPE.pattern}")
 _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
@@ -113,9 +117,10 @@ def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = 
     """The text of each file with its host code blanked, and the kernels other than ``kernels`` too, if given."""
     parsed = [_Parsed(file) for file in files]
     bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
-    host = _HOST_WITH_STD if bare else _HOST
+    macros = dict(_MACRO.findall(" ".join(part.directives for part in parsed).replace("\\\n", " ")))
+    host = _with_macros_of_host(_HOST_WITH_STD if bare else _HOST, macros)
     if kernels is not None or any(host.search(part.code) for part in parsed):
-        drop, bodies = _host_code(parsed, kernels, host)
+        drop, bodies = _host_code(parsed, kernels, host, macros)
         if kernels is not None:
             _add_what_needs_it(parsed, drop, bodies)
         return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
@@ -215,10 +220,7 @@ def _fates(
     parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]
 ) -> tuple[list[_Item], list[_Item], dict[int, list[_Declaration]]]:
     """Declarations to keep, those to keep if mentioned, and, by file, those to remove."""
-    macros = re.findall(
-        rf"#\s*define\s+(\w++)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
-    )
-    annotations = {*_ANNOTATIONS, *macros}
+    annotations = _with_their_macros(parsed, _ANNOTATIONS)
     keep: list[_Item] = []
     optional: list[_Item] = []
     drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
@@ -253,6 +255,22 @@ def _fates(
     return keep, optional, drop
 
 
+def _with_their_macros(parsed: Sequence[_Parsed], words: Sequence[str]) -> set[str]:
+    """The words, and the macros that are defined with one of them."""
+    directives = " ".join(part.directives for part in parsed)
+    return {*words, *re.findall(rf"#\s*define\s+(\w++)[^#]*?(?:{'|'.join(words)})", directives)}
+
+
+def _with_macros_of_host(host: re.Pattern[str], macros: Mapping[str, str]) -> re.Pattern[str]:
+    """A pattern of host code that also finds the macros of statements with some in their bodies, such as a throw."""
+    whole = _of_declarations(macros)
+    statements = {name: body for name, body in macros.items() if name not in whole}
+    found = {name for name, body in statements.items() if host.search(body)}
+    while more := {name for name, body in statements.items() if not found.isdisjoint(_WORD.findall(body))} - found:
+        found |= more
+    return re.compile(rf"{host.pattern}|\b(?:{'|'.join(sorted(found))})\b") if found else host
+
+
 def _defined_name(part: _Parsed, declaration: _Declaration) -> str:
     """The name of the type, function or variable that a declaration defines; empty if it defines none."""
     if declaration.is_function:
@@ -280,15 +298,14 @@ def _calls(part: _Parsed, declaration: _Declaration, names: Collection[str], ann
 
 
 def _host_code(
-    parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]
+    parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str], macros: Mapping[str, str]
 ) -> tuple[dict[int, list[_Declaration]], dict[int, list[tuple[int, int]]]]:
     """By file, the declarations to remove, and the spans of functions' bodies to remove in types that are kept."""
-    directives = " ".join(part.directives for part in parsed).replace("\\\n", " ")
-    macros = dict(_MACRO.findall(directives))
     whole = _of_declarations(macros)
     for part in parsed:
         part.macros = macros.keys()
         part.separate(whole)
+    on_device = _with_their_macros(parsed, _ON_DEVICE)
     keep, optional, drop = _fates(parsed, kernels, host)
     optional = _without_callers(keep, optional, drop, macros)
     types = {
@@ -310,7 +327,7 @@ def _host_code(
     for part, declaration in keep:
         body = part.code[declaration.start : declaration.end]
         if not declaration.is_function and _HOST_TYPE.match(_behind_templates(body).lstrip()) and host.search(body):
-            bodies[id(part)] += _host_bodies(part, declaration, host) or ()
+            bodies[id(part)] += _host_bodies(part, declaration, host, on_device) or ()
     by_directives = {word for part in parsed for word in _WORD.findall(part.directives)}
     mentioned = _mentioned(keep, by_name, by_directives | {"operator"}) if keep else set()
     called = [*mentioned & macros.keys()]
@@ -329,7 +346,7 @@ def _host_code(
         gone = []
         for declaration in drop[id(part)]:
             used = types.get((id(part), declaration)) in mentioned
-            if used and (spans := _host_bodies(part, declaration, host)) is not None:
+            if used and (spans := _host_bodies(part, declaration, host, on_device)) is not None:
                 bodies[id(part)] += spans
             else:
                 gone.append(declaration)
@@ -351,6 +368,7 @@ def _add_what_needs_it(
         if not each.is_function or _USING.match(part.code, each.start, each.end)
     }
     lost -= {"", *(_defined_name(part, each) for part, each in kept)}
+    on_device = _with_their_macros(parsed, _ON_DEVICE)
     types = [
         (part, each)
         for part, each in kept
@@ -365,7 +383,7 @@ def _add_what_needs_it(
             body = part.code[each.start : each.end]
             own = {*re.findall(r"\b(?:struct|class|typename|using)\s+(\w+)", body)}
             if names := (lost & {*_WORD.findall(body)}) - own:
-                spans = _host_bodies(part, each, re.compile(rf"\b(?:{'|'.join(sorted(names))})\b"))
+                spans = _host_bodies(part, each, re.compile(rf"\b(?:{'|'.join(sorted(names))})\b"), on_device)
                 if spans is None:
                     drop[id(part)].append(each)
                     removed.add(_defined_name(part, each))
@@ -470,10 +488,12 @@ def _qualifiers(head: str) -> set[str]:
     return found
 
 
-def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
+def _host_bodies(
+    part: _Parsed, type_: _Declaration, host: re.Pattern[str], on_device: Collection[str]
+) -> list[tuple[int, int]] | None:
     """Spans of the bodies of a type's host functions, or of those whole that take or return a type of the host.
 
-    None if other parts of the type are host code too.
+    ``on_device`` are the words of the other functions. None if other parts of the type are host code too.
     """
     code = part.code
     opening = code.find("{", type_.start, type_.end)
@@ -482,7 +502,9 @@ def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> l
     spans, rest = [], code[type_.start : opening]
     for member in _declarations(part, opening + 1, part.closings[opening]):
         body = code[member.start : member.end]
-        if member.is_function and host.search(body) and "__device__" not in member.head:
+        if member.is_function and not {*_WORD.findall(member.head)}.isdisjoint(on_device):
+            continue
+        if member.is_function and host.search(body):
             parameters = part.closings[member.start + len(member.head) - 1]
             begin = _ACCESS.match(code, member.start, parameters)
             declared = code[member.start : parameters]

@@ -107,10 +107,13 @@ STANDARD_NAMES = {
     "iterator": r"std::(?:\w+_iterator_tag|iterator_traits)",
     "functional": r"std::(?:less|greater|less_equal|greater_equal|equal_to|plus|minus|multiplies|divides)",
     "unordered_map": r"std::hash",
+    "thrust/tuple.h": r"thrust::(?:tuple\w*|make_tuple|tie|get)",
+    "thrust/pair.h": r"thrust::(?:pair|make_pair)",
 }
 """By header of C or C++, the names that it declares, of those that device code or a type beside it may use."""
 
 _OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC)/.+")
+_NAME = re.compile(r"(?:std\s*+::\s*+|thrust\s*+::\s*+)?[A-Za-z_]\w*+")
 _OF_HOST = re.compile(r"pybind11/.+|Python\.h|cub/device/.+")
 
 
@@ -122,16 +125,31 @@ def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:
     """
     files = list(files)
     names = sorted({name for file in files for _, name in file.foreign})
-    code = "\n".join(file.text for file in files)
-    of_host = {name for name in empty_names() if "." not in name}
+    texts = {name: "\n" for name in names if _OF_HOST.fullmatch(name)}
+    empty = {name for name, text in emulator_headers().items() if text == "\n"}
+    of_host = {name for name in empty if "." not in name or name.startswith("thrust/")}
+    bringing = {
+        name: _OF_TORCH.fullmatch(name) is not None for name in names if name in of_host or _OF_TORCH.match(name)
+    }
+    if not bringing:
+        return texts
+    words = {word for file in files for word in _NAME.findall(file.text)}
     std = "".join(
         f"#include <{header}>\n"
         for header, declared in STANDARD_NAMES.items()
-        if header not in of_host and re.search(rf"\b(?:{declared})\b", code)
+        if header not in of_host and any(map(re.compile(declared).fullmatch, words))
     )
-    texts = {name: f"{std}#include <peakgate_torch.h>\n" for name in names if _OF_TORCH.fullmatch(name)}
-    texts |= {name: "\n" for name in names if _OF_HOST.fullmatch(name)}
-    return texts | ({name: std for name in names if name in of_host} if std else {})
+    torch = f"{std}#include <peakgate_torch.h>\n"
+    if any(bringing.values()):
+        torch += "".join(f"#undef {name}\n" for name in _macros_of_torch("\n".join(file.text for file in files)))
+    return texts | {name: torch if of_torch else std or "\n" for name, of_torch in bringing.items()}
+
+
+def _macros_of_torch(code: str) -> list[str]:
+    """The macros of the stand-in for PyTorch's headers by whose names the code declares functions of its own."""
+    macros = re.findall(r"#define (\w+)\(", (STAND_INS / "both/peakgate_torch.h").read_text(encoding="utf-8"))
+    declared = r"(?<!\breturn)(?<!\belse)\s+{}\s*\(\s*(?:const\s+)?\w+[\s*&]+\w+\s*[,)=]"
+    return [name for name in macros if name in code and re.search(rf"[\w>*&]{declared.format(name)}", code)]
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -317,6 +317,29 @@ def test_a_header_of_host_code_brings_what_others_declare(header: str, source: P
     assert out[0] == np.finfo(np.float32).max
 
 
+def test_pytorchs_complex_numbers_are_pairs_of_numbers(source: Path) -> None:
+    text = "#include <torch/extension.h>\nusing C = typename c10::complex<float>;\n"
+    text += "__global__ void kernel(C* out, const C* x) { out[0] = x[0] * x[1] - x[1]; out[1] = x[0] / x[1]; }\n"
+    x, out = np.array([3 + 2j, 1 - 1j], np.complex64), np.zeros(2, np.complex64)
+    kernel_of(source, text).launch(ONE, ONE, (out.view(np.float32), x.view(np.float32)))
+    np.testing.assert_allclose(out, [x[0] * x[1] - x[1], x[0] / x[1]])
+
+
+def test_a_function_by_the_name_of_a_macro_of_pytorch_is_the_files(source: Path) -> None:
+    text = "#include <ATen/ATen.h>\n"
+    text += "template <typename T> __device__ T WARP_SHFL(T value, int lane) { return value + lane; }\n"
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text + "__global__ void kernel(int* out) { *out = WARP_SHFL(2, 5); }\n").launch(ONE, ONE, (out,))
+    assert out[0] == 7
+
+
+def test_tuples_are_there_after_a_header_of_thrust_that_brings_them(source: Path) -> None:
+    text = "#include <thrust/iterator/zip_iterator.h>\n__global__ void kernel(int* out) {\n"
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text + "*out = thrust::get<1>(thrust::make_tuple(3, 4)); }\n").launch(ONE, ONE, (out,))
+    assert out[0] == 4
+
+
 @every_compiler
 def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None:
     pairs, out = np.arange(64, dtype=np.float16).reshape(32, 2), np.zeros((32, 2), np.float16)

@@ -371,3 +371,19 @@ def test_a_type_loses_what_needs_a_type_that_is_removed(tmp_path: Path) -> None:
     (text,) = device_texts(read_sources(source), ["kernel"])
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[1:7] == ["", "", "struct Packed {", ";", "float* values; int size; int twice[2];", "};"]
+
+
+def test_a_macro_that_throws_is_host_code_where_it_is_called(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "#include <stdexcept>\n#define BOTH __host__ __device__\n"
+        '#define FAIL(text) throw std::runtime_error(text)\n#define CHECK(x) if (!(x)) FAIL("no")\n'
+        "struct Tile {\n    BOTH int size() const { CHECK(n); return n; }\n"
+        "    void resize(int to) { CHECK(to); n = to; }\n"
+        "    int n;\n};\ntemplate <class T> int size(const T& of) { CHECK(of.n); return of.n; }\n"
+        "__global__ void kernel(Tile tile, int* size) { *size = tile.size(); }\n"
+    )
+    (text,) = device_texts(read_sources(source))
+    assert "BOTH int size() const { CHECK(n); return n; }" in text
+    assert "CHECK(to)" not in text
+    assert "CHECK(of.n)" not in text

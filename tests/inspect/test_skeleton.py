@@ -501,6 +501,17 @@ def test_a_kernel_of_much_work_is_run_and_checked_at_small_sizes(written):
     assert not found.problem
 
 
+def test_rows_of_which_indices_reach_the_begin_are_whole_ones(written):
+    found, _ = written(
+        "__global__ void pick(const float* rows, const int* at, float* out, int m, int n, int k) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= m) return;\n"
+        "    for (int j = 0; j < k; ++j) out[i * k + j] = rows[i * n + at[i]];\n}\n"
+        "void run(float* r, int* a, float* o, int m, int n, int k) { pick<<<(m + 63) / 64, 64>>>(r, a, o, m, n, k); }\n"
+    )
+    assert "In(m, n)," in found.text
+    assert "Out(m, k)," in found.text
+
+
 def test_an_array_of_no_known_length_is_long_enough(written):
     launched = "void run(float* o, int n) { far<<<1, 1>>>(o, n); }\n"
     found, _ = written("__global__ void far(float* out, int n) { out[5 * n + n / 7] = 1; }\n" + launched)

@@ -210,6 +210,8 @@ def _length(runs: _Runs, array: Operand, first: Numbers, second: Numbers) -> tup
         exact = f"{per} * {usual}"
     if not exact and all(size / 2 < reach <= size for reach, size in zip((one, other), known[usual], strict=True)):
         exact = usual  # which elements are accessed depends on the data
+    if not exact and any(is_whole(each) and each is not array for each in runs.draft.operands):
+        exact = _begun(known, (one, other), (first, second))
     if exact:
         return exact, ""
     if one == other:
@@ -224,6 +226,20 @@ def _length(runs: _Runs, array: Operand, first: Numbers, second: Numbers) -> tup
     times = max(-(-one // prod(first.values())), -(-other // prod(second.values())))
     at = ", ".join(f"{name} = {number}" for name, number in first.items())
     return next(enough, f"{times} * {usual}"), f"{note} reaches {one} elements with {at}"
+
+
+def _begun(known: Mapping[str, tuple[int, int]], reached: tuple[int, int], problems: tuple[Numbers, Numbers]) -> str:
+    """The expression of which a kernel accesses all but a part of the last row, as indices below the least size do.
+
+    Empty if there is none.
+    """
+    for text, lengths in known.items():
+        *outer, last = text.split(" * ")
+        if outer and all(name in problems[0] for name in (*outer, last)):
+            left = [length - reach for length, reach in zip(lengths, reached, strict=True)]
+            if all(0 <= rest < size[last] for rest, size in zip(left, problems, strict=True)):
+                return text
+    return ""
 
 
 def _expressions(draft: Draft, first: Numbers, second: Numbers, each: int = 1) -> dict[str, tuple[int, int]]:
@@ -298,8 +314,7 @@ class _Runs:
         self._accesses = FEW_ACCESSES
         for divisor in _DIVISORS:
             smaller = divided(size, divisor)
-            enough = min(max(_ENOUGH * prod(smaller.values()), 4096), LONGEST)
-            lengths = {each.name: enough for each in self.draft.operands if each.is_array}
+            lengths = {each.name: LONGEST for each in self.draft.operands if each.is_array}  # so that it does not end
             with suppress(_TooLong):
                 launchable = self._launchable(lengths, {}, smaller)
                 begun = time.process_time()

@@ -79,6 +79,42 @@ template <class N> struct Computed<Narrow<N>> { using type = float; };
 
 using Half = peakgate_detail::Narrow<__half>;
 using BFloat16 = peakgate_detail::Narrow<__nv_bfloat16>;
+// A complex number, as in c10/util/complex.h; its parts are side by side.
+template <class T> struct alignas(2 * sizeof(T)) complex {
+    using value_type = T;
+    T real_ = T(0), imag_ = T(0);
+    constexpr complex() = default;
+    __host__ __device__ constexpr complex(const T& real, const T& imag = T()) : real_(real), imag_(imag) {}
+    template <class U>
+    __host__ __device__ explicit constexpr complex(const complex<U>& other)
+        : real_(static_cast<T>(other.real_)), imag_(static_cast<T>(other.imag_)) {}
+    __host__ __device__ constexpr T real() const { return real_; }
+    __host__ __device__ constexpr T imag() const { return imag_; }
+    __host__ __device__ constexpr void real(T value) { real_ = value; }
+    __host__ __device__ constexpr void imag(T value) { imag_ = value; }
+    __host__ __device__ constexpr complex& operator+=(const complex& b) { return *this = *this + b; }
+    __host__ __device__ constexpr complex& operator-=(const complex& b) { return *this = *this - b; }
+    __host__ __device__ constexpr complex& operator*=(const complex& b) { return *this = *this * b; }
+    __host__ __device__ constexpr complex& operator/=(const complex& b) { return *this = *this / b; }
+    __host__ __device__ constexpr complex operator-() const { return complex(-real_, -imag_); }
+    friend __host__ __device__ constexpr complex operator+(const complex& a, const complex& b) {
+        return complex(a.real_ + b.real_, a.imag_ + b.imag_);
+    }
+    friend __host__ __device__ constexpr complex operator-(const complex& a, const complex& b) {
+        return complex(a.real_ - b.real_, a.imag_ - b.imag_);
+    }
+    friend __host__ __device__ constexpr complex operator*(const complex& a, const complex& b) {
+        return complex(a.real_ * b.real_ - a.imag_ * b.imag_, a.real_ * b.imag_ + a.imag_ * b.real_);
+    }
+    friend __host__ __device__ constexpr complex operator/(const complex& a, const complex& b) {
+        const T norm = b.real_ * b.real_ + b.imag_ * b.imag_;
+        return complex((a.real_ * b.real_ + a.imag_ * b.imag_) / norm, (a.imag_ * b.real_ - a.real_ * b.imag_) / norm);
+    }
+    friend __host__ __device__ constexpr bool operator==(const complex& a, const complex& b) {
+        return a.real_ == b.real_ && a.imag_ == b.imag_;
+    }
+    friend __host__ __device__ constexpr bool operator!=(const complex& a, const complex& b) { return !(a == b); }
+};
 } // namespace c10
 
 namespace at {
