@@ -492,8 +492,9 @@ def test_a_reach_before_the_begin_is_left_to_the_check(written):
     assert [stage.name for stage in family.stages] == ["own"]
 
 
-def test_a_kernel_of_much_work_is_run_and_checked_at_small_sizes(written):
-    every = "int i = blockIdx.x * blockDim.x + threadIdx.x; float sum = 0; if (i < n) { "
+@pytest.mark.parametrize("race", ["", "__shared__ int last; last = threadIdx.x; "])
+def test_a_kernel_of_much_work_is_run_and_checked_at_small_sizes(race, written):
+    every = f"{race}int i = blockIdx.x * blockDim.x + threadIdx.x; float sum = 0; if (i < n) {{ "
     every += "for (int j = 0; j < n; ++j) sum += x[j]; out[i] = by * sum; }"
     found, _ = written(SCALE % every + ROUNDED_UP)
     assert "Out(n), In(n)," in found.text

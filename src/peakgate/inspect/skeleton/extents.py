@@ -480,7 +480,8 @@ class _Runs:
         except KernelFault as fault:
             if not isinstance(fault.__cause__, KernelDefect):
                 raise
-            if fault.__cause__.kind is DefectKind.ENDLESS_LOOP:  # or a problem that is too large
+            kinds = {each.kind for each in fault.__cause__.defects}
+            if DefectKind.ENDLESS_LOOP in kinds:  # or a problem that is too large
                 raise _TooLong from None
             return fault.__cause__.defects
         return ()
