@@ -63,6 +63,15 @@ def test_launch_bounds_and_template_arguments_are_taken():
 
 
 @pytest.mark.parametrize(
+    ("name", "argument"),
+    [("index_t", "int"), ("IdType", "int"), ("indptr_t", "int"), ("Idx", "int"), ("T", "float"), ("Input", "float")],
+)
+def test_a_type_that_is_named_after_indices_is_a_whole_number(name, argument):
+    (draft,) = drafts(f"template <typename {name}> __global__ void k({name}* out, int n) {{ out[n] = 1; }}\n")
+    assert draft.entry == f"k<{argument}>"
+
+
+@pytest.mark.parametrize(
     "parameters",
     ["List p, float* out", "float** out", "const float* x, int n", "cudaTextureObject_t t, float* out", "List* p"],
 )

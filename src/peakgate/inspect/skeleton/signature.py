@@ -214,6 +214,8 @@ def _with_stride(operand: Operand, sizes: Sequence[str]) -> Operand:
 _FLOATS = tuple(name for name in ELEMENT_TYPES if name.startswith(("float", "bfloat", "complex")))
 _DISPATCHED = ("scalar_t", "real", "T")
 """Names of types that only the framework's dispatch defines."""
+_OF_INDICES = re.compile(r"(?i:i(?:nt|dx?|nd(?:ex|ices|ptr)?)|offset|size|key)(?=[_A-Z0-9]|type|$)")
+"""Names of types of whole numbers, such as ``index_t``, ``IdType``, ``indptr_t``."""
 _OF_ALL = "of all sizes"
 """Stands for the value of a stride, which is at least as long as any row."""
 
@@ -226,9 +228,10 @@ def _template(signature: Signature, launch: WrittenLaunch | None, host: HostCode
         given = launch.template[at] if launch and at < len(launch.template) else default
         if re.match(r"(?:typename|class)\b", declared):
             known = host.types.alias(given) or (given if given not in _DISPATCHED else "")
-            found[name] = known if element(known) else "float"
+            usual = "int" if _OF_INDICES.match(name) else "float"
+            found[name] = known if element(known) else usual
             if not element(known):
-                host.note("entry", f"the type {name} of the template: float is one of those")
+                host.note("entry", f"the type {name} of the template: {usual} is one of those")
             continue
         if "(" in declared:
             raise Unknown(f"its template takes the function `{declared}`, which a person has to name in entry")
