@@ -120,6 +120,7 @@ NOT_IN_THE_GATE = {
     "quantize.micro_naive",
     "quantize.micro",
     "quantize.micro_restore",
+    "attention.backward",
     *UNTIMED,
 }
 """A table of paddings, for the record: its work is that of smem_pad, which the gate has. The others have no floor yet,
