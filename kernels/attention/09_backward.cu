@@ -81,25 +81,6 @@ struct Tiles {
     }
 };
 
-// The tiles of queries that a block takes: `count` from `first` on, in a ring that begins with number `begin`. Of the
-// first `masked` that it takes some query must not see some key.
-struct Work {
-    int first, count, begin, masked;
-
-    __device__ __forceinline__ Work(int first_key, int length) {
-        const int all = (length + QUERIES - 1) / QUERIES;
-        first = CAUSAL ? first_key / QUERIES : 0;
-        count = all - first;
-        // Blocks that run at once begin with different tiles, so that they do not add to the same sums.
-        begin = CAUSAL ? 0 : blockIdx.x % count;
-        masked = first_key + KEYS > length ? count : CAUSAL ? min(count, KEYS / QUERIES) : 0;
-    }
-    __device__ __forceinline__ int tile(int number) const {
-        const int at = begin + number;
-        return first + (at < count ? at : at - count);
-    }
-};
-
 // Loads a tile of ROWS rows of a head, 64 columns at a time.
 template <int ROWS>
 __device__ __forceinline__ void load_rows(unsigned char* to, const CUtensorMap* map, int row, int head, Barrier* full) {
@@ -236,11 +217,11 @@ struct Group {
         }
     }
 
-    __device__ __forceinline__ void take_tiles(const Work& work) {
+    // Takes tiles of queries from `first` on. In those before `masked` some query must not see some key.
+    __device__ __forceinline__ void take_tiles(int first, int masked, int end) {
         barrier_wait(tiles.keys_full(), 0);
         barrier_wait(tiles.values_full(), 0);
-        for (int taken = 0; taken < work.count; ++taken) {
-            const int tile = work.tile(taken);
+        for (int tile = first; tile < end; ++tile) {
             float scores[QUERIES / 2], of_weights[QUERIES / 2], unit[32];
             unsigned weights[QUERIES / 16][4], rounded[QUERIES / 16][4];
             barrier_wait(tiles.queries_full(turn.slot), turn.parity);
@@ -248,7 +229,7 @@ struct Group {
             barrier_wait(tiles.out_full(turn.slot), turn.parity);
             start_rows(of_weights, tiles.values(), tiles.out_gradient(turn.slot));
             wgmma_wait<1>();
-            weigh(scores, tile * QUERIES, taken < work.masked);
+            weigh(scores, tile * QUERIES, tile < masked);
             wgmma_wait<0>();
             differentiate(scores, of_weights, rounded);
             store_scores(rounded);
@@ -313,8 +294,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
 
     const int first_key = blockIdx.x * KEYS, head = blockIdx.y;
-    const int tiles_of_head = (n + QUERIES - 1) / QUERIES;
-    const Work work(first_key, n);
+    const int first = CAUSAL ? first_key / QUERIES : 0, end = (n + QUERIES - 1) / QUERIES;
     const unsigned group = threadIdx.x / 128;
     if (group == GROUPS) {
         give_registers<PRODUCER_REGISTERS>();
@@ -324,9 +304,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             barrier_expect(tiles.values_full(), BYTES_OF_KEYS);
             load_rows<KEYS>(tiles.values(), &v, first_key, head, tiles.values_full());
             RingTurn<SLOTS> turn;
-            for (int taken = 0; taken < work.count; ++taken) {
-                const int tile = work.tile(taken);
-                const size_t place = (static_cast<size_t>(head) * tiles_of_head + tile) * QUERIES;
+            for (int tile = first; tile < end; ++tile) {
+                const size_t place = (static_cast<size_t>(head) * end + tile) * QUERIES;
                 Barrier* full = tiles.queries_full(turn.slot);
                 barrier_wait(tiles.queries_empty(turn.slot), turn.parity ^ 1);
                 barrier_expect(full, BYTES_OF_QUERIES + 4 * QUERIES);
@@ -344,9 +323,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         take_registers<GROUP_REGISTERS>();
         const int key = first_key + group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
         float4* const own_sums =
-            sums + (static_cast<size_t>(head) * tiles_of_head * UNITS + group) * 1024 + threadIdx.x % 128;
+            sums + (static_cast<size_t>(head) * end * UNITS + group) * 1024 + threadIdx.x % 128;
         Group own = {tiles, group, key, n, own_sums};
-        own.take_tiles(work);
+        own.take_tiles(first, first_key + KEYS > n ? end : CAUSAL ? first + KEYS / QUERIES : 0, end);
         own.store(&dk, &dv, first_key, head);
     }
 }
