@@ -232,8 +232,8 @@ def hgemm_clocks(shown: Shown) -> Iterator[str]:
 
 
 def _is_long_attention(case: Case, variant: str) -> bool:
-    """Whether a case is of this variant and of a length that most stages are measured at."""
-    return case.variant == variant and int(case.size.partition("x")[2]) > 512
+    """Whether a case is a forward pass of this variant, of a length that most stages are measured at."""
+    return case.variant == variant and case.stage.name != "backward" and int(case.size.partition("x")[2]) > 512
 
 
 SGEMM_SIZES = BySize(SGEMM, "SGEMM: the stages on each size", ("cublas", "cuBLAS"))

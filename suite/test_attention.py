@@ -1,4 +1,4 @@
-"""Attention, forward, in bfloat16: over length, width and mask."""
+"""Attention in bfloat16, forward and backward: over length, width and mask."""
 
 from peakgate.suite import cases
 

@@ -1,4 +1,4 @@
-"""Attention, forward, in bfloat16: from one warp per query to tensor cores that hardly wait for exponentials.
+"""Attention in bfloat16: from one warp per query to tensor cores that hardly wait for exponentials, and backward.
 
 Queries, keys, values and the result are ``heads x length x width``; each head is a separate problem. A size label is
 ``<heads>x<length>``; the width (64 or 128) and whether a query sees later keys (full) or not (causal) are the variant.
@@ -6,12 +6,26 @@ Queries, keys, values and the result are ``heads x length x width``; each head i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, Out, StageKernel, TensorMap, Value, family, stage
+from peakgate.family import (
+    Array,
+    Buffer,
+    Family,
+    In,
+    LaunchOf,
+    Out,
+    StageKernel,
+    Temp,
+    TensorMap,
+    Value,
+    family,
+    launch,
+    stage,
+)
 
 Size = tuple[int, int]
 """Heads of all sequences together, and the length of each."""
@@ -128,6 +142,45 @@ def _of_heads_at_once(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Ar
     return xp.matmul(weights, v) / weights.sum(axis=2, keepdims=True)
 
 
+def gradients(xp: Any, *given: Array, causal: bool) -> tuple[Array, ...]:
+    """The gradients of ``sum(do * attention(q, k, v))`` in q, k and v.
+
+    ``given`` are q, k, v, the result o, do, and the logarithm of each query's sum of exponentials. As in
+    FlashAttention, o and the logarithms are taken as they are, whether or not they are those of q, k and v.
+    """
+    return _gradients(xp, given, causal, magnitudes=False)
+
+
+def gradient_magnitudes(xp: Any, *given: Array, causal: bool) -> tuple[Array, ...]:
+    """The sums of the magnitudes of the terms of the gradients, of which rounding errors are a small part.
+
+    The gradient of a score is a weight times a difference, rounded to bfloat16. The terms of the difference are summed
+    in float, with errors that are FLOAT_TOLERANCE of their magnitudes, however small the difference is.
+    """
+    return _gradients(xp, given, causal, magnitudes=True)
+
+
+def _gradients(xp: Any, given: Sequence[Array], causal: bool, *, magnitudes: bool) -> tuple[Array, ...]:
+    heads, length, width = given[0].shape
+    step = max(1, MOST_SCORES // length**2)
+    parts = []
+    for first in range(0, heads, step):
+        q, k, v, o, do, logs = (each[first : first + step] for each in given)
+        weights = xp.exp(xp.matmul(q, k.transpose(0, 2, 1)) / width**0.5 - logs[:, :, None])
+        if causal:
+            at = xp.arange(length)
+            weights = xp.where(at[None, :] <= at[:, None], weights, 0.0)
+        difference = xp.matmul(do, v.transpose(0, 2, 1)) - (o * do).sum(axis=2, keepdims=True)
+        if magnitudes:
+            q, k, v, o, do = (xp.abs(each) for each in (q, k, v, o, do))
+            terms = xp.matmul(do, v.transpose(0, 2, 1)) + (o * do).sum(axis=2, keepdims=True)
+            difference = xp.abs(difference) + FLOAT_TOLERANCE / WEIGHT_TOLERANCE * terms
+        scores = weights * difference / width**0.5
+        of_keys, of_values = (xp.matmul(each.transpose(0, 2, 1), by) for each, by in ((scores, q), (weights, do)))
+        parts.append((xp.matmul(scores, k), of_keys, of_values))
+    return tuple(xp.concatenate(each) for each in zip(*parts, strict=True))
+
+
 def pairs(length: int, causal: bool) -> int:
     """Pairs of a query and a key that it sees."""
     return length * (length + 1) // 2 if causal else length * length
@@ -196,6 +249,75 @@ def _persistent_grid(heads: int, length: int, width: int, causal: bool) -> int:
     return min(most, Tiling.persistent(width, causal).tiles(heads, length))
 
 
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """What a block of the backward pass processes at a time: 64 keys for each of two groups, and some queries."""
+
+    width: int
+    keys: int = 128
+    slots: int = 2
+
+    @property
+    def queries(self) -> int:
+        """Two units of 64 queries by 64 columns: one for each group."""
+        return 8192 // self.width
+
+    @property
+    def shared_bytes(self) -> int:
+        """Keys and values, slots of queries and gradients with two floats per query, scores twice, barriers."""
+        rows = 2 * self.keys + 2 * self.slots * self.queries
+        floats, scores = 2 * self.slots * self.queries, 2 * self.keys * self.queries
+        return 2 * self.width * rows + 4 * floats + 2 * scores + 8 * (4 + 4 * self.slots)
+
+    def arguments(self, heads: int, length: int) -> dict[str, Any]:
+        """Three gradients, what they are computed from, and what one launch leaves for the next."""
+        shape, tiles = (heads, length, self.width), ceil(length / self.queries)
+        rows = tiles * self.queries
+        boxes = {"q": self.queries, "do": self.queries, "k": self.keys, "v": self.keys, "dq": 64, "dk": 64, "dv": 64}
+        return {
+            **{name: Out(*shape, dtype="bfloat16") for name in ("dq", "dk", "dv")},
+            **{name: In(*shape, dtype="bfloat16", data=(-2, 2)) for name in ("q", "k", "v")},
+            # As large as a result of the forward pass, which is a mean of many values.
+            "o": In(*shape, dtype="bfloat16", data=(-0.5, 0.5)),
+            "do": In(*shape, dtype="bfloat16", data=(-2, 2)),
+            # Weights of a query add up to about 1, since scores of these q and k have a standard deviation of 4/3.
+            "logs": In(heads, length, data=(log(length) + 0.7, log(length) + 1.1)),
+            **{f"{name}_map": TensorMap(name, box=(1, count, 64), swizzle=128) for name, count in boxes.items()},
+            "sums": Temp(heads, rows, self.width),
+            "binary_logs": Temp(heads, rows),
+            "deltas": Temp(heads, rows),
+            **{name: Value(value) for name, value in {"n": length, "tiles": tiles, "rows": rows}.items()},
+        }
+
+    def launches(self) -> list[LaunchOf]:
+        """What the products need, the products, and the rounding of the queries' gradient."""
+
+        def tiles(heads: int, length: int) -> int:
+            return heads * ceil(length / self.queries)
+
+        return [
+            launch(
+                "begin_gradients",
+                "sums binary_logs deltas o do logs n rows",
+                grid=lambda heads, length: 4 * tiles(heads, length),  # 8 elements per thread
+                block=256,
+            ),
+            launch(
+                "backward",
+                "dk_map dv_map q_map k_map v_map do_map sums binary_logs deltas n",
+                grid=lambda heads, length: (ceil(length / self.keys), heads),
+                block=384,
+                shared_bytes=self.shared_bytes,
+            ),
+            launch(
+                "round_gradients",
+                "dq_map sums tiles",
+                grid=lambda heads, length: 2 * tiles(heads, length),  # one block per unit
+                block=128,
+            ),
+        ]
+
+
 _FLOAT: dict[str, Any] = {"tolerance": FLOAT_TOLERANCE, "gate": (SHORT[0], 128)} | _by_blocks(rows=8, block=256)
 _BY_TILING = _by_tiling(Tiling.of)
 _PERSISTENT = _by_tiling(Tiling.persistent) | {"arguments": _persistent_arguments, "grid": _persistent_grid}
@@ -227,8 +349,28 @@ FAMILY = family(
         gate=(1024, 64),
         **_PERSISTENT,
     ),
+    stage(9, "backward", "Gradients of queries, keys and values in one pass over the scores.")(
+        axes={"width": {str(width): width for width in WIDTHS}, "causal": CAUSAL},
+        arguments=lambda heads, length, width: Backward(width).arguments(heads, length),
+        launches=lambda width: Backward(width).launches(),
+        # Queries, keys, values, the result and its gradient are read at least once, and three gradients written once, 2
+        # bytes per element; a float for each query.
+        bytes=lambda heads, length, width: heads * length * (16 * width + 4),
+        # A multiplication and an addition for each column in each of the five products.
+        flops=lambda heads, length, width, causal: 10 * heads * pairs(length, causal) * width,
+        math="bf16",
+        sizes=lambda width: [(COLUMNS // width * TOKENS // length, length) for length in SOME_LENGTHS],
+        gate=False,
+        small_sizes=[SMALL],
+        edges=(*PROBES, *LONG_PROBES),
+        reference=gradients,
+        scale=gradient_magnitudes,
+        tolerance=WEIGHT_TOLERANCE,
+        defines=lambda width, causal: {"HEAD": width, "CAUSAL": int(causal)},
+        min_capability="9.0a",
+    ),
     summary="attention in bfloat16",
     headlines=dict.fromkeys(("two_pass", "online"), "256x1024-128-full")
     | dict.fromkeys(("mma_sync", "wgmma", "ping_pong", "overlapped"), "64x4096-128-full")
-    | {"longest_first": "64x4096-128-causal", "persistent": "512x1024-64-full"},
+    | {"longest_first": "64x4096-128-causal", "persistent": "512x1024-64-full", "backward": "64x4096-128-full"},
 )
