@@ -23,10 +23,11 @@ from peakgate.base.verdict import Verdict, counts
 from peakgate.render import families
 from peakgate.render.cases import measured_cells, measured_columns
 from peakgate.render.files import escape, folded, table_line
-from peakgate.run import table
+from peakgate.run import display
 from peakgate.runfile.find import Archive, find_side
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import CaseResult, Run, commit_label, load_run
+from peakgate.session.outcome import Entry
 from peakgate.spec.case import Case, Family, Scale, Stage, Tier
 
 TimedCase = tuple[Case, CaseResult]
@@ -182,19 +183,19 @@ def terminal(run: Run) -> list[str]:
     shown = [structs.asdict(each) | {"verdict": str(each.verdict or Verdict.NO_FLOOR)} for each in chosen]
     verdicts = [result.verdict for result in run.cases.values() if result.verdict]
     closing = ["…", f"{counted(len(run.cases), 'case')} on {run.slug}: {counts(verdicts)}"]
-    text = table.render(_around_the_first_failure(_first_of_each_stage(shown)), closing, width=WIDTH, colour=False)
+    text = display.render(_around_the_first_failure(_first_of_each_stage(shown)), closing, width=WIDTH, colour=False)
     return ["```text", *text.splitlines(), "```"]
 
 
-def _first_of_each_stage(rows: Sequence[table.TableEntry]) -> list[table.TableEntry]:
+def _first_of_each_stage(rows: Sequence[Entry]) -> list[Entry]:
     """The listed best block comes first."""
-    found: dict[str, table.TableEntry] = {}
+    found: dict[str, Entry] = {}
     for each in rows:
         found.setdefault(each["case"].split("-")[0], each)
     return list(found.values())
 
 
-def _around_the_first_failure(rows: list[table.TableEntry]) -> list[table.TableEntry]:
+def _around_the_first_failure(rows: list[Entry]) -> list[Entry]:
     failed = next((at for at, each in enumerate(rows) if each["verdict"] != Verdict.PASS), 0)
     start = max(0, min(failed - ROWS // 2, len(rows) - ROWS))
     return rows[start : start + ROWS]
