@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -27,8 +28,10 @@ from peakgate.run import display
 from peakgate.runfile.find import Archive, find_side
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import CaseResult, Run, commit_label, load_run
-from peakgate.session.outcome import Entry
 from peakgate.spec.case import Case, Family, Scale, Stage, Tier
+
+if TYPE_CHECKING:  # of a run
+    from peakgate.session.outcome import Entry
 
 TimedCase = tuple[Case, CaseResult]
 
