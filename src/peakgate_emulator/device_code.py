@@ -127,9 +127,10 @@ def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = 
     macros = dict(_MACRO.findall(" ".join(part.directives for part in parsed).replace("\\\n", " ")))
     host = _with_macros_of_host(_HOST_WITH_STD if bare else _HOST, macros)
     if kernels is not None or any(host.search(part.code) for part in parsed):
-        drop, bodies = _host_code(parsed, kernels, host, macros)
+        on_device = _with_their_macros(parsed, _ON_DEVICE)
+        drop, bodies = _host_code(parsed, kernels, host, macros, on_device)
         if kernels is not None:
-            _add_what_needs_it(parsed, drop, bodies)
+            _add_what_needs_it(parsed, drop, bodies, on_device)
         return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
     return [file.text for file in files]
 
@@ -216,14 +217,17 @@ def _calls(part: Parsed, declaration: Declaration, names: Collection[str], annot
 
 
 def _host_code(
-    parsed: Sequence[Parsed], kernels: Collection[str] | None, host: re.Pattern[str], macros: Mapping[str, str]
+    parsed: Sequence[Parsed],
+    kernels: Collection[str] | None,
+    host: re.Pattern[str],
+    macros: Mapping[str, str],
+    on_device: Collection[str],
 ) -> tuple[dict[int, list[Declaration]], dict[int, list[tuple[int, int]]]]:
     """By file, the declarations to remove, and the spans of functions' bodies to remove in types that are kept."""
     whole = _of_declarations(macros)
     for part in parsed:
         part.macros = macros.keys()
         part.separate(whole)
-    on_device = _with_their_macros(parsed, _ON_DEVICE)
     keep, optional, drop = _fates(parsed, kernels, host)
     optional = _without_callers(keep, optional, drop, macros)
     types = {
@@ -275,7 +279,10 @@ def _host_code(
 
 
 def _add_what_needs_it(
-    parsed: Sequence[Parsed], drop: dict[int, list[Declaration]], bodies: dict[int, list[tuple[int, int]]]
+    parsed: Sequence[Parsed],
+    drop: dict[int, list[Declaration]],
+    bodies: dict[int, list[tuple[int, int]]],
+    on_device: Collection[str],
 ) -> None:
     """Add to ``drop`` and ``bodies`` the types with a member of a removed type, and others' host functions with one."""
     kept = [(part, each) for part in parsed for each in part.declarations if each not in drop[id(part)]]
@@ -286,7 +293,6 @@ def _add_what_needs_it(
         if not each.is_function or USING.match(part.code, each.start, each.end)
     }
     lost -= {"", *(defined_name(part, each) for part, each in kept)}
-    on_device = _with_their_macros(parsed, _ON_DEVICE)
     types = [
         (part, each)
         for part, each in kept

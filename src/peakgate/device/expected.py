@@ -115,7 +115,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
     may_overflow = any(beyond_declared(buffer.data) for buffer in case.inputs)
 
     def in_float32() -> Sequence[Array | None]:
-        alike = any(pattern is not None and pattern.alike and pattern.between is not None for pattern in patterns)
+        alike = any(pattern is not None and pattern.alike for pattern in patterns)
         return with_rounding(
             xp,
             of_inputs,

@@ -158,7 +158,10 @@ _Make = Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Patterned:
-    """A data function with a pattern, in the range ``between`` if the author gave one; ``alike`` as neighbours are."""
+    """A data function with a pattern, in the range ``between`` if the author gave one.
+
+    ``alike``: neighbours are nearly equal numbers of that range.
+    """
 
     make: _Make
     dtype: str
@@ -187,27 +190,28 @@ def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool =
     input that equals one before it in nearly all elements, where the pattern is sorted.
     """
     real = dtypes.limits(dtype).kind in ("float", "complex")
+    between = given if isinstance(given, tuple) else None
     make: _Make
     if pattern in ("positive", "negative"):
-        first, last, _ = _bounds(dtype, *(given if isinstance(given, tuple) else _ends_of_type(dtype)))
+        first, last, _ = _bounds(dtype, *(between or _ends_of_type(dtype)))
         start, end = (max(first, 0), last) if pattern == "positive" else (min(last, 0), first)
         if abs(end) <= abs(start) or (end > 0) != (pattern == "positive"):
             return None
         make = partial(_alike, dtype, start, end)
     elif pattern == "sorted":
-        make = partial(_sorted, dtype, given if isinstance(given, tuple) else None, other=other)
-    elif not isinstance(given, tuple):
+        make = partial(_sorted, dtype, between, other=other)
+    elif between is None:
         make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
     elif pattern == "powers":
-        make = partial(_ends, dtype, *given)
+        make = partial(_ends, dtype, *between)
     elif pattern == "large":
-        make = partial(_near_an_end, dtype, *given, low_end=low_end)
-    elif pattern == "mixed" and real and given[0] <= 0 < given[1]:
-        make = partial(_near_zero, dtype, *given)
+        make = partial(_near_an_end, dtype, *between, low_end=low_end)
+    elif pattern == "mixed" and real and between[0] <= 0 < between[1]:
+        make = partial(_near_zero, dtype, *between)
     else:
         return None
 
-    return Patterned(make, dtype, seed, given if isinstance(given, tuple) else None, pattern in _ALIKE_PATTERNS)
+    return Patterned(make, dtype, seed, between, alike=between is not None and pattern in _ALIKE_PATTERNS)
 
 
 def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
