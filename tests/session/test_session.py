@@ -14,15 +14,17 @@ from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, Kern
 from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import Floors
 from peakgate.judge.metrics import Peaks
+from peakgate.judge.occupancy import Resources
 from peakgate.measure.sampling import FIRST_LAUNCH
 from peakgate.run.base_contract import judged_by
 from peakgate.run.listing import Listed
 from peakgate.session import pairs
-from peakgate.session.outcome import WrongResult, verdict_of
+from peakgate.session.outcome import WrongResult, extra_info, verdict_of
 from peakgate.session.prover import LostEarly, Prover, compared_when_timed
 from peakgate.session.session import Session, Steps
-from peakgate.spec.case import Buffer, Role, Stage, Tier, Work
+from peakgate.spec.case import Buffer, Launch, Role, Stage, Tier, Work
 from peakgate.spec.recorded import TENSOR_MATH
+from peakgate.spec.stage import KernelLaunch
 
 CASES = [make_case(size=str(size)) for size in range(3)]
 
@@ -54,7 +56,7 @@ class Compiling:
 
 def launchable(case):
     """What a device has prepared of a case that is never launched."""
-    return SimpleNamespace(case=case, resources=None, fingerprint=None)
+    return SimpleNamespace(case=case, resources=(), fingerprint=None)
 
 
 def begun(monkeypatch, prove, **options):
@@ -281,6 +283,20 @@ def test_a_type_that_a_test_says_has_its_roof_measured_once(asked):
     assert asked == [[], ["fp8"]]
 
 
+def test_of_several_launches_the_fullest_sm_is_not_shown():
+    small, large = Launch((1, 1, 1), (256, 1, 1)), Launch((1, 1, 1), (128, 1, 1), 100_000)
+    stage = Stage("first", "", Path("x.cu"), more=("second",))
+    sequence = tuple(KernelLaunch(name, shape, (0, 1, 2)) for name, shape in (("first", small), ("second", large)))
+    case = make_case(stage=stage, launch=small, sequence=sequence)
+    device = Compiling()
+    device.capability = (9, 0)
+    session = Session(device, Floors(Path("floors.toml")), Tier.GATE)
+    made = SimpleNamespace(case=case, resources=(Resources(16, 0, 0, 0), Resources(200, 0, 8, 64)), fingerprint="f00d")
+    info = extra_info(session.judged(made, None, make_samples(1.0)))
+    assert (info["registers"], info["spill_bytes"], info["shared_bytes"]) == (200, 8, 100_064)
+    assert info["occupancy"] == pytest.approx(2 * 4 / 64)
+
+
 class InTurns(Compiling):
     """A device whose two builds of a kernel take given times, in microseconds, and of which one is loaded."""
 
@@ -320,7 +336,7 @@ class InTurns(Compiling):
             checker.check_kept(10.0)
             return make_samples(self.times_us[which])
 
-        return SimpleNamespace(case=case, resources=None, fingerprint=which, sample=sample)
+        return SimpleNamespace(case=case, resources=(), fingerprint=which, sample=sample)
 
 
 def in_turns(monkeypatch, device, mismatch=None, before=None):

@@ -173,7 +173,7 @@ class CpuLaunchable:
     or a cached one if sources do not change.
     """
 
-    resources: Resources | None = None
+    resources: tuple[Resources, ...] = ()
     fingerprint: str | None = None
 
     def __init__(

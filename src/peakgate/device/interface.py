@@ -74,7 +74,7 @@ class Launchable(Protocol):
     """One case on one device, built and with its arguments in memory."""
 
     case: Case
-    resources: Resources | None
+    resources: tuple[Resources, ...]  # of each launch; empty if they are unknown
     fingerprint: str | None
 
     @property
@@ -193,7 +193,7 @@ class SampleChecker:
 class CallableLaunchable(Launchable, Protocol):
     """A case of a callable: its machine code is unknown, and its arrays belong to the user."""
 
-    resources: Resources | None = None
+    resources: tuple[Resources, ...] = ()
     fingerprint: str | None = None
     inputs: Sequence[Array] = ()
     outputs: Sequence[Array] = ()

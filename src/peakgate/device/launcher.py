@@ -52,7 +52,7 @@ class GpuLaunchable:
     def __init__(self, device: GpuDevice, arrays: CaseArrays, other: Cubin | None = None) -> None:
         self.case = arrays.case
         self.device, self.arrays = device, arrays
-        self.resources: Resources | None = None
+        self.resources: tuple[Resources, ...] = ()
         self.fingerprint: str | None = None
         self.waits_for_host = False
         self.movable = self.loaded = True
@@ -65,7 +65,9 @@ class GpuLaunchable:
             self.waits_for_host, self.movable = operation.waits_for_host, operation.movable
         else:
             self._built = other or device.code.build(self.case)
-            self.resources, self.fingerprint = self._built.resources, self._built.fingerprint
+            of_kernel = dict(zip(self.case.stage.kernels, (self._built.resources, *self._built.further), strict=True))
+            self.resources = tuple(of_kernel[each.kernel] for each in self.case.launches)
+            self.fingerprint = self._built.fingerprint
             if other is None:
                 self.load()
 

@@ -139,7 +139,8 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     reason: Annotated[str, means("why", 5)] = ""
     energy: Annotated[Energy | None, means("energy of one launch, if the run measured it")] = None
 
-    # Its machine code, as the compiler and the driver report it, or what a callable's autotuners chose.
+    # Its machine code, as the compiler and the driver report it, or what a callable's autotuners chose. Of several
+    # launches, registers to occupancy are those of the one with the lowest occupancy.
     registers: Annotated[Number | None, means("registers per thread", 24)] = None
     spill_bytes: Annotated[Number | None, means("bytes per thread of register spills", 25)] = None
     static_shared_bytes: Annotated[Number | None, means("shared memory per block that the kernel declares")] = None

@@ -18,7 +18,7 @@ from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, Kern
 from peakgate.judge.metrics import Metrics
 from peakgate.measure.sampling import Samples
 from peakgate.runfile.schema import CaseRecord
-from peakgate.spec.case import Case, RefusedCase, TunedChoice
+from peakgate.spec.case import Case, Launch, RefusedCase, TunedChoice
 from peakgate.spec.recorded import Energy
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Outcome:
     samples: Samples | None = None
     metrics: Metrics | None = None
     floor: float | None = None
+    launch: Launch | None = None
+    """The launch with the lowest occupancy, whose ``resources`` and ``occupancy`` are given."""
     resources: Resources | None = None
     fingerprint: str | None = None
     occupancy: Occupancy | None = None
@@ -92,7 +94,9 @@ def extra_info(outcome: Outcome) -> Entry:
     figures, resources, samples, proof = outcome.metrics, outcome.resources, outcome.samples, outcome.proof
     occupancy = outcome.occupancy
     described = _undescribed(outcome.case) if isinstance(outcome.case, RefusedCase) else _described(outcome.case)
-    claimed, dynamic_bytes = described["bytes"] is not None, described["dynamic_shared_bytes"]
+    claimed = described["bytes"] is not None
+    if outcome.launch is not None:
+        described["dynamic_shared_bytes"] = outcome.launch.shared_bytes
     timed = samples if figures else None
     interval = timed.median_interval_us if timed else None
     record = CaseRecord(
@@ -117,7 +121,7 @@ def extra_info(outcome: Outcome) -> Entry:
         registers=resources.registers if resources else None,
         spill_bytes=resources.spill_bytes if resources else None,
         static_shared_bytes=resources.static_shared_bytes if resources else None,
-        shared_bytes=resources.static_shared_bytes + dynamic_bytes if resources else None,
+        shared_bytes=resources.static_shared_bytes + described["dynamic_shared_bytes"] if resources else None,
         occupancy=_rounded(occupancy.fraction if occupancy else None, 4),
         occupancy_limiter="+".join(occupancy.limiters) if occupancy else None,
         fingerprint=outcome.fingerprint,

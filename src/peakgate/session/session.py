@@ -239,7 +239,7 @@ class Session:
 
     def judged(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge a measured case. If its type's roof was not measured when the run began, measure it first."""
-        case, device, resources = launchable.case, self.device, launchable.resources
+        case, device = launchable.case, self.device
         lacking = _tensor_roofs_of([case]) - self._known_roofs
         if lacking and device.peaks is not None and self.wants_roofs:  # a benchmark test declares its type when called
             from peakgate.device.roofs import measure_roofs, tensor_roofs  # noqa: PLC0415  (as above)
@@ -256,10 +256,12 @@ class Session:
             judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
         if case.unchecked:
             judgement = unchecked(judgement, on_gpu=device.kind != "cpu")
-        occupancy = None
+        launch, resources, occupancy = case.launch, next(iter(launchable.resources), None), None
         if resources is not None and device.capability is not None:
+            launches = zip((each.launch for each in case.launches), launchable.resources, strict=True)
             with suppress(PeakgateError):  # an architecture newer than the occupancy table
-                occupancy = resources.occupancy(device.capability, case.launch)
+                filled = [(*each, each[1].occupancy(device.capability, each[0])) for each in launches]
+                launch, resources, occupancy = min(filled, key=lambda each: each[2].fraction)
         return Outcome(
             case=case,
             judgement=judgement,
@@ -267,6 +269,7 @@ class Session:
             samples=samples,
             metrics=figures,
             floor=floor,
+            launch=launch,
             resources=resources,
             fingerprint=launchable.fingerprint,
             occupancy=occupancy,
