@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from synthetic_cases import make_case, make_samples
 
@@ -22,7 +23,7 @@ from peakgate.session import pairs
 from peakgate.session.outcome import WrongResult, extra_info, verdict_of
 from peakgate.session.prover import LostEarly, Prover, compared_when_timed
 from peakgate.session.session import Session, Steps
-from peakgate.spec.case import Buffer, Launch, Role, Stage, Tier, Work
+from peakgate.spec.case import Buffer, Launch, Role, Scalar, Stage, Tier, Work
 from peakgate.spec.recorded import TENSOR_MATH
 from peakgate.spec.stage import KernelLaunch
 
@@ -117,6 +118,39 @@ def found_on_edge_sizes(monkeypatch, check, *problems):
     monkeypatch.setattr(Prover, "_expected", lambda *_: None)
     monkeypatch.setattr(Prover, "_compare", check)
     return prover.prove_build(CASES[0])
+
+
+ONES = Buffer(Role.IN, (8, 4), data=(1, 1))
+
+
+def twice(_xp, inputs):
+    return [inputs[0] * 2]
+
+
+@pytest.mark.parametrize(
+    ("other", "evaluated"),
+    [
+        ({"size": "as-another-build-names-it"}, 1),
+        ({"reference": lambda _xp, inputs: inputs}, 2),
+        ({"scale": lambda _xp, inputs: inputs}, 2),
+        ({"tolerance": 1e-3}, 2),
+        ({"arguments": (Buffer(Role.OUT, (8, 4)), Scalar(32), ONES)}, 2),
+        ({"arguments": (Buffer(Role.OUT, (8, 4)), Buffer(Role.IN, (8, 4), data=(2, 2)))}, 2),
+        ({"arguments": (Buffer(Role.OUT, (1 << 24,)), ONES)}, 3),  # too large to be kept beside another
+    ],
+)
+def test_builds_share_the_reference_of_one_problem(monkeypatch, other, evaluated):
+    asked = []
+    monkeypatch.setattr("peakgate.session.prover.expected", lambda _xp, made, _prepare: asked.append(made.case))
+    monkeypatch.setattr(Prover, "_launch", lambda *_: None)
+    monkeypatch.setattr(Prover, "_compare", lambda *_: Deviation(0.0, 0.0, None))
+    arguments = (Buffer(Role.OUT, (8, 4)), ONES)
+    stages = (Stage(name, "", Path("x.cu")) for name in "abc")
+    first, second, third = (make_case(stage=stage, arguments=arguments, reference=twice) for stage in stages)
+    prover = Prover(SimpleNamespace(xp=np, prepare=launchable), SimpleNamespace(), lambda case: [case])
+    for case in (first, replace(second, **other), third):
+        prover.prove_build(case)
+    assert len(asked) == evaluated
 
 
 def test_a_problem_whose_pattern_is_refused_is_compared_without_it(monkeypatch):

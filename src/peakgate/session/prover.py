@@ -19,7 +19,7 @@ from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompar
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.session.outcome import Proof, WrongResult
-from peakgate.spec.case import Case, Role
+from peakgate.spec.case import Buffer, Case, Role
 
 if TYPE_CHECKING:  # it imports this module
     from peakgate.session.session import Steps
@@ -35,6 +35,9 @@ wrong in half of its launches passes eight comparisons in one of 256 runs, one t
 LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
 """The least number of batches of a short kernel, and the total time of the batches of a longer one: so many have the
 launches that are compared if there are no more."""
+
+KEPT_BYTES = 64 << 20
+"""The most bytes of arguments of the problems whose references are kept: those of the edge sizes of one family."""
 
 Compare = Callable[[TimedLaunch], Deviation]
 """Compares a timed launch with its reference."""
@@ -74,7 +77,8 @@ class Prover:
         self._device, self._steps, self._probes = device, steps, probes
         self._nonfinite, self._determinism = nonfinite, determinism
         self._builds: dict[Any, int | WrongResult] = {}
-        self._reference: tuple[Any, ExpectedOutputs] | None = None
+        self._references: dict[Any, ExpectedOutputs] = {}
+        self._kept_bytes = 0
 
     def prove(self, launchable: KernelLaunchable) -> Proof | None:
         """Check the edge-size problems of a case's build and launch the case itself.
@@ -131,8 +135,9 @@ class Prover:
         return self._compare(launch, expected(self._device.xp, launch, self._device.prepare))
 
     def forget(self) -> None:
-        """Free the last reference, whose memory the next case may need."""
-        self._reference = None
+        """Free the references, whose memory the next case may need."""
+        self._references.clear()
+        self._kept_bytes = 0
 
     def _run_probes(self, case: Case) -> int | WrongResult:
         probes = varied(self._probes(case))
@@ -174,13 +179,17 @@ class Prover:
         self._steps.expect("its reference and the comparison", HOST_LIMIT_S, owner.id)
 
     def _expected(self, launchable: KernelLaunchable) -> ExpectedOutputs:
-        """The reference, kept while consecutive cases share problem and reference function."""
+        """The reference of its problem, which further launches, cases and builds share while it is kept."""
         case = launchable.case
-        key = (case.reference, case.buffers, case.scale, case.exact)
-        if self._reference is None or self._reference[0] != key:
-            self._reference = None  # frees the old one before the new one is made
-            self._reference = (key, expected(self._device.xp, launchable, self._device.prepare))
-        return self._reference[1]
+        buffers = tuple((at, each) for at, each in enumerate(case.arguments) if isinstance(each, Buffer))
+        bound = (case.tolerance, case.atol, case.rtol, case.scale)
+        problem = (case.reference, buffers, case.stage.constants, bound)
+        if problem not in self._references:
+            if self._kept_bytes + case.buffer_bytes > KEPT_BYTES:
+                self.forget()
+            self._references[problem] = expected(self._device.xp, launchable, self._device.prepare)
+            self._kept_bytes += case.buffer_bytes
+        return self._references[problem]
 
     def _compare(self, launched: KernelLaunchable | TimedLaunch, wanted: ExpectedOutputs) -> Deviation:
         xp = self._device.xp

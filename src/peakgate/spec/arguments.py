@@ -84,7 +84,7 @@ class Buffer:
     role: Role
     shape: tuple[int, ...]
     dtype: str = "float32"
-    data: Data = field(default=None, repr=False)
+    data: Data = field(default=None, repr=False, hash=False)  # a function need not be hashable
 
     def __post_init__(self) -> None:
         check(self, BUFFER_FIELDS, "an array")

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
 from itertools import chain, product
@@ -382,12 +382,13 @@ def _files(names: str | Sequence[str], folder: Path, size: str) -> tuple[Path, .
 class _OfInputs:
     """A family's function ``(xp, *inputs)`` as a function ``(xp, inputs)`` that returns a sequence.
 
-    Equal if function and keywords are equal, so that cases of one problem share their expected outputs.
+    Equal if function and keywords are equal, so that cases of one problem share their expected outputs. Neither need be
+    hashable.
     """
 
-    __wrapped__: Callable[..., Any]
+    __wrapped__: Callable[..., Any] = field(hash=False)
     """The family's function, whose line messages name."""
-    keywords: tuple[tuple[str, Any], ...]
+    keywords: tuple[tuple[str, Any], ...] = field(hash=False)
     """Its keyword-only arguments: numbers of the size, and axes."""
 
     def __call__(self, xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
