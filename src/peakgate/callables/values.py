@@ -116,15 +116,16 @@ class Typed:
 def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
     """Outputs, or a reference's result, as comparable arrays on the current GPU or in host memory.
 
-    An unknown type counts as the type that holds its values. A number counts as float64, an integer compared with
-    ``expected`` integers as int64; an integer of more than 64 bits is an object array.
+    An unknown type counts as the type that holds its values. A number counts as float64, one of NumPy as its own real
+    type, an integer compared with ``expected`` integers as int64; an integer of more than 64 bits is an object array.
     """
     found = []
     for at, value in enumerate(values):
         array = comparable(here(value))
         rounds = at < len(expected) and dtypes.limits(expected[at].dtype).unit_roundoff > 0
         whole = array.dtype.kind in "biuO" and not rounds
-        name = dtype_name(value) if framework(value) else "int64" if whole else "float64"
+        has_type = framework(value) or isinstance(value, np.floating | np.complexfloating)
+        name = dtype_name(value) if has_type else "int64" if whole else "float64"
         found.append(Typed(array, name if name in dtypes.KNOWN else array.dtype.name))
     return found
 

@@ -34,9 +34,10 @@ def expected(
     """The expected OUT and INOUT buffers after a launch, and the magnitudes for their bounds.
 
     A reference function gets its inputs in float64 (complex128) if the case allows rounding; if it requires equal
-    values, unchanged. ``prepare`` prepares a reference kernel, which gets the same inputs. Raises ReferenceFault if
-    that kernel fails; PeakgateError without a reference, for a saved array of another shape, and if the function fails
-    or does not return one array of the right shape per output.
+    values, unchanged. Integer outputs beside others that round are those for inputs in float32, in which a kernel
+    decides how they round. ``prepare`` prepares a reference kernel, which gets the same inputs. Raises ReferenceFault
+    if that kernel fails; PeakgateError without a reference, for a saved array of another shape, and if the function
+    fails or does not return one array of the right shape per output.
     """
     case = launchable.case
     if case.reference is None:
@@ -93,6 +94,11 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
         values = _fitting(case, evaluated(exact_inputs(inputs)))
     except MemoryError:  # float64 takes up to four times the memory
         values = _fitting(case, evaluated(inputs))
+    integers = [not dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs]
+    if any(integers) and any(array.dtype.kind in _WIDE for array in inputs):
+        narrow = [array.astype("float32") if array.dtype == "float16" else array for array in inputs]
+        each = zip(integers, _fitting(case, evaluated(narrow)), values, strict=True)
+        values = [in_float32 if integer else value for integer, in_float32, value in each]
 
     if case.scale is not None:
         scale = case.scale
