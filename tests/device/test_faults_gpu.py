@@ -62,6 +62,7 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         "huge": "INCONCLUSIVE",
         "illegal": "CRASHED",
         "keeps": "WRONG",
+        "spoils": "WRONG",
         "traps": "CRASHED",
         "z_copy": "NO_FLOOR",
     }
@@ -78,6 +79,7 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         ("claims", "of peak, and nothing exceeds the peak"),
         ("counts", "output 0"),
         ("keeps", "output 0"),
+        ("spoils", "changed argument 2"),
         ("huge", "GB are free"),
     ],
 )

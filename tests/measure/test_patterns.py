@@ -8,7 +8,7 @@ import pytest
 from synthetic_cases import make_case
 
 from peakgate.measure.data import inputs_of
-from peakgate.measure.patterns import PATTERNS, varied
+from peakgate.measure.patterns import NOTHING_NAMED, PATTERNS, Named, varied
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Role
 
@@ -18,13 +18,13 @@ def problem(*, shape=(40, 60), dtype="float32", data=None, **changes):
     return replace(make_case(), arguments=arguments, **changes)
 
 
-def patterned(problems):
+def patterned(problems, named=NOTHING_NAMED):
     """The problem that has every pattern."""
-    return varied(problems).problems[len(problems) :]
+    return varied(problems, named).problems[len(problems) :]
 
 
-def data_of(pattern, **described):
-    (case,) = (each for each in patterned([problem(**described)]) if each.variant == pattern)
+def data_of(pattern, named=NOTHING_NAMED, **described):
+    (case,) = (each for each in patterned([problem(**described)], named) if each.variant == pattern)
     return inputs_of(np, case)[0]
 
 
@@ -73,7 +73,7 @@ def test_large_numbers_overflow_exponentials_and_squares():
     assert np.abs(values[4:8]).max() > 1e4
 
 
-@pytest.mark.parametrize(("shape", "alike"), [((40, 60), 4), ((4, 1000), 1), ((3000,), 4 * 64)])
+@pytest.mark.parametrize(("shape", "alike"), [((40, 60), 4), ((4, 1000), 1), ((3000,), 4 * 61)])
 def test_large_numbers_of_one_sign_stay_far_from_zero(shape, alike):
     values = data_of("large", shape=shape)
     assert values[2 * alike : 3 * alike].max() <= -(2**30)
@@ -111,11 +111,11 @@ def test_powers_of_two_are_exact_and_many_are_equal():
 
 
 def test_one_dimension_has_long_runs_and_quiet_parts():
-    powers = data_of("powers", shape=(4000,)).reshape(-1, 4000 // 125)
-    assert (powers[14:28:4] == 0).all()
-    assert (np.diff(powers[42:56], axis=1)[:, 1:] == 0).all()
+    powers = data_of("powers", shape=(61 * 64,)).reshape(64, 61)
+    assert (powers[8:16:2] == 0).all()
+    assert (powers[24:32, 1:] == 1).all()
     mixed = np.abs(data_of("mixed", shape=(4000,)))
-    assert mixed[6 * 64 : 7 * 64].max() < 2.0**-23 < mixed[:64].max()
+    assert mixed[6 * 61 : 7 * 61].max() < 2.0**-23 < mixed[:61].max()
 
 
 def test_complex_patterns_have_both_parts():
@@ -236,3 +236,39 @@ def test_a_problem_without_its_pattern_is_at_hand():
 def test_a_few_long_rows_have_room_for_one_pattern():
     found = varied([problem(shape=(60, 60), size="small"), problem(shape=(4, 9000), size="long")])
     assert [each.variant for each in found.problems[:2]] == ["", "large"]
+
+
+NAMED = Named(reals=(3.0, 100.0, 0.75), integers=(100.0, 1000.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "held", "missing"),
+    [
+        ({}, [3.0, -3.0, 3 + 3 / 64, 3 - 3 / 64, 100.0, 1.0, 0.0], [1000.0]),
+        ({"data": (0.0, 5.0)}, [3.0, 0.75, 0.0], [-3.0, 100.0]),
+        ({"dtype": "int32"}, [100, 99, 101, -100, 1000, 0, 1 << 20], [3]),
+        ({"dtype": "uint8"}, [100, 99, 101, 128], [3]),
+        ({"dtype": "int32", "data": (0, 500)}, [100, 99, 101, 0, 499], [1000, -100]),
+    ],
+)
+def test_named_numbers_and_their_neighbours_are_among_few(given, held, missing):
+    values = data_of("powers", NAMED, **given)
+    assert set(held) <= set(values.flat)
+    assert not set(missing) & set(values.flat)
+    of_few = np.isin(values, data_of("powers", **given))
+    assert 0.4 <= of_few.mean() < 1
+
+
+@pytest.mark.parametrize("pattern", [each for each in PATTERNS if each != "powers"])
+def test_other_patterns_have_no_named_numbers(pattern):
+    assert np.array_equal(data_of(pattern, NAMED), data_of(pattern))
+
+
+def test_numbers_to_quantize_are_named_up_to_16():
+    arguments = (Buffer(Role.OUT, (40, 60), "int32"), Buffer(Role.IN, (40, 60), "float32"))
+    (case,) = (
+        each for each in patterned([replace(make_case(), arguments=arguments)], NAMED) if each.variant == "powers"
+    )
+    (values,) = inputs_of(np, case)
+    assert 3.0 in values
+    assert np.abs(values).max() < 4

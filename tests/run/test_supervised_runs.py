@@ -42,6 +42,7 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         "keeps": "WRONG",
         "recurses": "CRASHED",
         "sleeps": "INCONCLUSIVE",
+        "spoils": "WRONG",
         "traps": "CRASHED",
         "z_copy": "NO_FLOOR",
     }
@@ -59,6 +60,7 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         "INCONCLUSIVE hostile.sleeps-1024: a launch did not end within 2 s",
         "WRONG hostile.counts-1024: edge-size problem 33 with negative data: unwritten output: no thread wrote",
         "WRONG hostile.keeps-1024: edge-size problem 33 with negative data: output 0",
+        "WRONG hostile.spoils-1024: edge-size problem 33: changed argument 2, an input, near element 32",
     ],
 )
 def test_the_reason_says_what_happened_and_when(hostile, line):
@@ -72,7 +74,8 @@ def test_the_run_file_is_one_whole_run_that_reports_its_restarts(hostile):
     assert about["whole"] is True
     assert len(about["restarts"]) == 3
     assert {entry["case"] for entry in about["not_measured"]} == {
-        f"hostile.{name}-1024" for name in ("aborts", "counts", "exits", "keeps", "recurses", "sleeps", "traps")
+        f"hostile.{name}-1024"
+        for name in ("aborts", "counts", "exits", "keeps", "recurses", "sleeps", "spoils", "traps")
     }
     assert [benchmark["extra_info"]["case"] for benchmark in saved["benchmarks"]] == [
         "hostile.a_copy-1024",

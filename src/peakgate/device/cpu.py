@@ -27,6 +27,7 @@ from peakgate.device.interface import (
     KernelTimeout,
     SampleChecker,
     TimedLaunch,
+    refuse_changed_inputs,
 )
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
@@ -234,6 +235,7 @@ class CpuLaunchable:
             elif position in self._pristine:
                 np.copyto(self._values[position], self._pristine[position])
         self.launch(schedule)
+        refuse_changed_inputs(self.case, self._pristine, self._values)
 
     def give(self, inputs: Sequence[Array]) -> None:
         self._pristine = dict(zip(self._pristine, inputs, strict=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -15,7 +15,7 @@ from peakgate.base.formatting import counted
 from peakgate.base.ranks import ALONE, Ranks
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.sampling import Samples, SamplingPlan
-from peakgate.spec.case import Array, Case, Scale
+from peakgate.spec.case import Array, Buffer, Case, Role, Scale
 from peakgate.spec.recorded import Energy
 
 if TYPE_CHECKING:  # of a GPU
@@ -68,6 +68,20 @@ class DeviceLost(Exception):
 
 class Unmeasurable(Exception):
     """A callable cannot be timed, though its result may be right; the message has the reason and the remedy."""
+
+
+def refuse_changed_inputs(case: Case, given: Mapping[int, Array], after: Mapping[int, Array] | Sequence[Any]) -> None:
+    """Raise KernelFault if a launch changed an IN buffer; ``given`` and ``after`` are contents by argument position."""
+    for at, argument in enumerate(case.arguments):
+        if isinstance(argument, Buffer) and argument.role is Role.IN and given[at].size:
+            words = "uint64" if given[at].nbytes % 8 == 0 else "uint8"
+            changed = given[at].reshape(-1).view(words) != after[at].reshape(-1).view(words)
+            if bool(changed.any()):
+                element = int(changed.argmax()) * np.dtype(words).itemsize // given[at].itemsize
+                raise KernelFault(
+                    f"changed argument {at + 1}, an input, near element {element} of {given[at].size}; "
+                    "give it as InOut if that is a result, or give the kernel memory of its own as Scratch"
+                )
 
 
 class Launchable(Protocol):

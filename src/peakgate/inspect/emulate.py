@@ -22,6 +22,7 @@ from peakgate.base import config
 from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.errors import NOT_OF_A_PROJECT, BuildError, Code, PeakgateError, RefusedSize
 from peakgate.base.options import selector
+from peakgate.compile.named import named_numbers
 from peakgate.device.cpu import CpuLaunchable, load, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
@@ -120,7 +121,7 @@ def check_build(
 ) -> BuildReport:
     """Check a build of ``builds``, as a task for a worker. ``search_s``: seconds for trying more sizes."""
     build = build_problems(text, family_file, config.current().root)[0][key]
-    given = varied(build.given)
+    given = varied(build.given, named_numbers(build.given[0]))
     in_every_order = given.problems[: len(build.given)]
     found = check_cases(in_every_order, orders, report, nonfinite=nonfinite, plain=given.plain)
     further = partial(_continued, orders=orders[:1], report=report, nonfinite=nonfinite)

@@ -28,7 +28,8 @@ contains zero; its ends and a few numbers between, instead of powers; and number
 the other, instead of large ones.
 
 All numbers of one sign, large and alike: a minimum or maximum of all is none of a kernel's initial values, and the
-squares of the differences are lost in the sum of squares. Sorted rows, every second descending, the same in all inputs
+squares of the differences are lost in the sum of squares. Beside the powers, and in a range, are the numbers that the
+kernel's source names, of both signs, and their neighbours. Sorted rows, every second descending, the same in all inputs
 of one type and shape, except for the last of every second row: what is found early or compared in part is wrong."""
 
 _ALIKE_PATTERNS = ("sorted", "positive", "negative")
@@ -36,8 +37,9 @@ _ALIKE_PATTERNS = ("sorted", "positive", "negative")
 _OTHER_PART = 1 << 16
 """Added to the seed for the imaginary part."""
 
-_SEGMENT, _ROWS_ALIKE = 64, 8
-"""Elements of a one-dimensional input that are treated as a row, and the most consecutive rows that are alike."""
+_SEGMENT, _ROWS_ALIKE = 61, 8
+"""Elements of a one-dimensional input that are treated as a row, a prime so that rows end inside a kernel's tiles, and
+the most consecutive rows that are alike."""
 
 _ZEROS = 4
 """Zeros of each sign beside seven powers of two of each: so many that a few given elements of a tile are all zero."""
@@ -67,9 +69,23 @@ _SMALL = (-16.0, 16.0)
 _LARGE = 2.0**31
 """Larger than numbers used as infinity in many kernels (1e4, 1e6, 1e9); sums of fourth powers still fit in float32."""
 
+_BESIDE = 2.0**-6
+"""The relative distance to a named number at which another expression of a real kernel may already apply."""
+
 _ENOUGH_ELEMENTS, _ENOUGH_ROWS, _FEWEST_ROWS = 1000, 16, 4
 """The least elements of a one-dimensional input for a pattern; the least rows of another, of twice as many, for all
 patterns and for one of them: large numbers are of four kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Positive numbers that a kernel may treat specially: those for real inputs, and those for integers."""
+
+    reals: tuple[float, ...] = ()
+    integers: tuple[float, ...] = ()
+
+
+NOTHING_NAMED = Named()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +96,12 @@ class Varied:
     plain: Mapping[str, Case]
 
 
-def varied(problems: Sequence[Case]) -> Varied:
+def varied(problems: Sequence[Case], named: Named = NOTHING_NAMED) -> Varied:
     """A build's problems: the largest ones each with another pattern, and at the end one with every pattern.
 
     That one is the smallest problem that is large enough for all patterns, else the largest; so each pattern is tried
     at two sizes, with few more problems than there are anyway. Problems without an open input, or with saved results,
-    stay as they are.
+    stay as they are. ``named`` numbers are among the powers, and in a range.
     """
     free = sorted(filter(_takes_patterns, problems), key=_size)
     every = next(filter(_enough, free), free[-1] if free else None)
@@ -93,12 +109,12 @@ def varied(problems: Sequence[Case]) -> Varied:
     for problem in reversed(free):
         if problem is every or not _enough(problem, _FEWEST_ROWS):
             continue
-        pattern = next((each for each in left if _filled(problem, each) is not problem), None)
+        pattern = next((each for each in left if _filled(problem, each, named) is not problem), None)
         if pattern:
             left.remove(pattern)
-            filled[id(problem)] = each = _filled(problem, pattern)
+            filled[id(problem)] = each = _filled(problem, pattern, named)
             plain[each.id] = problem
-    last = () if every is None else (each for name in PATTERNS if (each := _filled(every, name)) is not every)
+    last = () if every is None else (each for name in PATTERNS if (each := _filled(every, name, named)) is not every)
     return Varied((*(filled.get(id(problem), problem) for problem in problems), *last), plain)
 
 
@@ -123,7 +139,7 @@ def _open(buffer: Buffer) -> bool:
     return buffer.data is None or (isinstance(buffer.data, tuple) and buffer.data[0] < buffer.data[1])
 
 
-def _filled(case: Case, pattern: str) -> Case:
+def _filled(case: Case, pattern: str, named: Named) -> Case:
     """The case with this pattern in its open inputs; the same object if none of them can have it.
 
     With integer outputs, real inputs without a range get no large numbers: they may be quantized or used as an index.
@@ -134,14 +150,15 @@ def _filled(case: Case, pattern: str) -> Case:
     for at, each in enumerate(case.arguments):
         if not isinstance(each, Buffer) or each.role not in (Role.IN, Role.INOUT) or not _open(each):
             continue
-        given, seed = each.data, at
+        given, seed, known = each.data, at, named if pattern == "powers" else NOTHING_NAMED
         if integers and given is None and dtypes.limits(each.dtype).unit_roundoff:
             if pattern == "large":
                 continue
             given = _SMALL if pattern in ("positive", "negative") else None
+            known = Named(tuple(number for number in known.reals if number <= _SMALL[1]))
         if pattern == "sorted":
             seed = alike.setdefault((each.dtype, each.shape, given), at)
-        data = of_type(pattern, each.dtype, given, seed, low_end=filled % 2 > 0, other=seed != at)
+        data = of_type(pattern, each.dtype, given, seed, low_end=filled % 2 > 0, other=seed != at, named=known)
         if data:
             arguments[at] = replace(each, data=data)
             filled += 1
@@ -154,6 +171,9 @@ def _filled(case: Case, pattern: str) -> Case:
 
 
 _Make = Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
+
+_FewNumbers = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int]
+"""A few numbers, those of which runs are, and the longest run, 0 for any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +203,16 @@ def beyond_declared(data: Data) -> bool:
 
 
 @cache
-def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool = False, other: bool = False) -> Data:
+def of_type(
+    pattern: str,
+    dtype: str,
+    given: Data,
+    seed: int,
+    *,
+    low_end: bool = False,
+    other: bool = False,
+    named: Named = NOTHING_NAMED,
+) -> Data:
     """A data function with a pattern for one argument, None if its range has none; cached, for equal arguments.
 
     ``given`` is the argument's range ``(low, high)``; anything else stands for all numbers of the type. ``other`` is an
@@ -200,10 +229,10 @@ def of_type(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool =
         make = partial(_alike, dtype, start, end)
     elif pattern == "sorted":
         make = partial(_sorted, dtype, between, other=other)
+    elif pattern == "powers":
+        make = partial(_few, dtype, between, _near(dtype, between, named))
     elif between is None:
         make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
-    elif pattern == "powers":
-        make = partial(_ends, dtype, *between)
     elif pattern == "large":
         make = partial(_near_an_end, dtype, *between, low_end=low_end)
     elif pattern == "mixed" and real and between[0] <= 0 < between[1]:
@@ -269,20 +298,65 @@ def _sorted(
     return rows.reshape(shape)
 
 
-def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """The ends of a range and a few numbers between them, so that many elements are equal; 1 and -1 if it has them."""
+def _few(
+    dtype: str,
+    between: tuple[float, float] | None,
+    named: Sequence[float],
+    shape: tuple[int, ...],
+    seed: int,
+) -> np.ndarray[Any, Any]:
+    """A few numbers, of which many elements are equal, and those near named ones for at most half of the elements."""
+    real = dtypes.limits(dtype).kind in ("float", "complex")
+    few, runs, longest = (
+        _ends(dtype, *between) if between else _powers_of_reals() if real else _powers_of_integers(dtype)
+    )
+    each = np.concatenate([np.tile(few, math.ceil(len(named) / few.size) or 1), np.array(named, few.dtype)])
+    return _drawn(each, shape, seed, runs, longest)
+
+
+def _near(dtype: str, between: tuple[float, float] | None, named: Named) -> tuple[float, ...]:
+    """Named numbers of both signs and their neighbours, as far as the type or the range holds them."""
+    held = dtypes.limits(dtype)
+    first, last = _bounds(dtype, *between)[:2] if between else (held.lowest, held.largest)
+    if held.kind in ("float", "complex"):
+        near = [number * (1 + beside) for number in named.reals for beside in (0.0, _BESIDE, -_BESIDE)]
+    else:
+        near = [number + beside for number in named.integers for beside in (0, 1, -1)]
+    both = dict.fromkeys(sign * number for number in near for sign in (1, -1))
+    return tuple(number for number in both if first <= number <= last)
+
+
+def _ends(dtype: str, low: float, high: float) -> _FewNumbers:
+    """The ends of a range and a few numbers between them; 1 and -1 if it has them."""
     first, last, kind = _bounds(dtype, low, high)
     if kind.kind == "f":
-        few = [
+        numbers = [
             first,
             last,
             *([0.0, -0.0] if first < 0 < last else []),
             *(one for one in (-1.0, 1.0) if first < one < last),
             *(low + (last - low) * at / 8 for at in range(1, 7)),
         ]
-        runs = [0.0 if first < 0 < last else first, *few]
-        return _drawn(np.array(few, kind), shape, seed, np.array(runs, kind), _LONGEST_RUN)
-    return _drawn(np.array([first, last, (first + last) // 2, min(first + 1, last)], kind), shape, seed)
+        runs = [0.0 if first < 0 < last else first, *numbers]
+        return np.array(numbers, kind), np.array(runs, kind), _LONGEST_RUN
+    few = np.array([first, last, (first + last) // 2, min(first + 1, last)], kind)
+    return few, few, 0
+
+
+def _powers_of_reals() -> _FewNumbers:
+    """Powers of two up to 1, zeros and numbers that are nearly zero, of both signs."""
+    sizes = 0.5 ** np.arange(7)
+    few = np.concatenate([sizes, -sizes, [0.0, -0.0] * _ZEROS])
+    return np.append(few, [_NEARLY_ZERO, -_NEARLY_ZERO]), np.concatenate([[0.0, 1.0, -0.0], few]), 0
+
+
+def _powers_of_integers(dtype: str) -> _FewNumbers:
+    """Powers of two, for signed integers of both signs, and zero."""
+    kind, held = dtypes.value_type(dtype), dtypes.limits(dtype)
+    exponents = range(8 * kind.itemsize)
+    numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
+    few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)  # first 0
+    return few, few, 0
 
 
 def _drawn(
@@ -338,13 +412,6 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
     return flat.reshape(shape)
 
 
-def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    sizes = 0.5 ** np.arange(7)
-    few = np.concatenate([sizes, -sizes, [0.0, -0.0] * _ZEROS])
-    runs = np.concatenate([[0.0, 1.0, -0.0], few])
-    return _drawn(np.append(few, [_NEARLY_ZERO, -_NEARLY_ZERO]), shape, seed, runs)
-
-
 def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """Numbers whose exponential overflows in float32 and whose square overflows in float16.
 
@@ -386,15 +453,6 @@ def _opposites(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any,
     return flat.reshape(shape)
 
 
-def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Powers of two, for signed integers of both signs, and zeros."""
-    kind, held = dtypes.value_type(dtype), dtypes.limits(dtype)
-    exponents = range(8 * kind.itemsize)
-    numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
-    few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)  # first 0
-    return _drawn(few, shape, seed)
-
-
 def _limits(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """Integers at and next to the limits of their type, and 0 and 1."""
     lowest, largest = int(dtypes.limits(dtype).lowest), _largest(dtype)
@@ -409,5 +467,5 @@ def _largest(dtype: str) -> int:
 
 
 _MakeOfType = Callable[[str, tuple[int, ...], int], np.ndarray[Any, Any]]
-_REALS: dict[str, _MakeOfType] = {"mixed": _mixed, "cancelling": _cancelling, "powers": _powers, "large": _large}
-_INTEGERS: dict[str, _MakeOfType] = {"mixed": _lengths, "cancelling": _opposites, "powers": _few, "large": _limits}
+_REALS: dict[str, _MakeOfType] = {"mixed": _mixed, "cancelling": _cancelling, "large": _large}
+_INTEGERS: dict[str, _MakeOfType] = {"mixed": _lengths, "cancelling": _opposites, "large": _limits}

@@ -13,6 +13,7 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
+from peakgate.compile.named import named_numbers
 from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, KernelFault, KernelLaunchable, SampleChecker, TimedLaunch
 from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, check
@@ -140,7 +141,7 @@ class Prover:
         self._kept_bytes = 0
 
     def _run_probes(self, case: Case) -> int | WrongResult:
-        probes = varied(self._probes(case))
+        probes = varied(self._probes(case), named_numbers(case))
         left = deque(probes.problems)
         while left:
             probe = left.popleft()

@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 THREADS = 32
 ELEMENTS = {Scale.BENCH: 1 << 20, Scale.SMALL: 1024}
 
-EVERYWHERE = ("a_copy", "counts", "keeps", "z_copy")
+EVERYWHERE = ("a_copy", "counts", "keeps", "spoils", "z_copy")
 ON_A_GPU = ("claims", "endless", "huge", "illegal", "traps")
 IN_THE_EMULATOR = ("aborts", "exits", "recurses", "sleeps", "traps")
 
