@@ -121,7 +121,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     values = {"@PEAKGATE@": address, "@BRANCH@": branch}
     if options.ci == "github":
         values["@REPOSITORY@"] = _repository(root)
-    written = [*_settings(root, above, examples=True), *_ignored(root), *_examples(root)]
+    written = [*_settings(root, above, examples=True), *_ignored(root)]
+    project = config.current()
+    with_kernels = not project.kernels.exists()
+    wanted = {project.kernels / name: name for name in KERNEL if with_kernels}
+    if project.benchmarks and not project.benchmarks[0].exists():
+        wanted |= {project.benchmarks[0] / name: name for name in BENCHMARKS[0 if with_kernels else 1 :]}
+    for place, name in wanted.items():
+        write_whole(place, (PROJECT_TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
+    written += [str(place.relative_to(root)) for place in wanted]
     written += _workflow(root, WORKFLOWS[options.ci], values) if options.ci else []
     for path in written:
         say(f"written: {path}")
@@ -201,17 +209,6 @@ def _ignored(root: Path) -> list[str]:
         return []
     write_whole(path, before + ("\n" if before and not before.endswith("\n") else "") + "\n".join(missing) + "\n")
     return [path.name]
-
-
-def _examples(root: Path) -> list[str]:
-    project = config.current()
-    with_kernels = not project.kernels.exists()
-    wanted = {project.kernels / name: name for name in KERNEL if with_kernels}
-    if project.benchmarks and not project.benchmarks[0].exists():
-        wanted |= {project.benchmarks[0] / name: name for name in BENCHMARKS[0 if with_kernels else 1 :]}
-    for path, name in wanted.items():
-        write_whole(path, (PROJECT_TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
-    return [str(path.relative_to(root)) for path in wanted]
 
 
 def _workflow(root: Path, files: Mapping[str, str], values: Mapping[str, str]) -> list[str]:

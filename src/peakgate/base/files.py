@@ -81,7 +81,12 @@ def opened(path: Path, *, inside: Path | None = None) -> Iterator[FileIO]:
     """A regular file, opened without blocking; raises UnreadableFile as ``read_limited`` does."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a FIFO would wait for its writer
     try:
-        descriptor = os.open(path, flags) if inside is None else os.open(_below(path, inside), flags | os.O_NOFOLLOW)
+        found = path
+        if inside is not None:
+            found, flags = path.resolve(strict=True), flags | os.O_NOFOLLOW
+            if not found.is_relative_to(inside.resolve()):
+                raise UnreadableFile(path, f"a link leads out of {inside}")
+        descriptor = os.open(found, flags)
         with os.fdopen(descriptor, "rb", buffering=0) as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UnreadableFile(path, "not a regular file")
@@ -90,14 +95,6 @@ def opened(path: Path, *, inside: Path | None = None) -> Iterator[FileIO]:
         raise UnreadableFile(path, f"cannot be read ({error.strerror})", missing=True) from None
     except (OSError, ValueError, RuntimeError) as error:  # an invalid name, a loop of links
         raise UnreadableFile(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
-
-
-def _below(path: Path, folder: Path) -> Path:
-    """The path with links resolved; raises UnreadableFile if it is not below the folder."""
-    resolved = path.resolve(strict=True)
-    if not resolved.is_relative_to(folder.resolve()):
-        raise UnreadableFile(path, f"a link leads out of {folder}")
-    return resolved
 
 
 def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -214,15 +211,11 @@ def _inner_folder(folder: int, name: str) -> int:
             os.mkdir(name, dir_fd=folder)
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
     except NotADirectoryError:
-        if _in_repository(folder):
+        # a folder within a repository or project, whose files a change may choose
+        here = Path(f"/proc/self/fd/{folder}").readlink()
+        if any(os.path.lexists(above / mark) for above in (here, *here.parents) for mark in _MARKS):
             raise
         return os.open(name, flags, dir_fd=folder)
-
-
-def _in_repository(folder: int) -> bool:
-    """Whether a folder is within a repository or project, whose files a change may choose."""
-    here = Path(f"/proc/self/fd/{folder}").readlink()
-    return any(os.path.lexists(above / mark) for above in (here, *here.parents) for mark in _MARKS)
 
 
 def _link_or(error: OSError, path: Path) -> Exception:
@@ -274,7 +267,12 @@ def _scratch(path: Path, content: str | bytes) -> Iterator[tuple[int, str]]:
                     os.fchmod(descriptor, _mode(path.name, folder))
                     os.fsync(descriptor)
                 yield folder, name
-                _sync_folder(folder)
+                # so that a rename in the folder survives a power failure
+                descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
@@ -293,15 +291,6 @@ def _mode(name: str, folder: int) -> int:
     if stat.S_ISLNK(found.st_mode):  # the new file replaces the link
         return _DEFAULT_MODE
     raise OSError(errno.EINVAL, "not a regular file")  # a device, for example, which a rename would replace
-
-
-def _sync_folder(folder: int) -> None:
-    """Fsync the folder, so that a rename in it survives a power failure."""
-    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def file_digest(path: Path) -> str | None:
@@ -359,7 +348,15 @@ def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
     """
     place = (place or Path(tempfile.gettempdir())).resolve()
     for each in place.glob(f"{SCRATCH_PREFIX}*"):
-        _remove_abandoned(each)
+        # a folder of this user that no process has locked
+        with suppress(OSError):
+            lock = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.getuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove_tree(each)
+            finally:
+                os.close(lock)
     path, lock = _locked(purpose, place)
     try:
         yield path
@@ -378,16 +375,4 @@ def _locked(purpose: str, place: Path) -> tuple[Path, int]:
                 fcntl.flock(lock, fcntl.LOCK_SH)
             if path.exists():
                 return path, lock
-            os.close(lock)
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove a folder of this user that no process has locked."""
-    with suppress(OSError):
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            if os.fstat(lock).st_uid == os.getuid():
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(path)
-        finally:
             os.close(lock)

@@ -114,34 +114,31 @@ class Progress:
     def _draw(self) -> None:
         self._drawn_s = self._clock()
         if self._bars:
-            self._redraw()
+            columns = shutil.get_terminal_size().columns - 1
+            how_far = self._how_far()
+            room = max(columns - len(how_far) - BAR_COLUMNS - 2, LEAST_COLUMNS)  # a blank on both sides of the bar
+            text = self._text if len(self._text) <= room else f"{self._text[: room - 1]}…"
+            fields: dict[str, Any] = {
+                "description": text,
+                "completed": self._done,
+                "total": self._total or None,
+                "how_far": how_far,
+            }
+            if self._bar is None:
+                # The words alone at once: rich takes a third of a second to import.
+                self._stream.write(f"{ERASE_LINE}{self._text[:columns]}")
+                self._stream.flush()
+                self._bar = _bar(self._stream)
+                self._bar.add_task(**fields)
+                self._stream.write(ERASE_LINE)
+                self._bar.start()
+            else:
+                self._bar.update(self._bar.task_ids[0], **fields)
+                self._bar.refresh()
         elif self._clock() >= self._line_due_s:
             self._stream.write(f"{', '.join(filter(None, (self._text, self._how_far())))}\n")
             self._stream.flush()
             self._line_due_s = self._clock() + EVERY_S
-
-    def _redraw(self) -> None:
-        columns = shutil.get_terminal_size().columns - 1
-        how_far = self._how_far()
-        room = max(columns - len(how_far) - BAR_COLUMNS - 2, LEAST_COLUMNS)  # a blank on both sides of the bar
-        text = self._text if len(self._text) <= room else f"{self._text[: room - 1]}…"
-        fields: dict[str, Any] = {
-            "description": text,
-            "completed": self._done,
-            "total": self._total or None,
-            "how_far": how_far,
-        }
-        if self._bar is None:
-            # The words alone at once: rich takes a third of a second to import.
-            self._stream.write(f"{ERASE_LINE}{self._text[:columns]}")
-            self._stream.flush()
-            self._bar = _bar(self._stream)
-            self._bar.add_task(**fields)
-            self._stream.write(ERASE_LINE)
-            self._bar.start()
-        else:
-            self._bar.update(self._bar.task_ids[0], **fields)
-            self._bar.refresh()
 
     def __str__(self) -> str:
         return f"{self._text}, {self._done} of {counted(self._total, self._noun)}" if self._total else self._text

@@ -63,7 +63,14 @@ class Ranks:
         threading.Thread(target=self._watch, daemon=True).start()
         try:
             if self.rank == 0:
-                self._accept()
+                with socket.socket(socket.AF_UNIX) as listening:
+                    listening.bind(self._address)
+                    listening.listen(self.size)
+                    while missing := [rank for rank in range(1, self.size) if rank not in self._peers]:
+                        self._step = f"the wait for rank {missing[0]}"
+                        peer, _ = listening.accept()
+                        if _is_ours(peer):
+                            self._hear(int.from_bytes(peer.recv(4)), peer)
             else:
                 self._join()
         except OSError as error:
@@ -72,16 +79,6 @@ class Ranks:
                 f"rank {self.rank} cannot connect ({error.strerror}); give each torchrun a --master-port of its own",
                 Code.OPTION,
             ) from None
-
-    def _accept(self) -> None:
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(self._address)
-            listening.listen(self.size)
-            while missing := [rank for rank in range(1, self.size) if rank not in self._peers]:
-                self._step = f"the wait for rank {missing[0]}"
-                peer, _ = listening.accept()
-                if _is_ours(peer):
-                    self._hear(int.from_bytes(peer.recv(4)), peer)
 
     def _join(self) -> None:
         while True:

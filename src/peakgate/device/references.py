@@ -53,7 +53,10 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
     Yields a function that tells whether compilation is still running; the end of the block waits for it. Skipped if it
     was done for the same references and ``versions`` of the compilers. Errors are ignored: CuPy compiles later.
     """
-    marks = {_mark(key, versions): case for key, case in distinct(cases).items()}
+    marks = {
+        cupy_cache() / f"reference-{hashlib.sha256(repr((key, *versions)).encode()).hexdigest()[:20]}": case
+        for key, case in distinct(cases).items()
+    }
     wanted = {mark: case for mark, case in marks.items() if not mark.exists()}
     count = min(MOST_PROCESSES, os.cpu_count() or 1, len(wanted))
     if count < 2:
@@ -100,11 +103,6 @@ def end() -> None:
     """End the started processes."""
     while _begun:
         end_group(_begun.pop())
-
-
-def _mark(key: str, versions: Sequence[str]) -> Path:
-    """The file that marks a reference's kernels as cached."""
-    return cupy_cache() / f"reference-{hashlib.sha256(repr((key, *versions)).encode()).hexdigest()[:20]}"
 
 
 def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:

@@ -204,7 +204,12 @@ def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequ
 
 def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, sizes: str, family_file: str) -> Defect:
     """A defect from the findings of one kind at one line; ``sizes`` says which sizes show it."""
-    first, launches = findings[0], _launches(findings)
+    # how many launches show a defect; one may show it several times, as races with two other lines
+    alike = Counter((each.case, each.schedule, tuple(step.location for step in each.order)) for each in findings)
+    found: dict[tuple[str, int], int] = {}
+    for (case, schedule, _), launches in alike.items():
+        found[case, schedule] = max(launches, found.get((case, schedule), 0))
+    first, launches = findings[0], sum(found.values())
     file, number = _place(first.where)
     repeat = [
         "peakgate",
@@ -243,15 +248,6 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, 
         count=launches,
         source=source,
     )
-
-
-def _launches(findings: Iterable[LaunchFinding]) -> int:
-    """How many launches show a defect; one may show it several times, as races with two other lines."""
-    alike = Counter((each.case, each.schedule, tuple(step.location for step in each.order)) for each in findings)
-    found: dict[tuple[str, int], int] = {}
-    for (case, schedule, _), launches in alike.items():
-        found[case, schedule] = max(launches, found.get((case, schedule), 0))
-    return sum(found.values())
 
 
 def _place(where: str | None) -> tuple[str | None, int | None]:

@@ -54,6 +54,8 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
     rows = list(zip(_rows(report, numeric), (row.verdict for row in report.rows), strict=True))
     folded = [each for each in UNJUDGED if report.counts.get(each, 0) > MOST_UNJUDGED]
     heading = title or f"Peakgate {report.command}"
+    # what stands below the pictures, in order, each with its anchor
+    tables, closed = ([each.title for each in report.tables if each.folded is state] for state in (False, True))
     return _template().render(
         report=report,
         heading=heading,
@@ -61,7 +63,13 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
         trail=trail,
         first=MOST_FIRST,
         few=FEWEST_FILTERED,
-        parts=_parts(report),
+        parts=[
+            *([(rows_title(report), "cases-title")] if report.rows else []),
+            *([("Further findings", "findings")] if len(report.sentences) > MOST_FIRST else []),
+            *((title, f"table-{at}") for at, title in enumerate(tables, 1)),
+            *((each.title, f"section-{at}") for at, each in enumerate(report.sections, 1)),
+            *((title, f"folded-{at}") for at, title in enumerate(closed, 1)),
+        ],
         rows_title=rows_title(report),
         groups=list(dict.fromkeys(row.group for row in report.rows if row.group)),
         rows=Markup("\n").join(row for row, verdict in rows if verdict not in folded),
@@ -79,18 +87,6 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
         script=script,
         policy=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-
-
-def _parts(report: Report) -> list[PageLink]:
-    """What stands below the pictures, in order, each with its anchor."""
-    tables, folded = ([each.title for each in report.tables if each.folded is state] for state in (False, True))
-    return [
-        *([(rows_title(report), "cases-title")] if report.rows else []),
-        *([("Further findings", "findings")] if len(report.sentences) > MOST_FIRST else []),
-        *((title, f"table-{at}") for at, title in enumerate(tables, 1)),
-        *((each.title, f"section-{at}") for at, each in enumerate(report.sections, 1)),
-        *((title, f"folded-{at}") for at, title in enumerate(folded, 1)),
-    ]
 
 
 def rows_title(report: Report) -> str:

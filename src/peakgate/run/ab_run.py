@@ -43,7 +43,23 @@ class AbRun(BenchRun):
         """As every run; with a token also measure the cases."""
         super().begin(selected, pytest_config)
         if selected and self._token.needed and not self.tests:  # benchmark tests may use the GPU until the end
-            self._measure_in_turn(selected)
+            device = self.session.device
+            for case in self._run_here(selected):
+                self._ahead[case.id] = self._measured(case)
+            while self._others.looks and device.lost is None and any(each.metrics for each in self._beside.values()):
+                folders = config.current().root, self.other_folder
+                for name, folder, outcomes in zip(LOOK_FILES, folders, (self._ahead, self._beside), strict=True):
+                    look = run_file.unsaved(self.session, list(outcomes.values()), git.commit_info(folder))
+                    write_whole(self.out / name, json.dumps(look))
+                if not self._token.further():
+                    break
+                asked = self._asked()
+                for case in self._measurable([self.cases[case_id] for case_id in asked.fingerprints]):
+                    self._ahead[case.id] = self._interleaved(case, asked)
+            if device.lost is None:  # else the GPU is released when this process ends
+                begun = time.monotonic()
+                device.close()
+                self._token.release(self.session.steps.wall_s | {"close": time.monotonic() - begun})
 
     def _built_before(self, selected: Sequence[RunCase]) -> bool:
         """Wait for the GPU token, then open the device.
@@ -59,29 +75,6 @@ class AbRun(BenchRun):
         self._began = time.monotonic()
         opened(device, self.request.device)
         return built
-
-    def _measure_in_turn(self, selected: Sequence[RunCase]) -> None:
-        """Measure every case before pytest runs its tests, then release the GPU to the next process.
-
-        After each interim analysis, for which run files are written, `peakgate ab` may request further pairs.
-        """
-        device = self.session.device
-        for case in self._run_here(selected):
-            self._ahead[case.id] = self._measured(case)
-        while self._others.looks and device.lost is None and any(each.metrics for each in self._beside.values()):
-            folders = config.current().root, self.other_folder
-            for name, folder, outcomes in zip(LOOK_FILES, folders, (self._ahead, self._beside), strict=True):
-                look = run_file.unsaved(self.session, list(outcomes.values()), git.commit_info(folder))
-                write_whole(self.out / name, json.dumps(look))
-            if not self._token.further():
-                break
-            asked = self._asked()
-            for case in self._measurable([self.cases[case_id] for case_id in asked.fingerprints]):
-                self._ahead[case.id] = self._interleaved(case, asked)
-        if device.lost is None:  # else the GPU is released when this process ends
-            begun = time.monotonic()
-            device.close()
-            self._token.release(self.session.steps.wall_s | {"close": time.monotonic() - begun})
 
     def measure_other(self, case: RunCase) -> tuple[Entry, Sequence[float]]:
         """The entry of a case's other build, which was sampled with it, and its samples in µs."""

@@ -104,7 +104,15 @@ def _one_locked(uuid: str, wait_s: float, remedy: str) -> Iterator[None]:
     descriptor = _open(path)
     try:
         take(descriptor, uuid, wait_s, lambda: f"in use by {_holder(descriptor)}", remedy)
-        _sign(descriptor)
+        # who holds it, for those who wait
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container's user without a name
+            user = str(os.getuid())
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        with suppress(OSError):  # a full disk does not keep the lock from excluding others
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, encode(Holder(os.getpid(), user, shlex.join(sys.argv)[:200], since)), 0)
         _held.append(descriptor)
         began = time.monotonic()
         before = os.environ.get(HELD_VARIABLE, "")
@@ -198,18 +206,6 @@ def take(descriptor: int, name: str, wait_s: float, why: Callable[[], str], reme
             warn(f"{name}: {why()}; waiting up to {wait_s:.0f} s")
             said = True
         time.sleep(min(LOCK_POLL_S, left))
-
-
-def _sign(descriptor: int) -> None:
-    """Say in the file who we are, for those who wait."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = str(os.getuid())
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    with suppress(OSError):  # a full disk does not keep the lock from excluding others
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, encode(Holder(os.getpid(), user, shlex.join(sys.argv)[:200], since)), 0)
 
 
 def _holder(descriptor: int) -> str:

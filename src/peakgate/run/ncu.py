@@ -146,7 +146,10 @@ def profile(
         remove_output(journal)
         limit_s = START_LIMIT_S + MEAN_LIMIT_S * len(left)
         problem, stopped = _run(command(program, target, *to_ask[0], flush=flush), folder, environment, out, limit_s)
-        records = _journaled(journal)
+        records = []
+        for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
+            with suppress(ValueError):
+                records.append(json.loads(line))
         ended = {record["case"]: record["problem"] for record in records if "case" in record}
         lost = next((record["begun"] for record in records if "begun" in record and record["begun"] not in ended), None)
         launched = [case for case, reason in ended.items() if reason is None]
@@ -199,15 +202,6 @@ def _run(
     if errors:
         return f"ncu: {errors[0][:200]}; {PERMISSION if NO_PERMISSION in errors[0] else f'see {log_file}'}", False
     return f"ncu: {last_words_in(log_file)} (exit {code})" if code else None, False
-
-
-def _journaled(path: Path) -> list[dict[str, Any]]:
-    """The complete lines of a journal; none without a file."""
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        with suppress(ValueError):
-            records.append(json.loads(line))
-    return records
 
 
 def parse(text: str, cases: Collection[str]) -> dict[str, list[Counters]]:

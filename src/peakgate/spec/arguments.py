@@ -315,27 +315,27 @@ class TexelBuffer(Buffer):
                 Code.TEXELS,
             )
         if isinstance(how, Texture):
-            self._check_texture(how, len(dimensions))
-
-    def _check_texture(self, how: Texture, dimensions: int) -> None:
-        bits = 8 * np.dtype(self.dtype).itemsize
-        integers = np.dtype(self.dtype).kind in "iu"
-        if how.normalized_read and not (integers and bits <= 16):
-            raise PeakgateError(
-                f"a texture of {self.dtype} with normalized_read: expected integers of 8 or 16 bits", Code.TEXELS
-            )
-        if how.linear and integers and not how.normalized_read:
-            raise PeakgateError(
-                f"a texture of {self.dtype} with linear filtering: expected floats, or normalized_read", Code.TEXELS
-            )
-        if how.address in ("wrap", "mirror") and not how.normalized_coords:
-            raise PeakgateError(
-                f"a texture with address {how.address!r}: expected normalized_coords with it", Code.TEXELS
-            )
-        if how.linear_memory and (dimensions > 1 or how.linear or how.normalized_coords or how.address != "clamp"):
-            raise PeakgateError(
-                "a texture of linear memory: expected one dimension, and neither filter nor address mode", Code.TEXELS
-            )
+            bits = 8 * np.dtype(self.dtype).itemsize
+            integers = np.dtype(self.dtype).kind in "iu"
+            if how.normalized_read and not (integers and bits <= 16):
+                raise PeakgateError(
+                    f"a texture of {self.dtype} with normalized_read: expected integers of 8 or 16 bits", Code.TEXELS
+                )
+            if how.linear and integers and not how.normalized_read:
+                raise PeakgateError(
+                    f"a texture of {self.dtype} with linear filtering: expected floats, or normalized_read", Code.TEXELS
+                )
+            if how.address in ("wrap", "mirror") and not how.normalized_coords:
+                raise PeakgateError(
+                    f"a texture with address {how.address!r}: expected normalized_coords with it", Code.TEXELS
+                )
+            if how.linear_memory and (
+                len(dimensions) > 1 or how.linear or how.normalized_coords or how.address != "clamp"
+            ):
+                raise PeakgateError(
+                    "a texture of linear memory: expected one dimension, and neither filter nor address mode",
+                    Code.TEXELS,
+                )
 
     @property
     def texels(self) -> Texels:

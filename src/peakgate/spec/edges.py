@@ -257,7 +257,10 @@ def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
         if threads > tiling.tiles[0]:  # a grid-stride loop
             whole = -(-threads // step) * step
             yield from ((whole - step,), (whole,), (whole + step,))
-    yield from _beside_usual(sized.usual, tiling)
+    # next to measured numbers if these are small, such as a row's length or a filter's width
+    for at, (number, step) in enumerate(zip(sized.usual, tiling.steps, strict=True)):
+        if step and len(sized.usual) > 1 and number <= _LARGEST_STEP:
+            yield from (_with(tiling.whole, at, other) for other in (number - step, number, number + step) if other > 0)
 
 
 def long(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
@@ -268,13 +271,6 @@ def long(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
             numbers = [-(-length // unit) * unit for length in _LONG]
             others = (tiling.small, tiling.least)
             yield from _first_affordable(sized, (_with(of, at, each) for each in numbers for of in others), MOST_FLOPS)
-
-
-def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:
-    """Next to measured numbers if these are small, such as a row's length or a filter's width."""
-    for at, (number, step) in enumerate(zip(usual, tiling.steps, strict=True)):
-        if step and len(usual) > 1 and number <= _LARGEST_STEP:
-            yield from (_with(tiling.whole, at, other) for other in (number - step, number, number + step) if other > 0)
 
 
 def _drawn(draw: np.random.Generator, tile: int, step: int) -> int:

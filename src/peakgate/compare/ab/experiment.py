@@ -137,7 +137,23 @@ class _Experiment:
             if all_pairs:
                 self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
             else:
-                self._screen()
+                # the screening pairs; after the first few, only unsettled cases and sentinels
+                planned, done, cases = self._record.settings.pairs, 0, self._timed
+                are_sentinels = [case in self._record.plan.sentinels for case in cases]
+                while done < planned and cases:
+                    early = not self._processes.both_in_one and any(are_sentinels) and not all(are_sentinels)
+                    last = next_look(done, planned, early=early)
+                    self._processes.measure(Phase.SCREEN, done, last, cases)
+                    done = last
+                    if done > EARLY_LOOK:
+                        parts = by_metric(self._processes.so_far, self._timed)
+                        still_open = {part[row] for part in parts for row in unsettled(*self._screened(part))}
+                        sentinels = [case for case in cases if case in self._record.plan.sentinels]
+                        needed = [case for case in cases if case in still_open and case not in sentinels]
+                        # Sentinels alone are screened further only if nothing else is measured at all.
+                        cases = [*needed, *sentinels] if needed or len(sentinels) == len(self._timed) else []
+                    elif all_gross(*self._screened(cases), are_sentinels):
+                        cases = []
             # Suspects and sentinels, in fresh pairs until no suspect is open.
             done = 0
             for look in looks(self._record.settings.confirm_pairs):
@@ -151,25 +167,6 @@ class _Experiment:
             self._processes.end()
         except SideBroken as broken:
             raise Stopped(str(broken)) from None
-
-    def _screen(self) -> None:
-        """Measure the screening pairs; after the first few, only unsettled cases and sentinels."""
-        planned, done, cases = self._record.settings.pairs, 0, self._timed
-        watched = [case in self._record.plan.sentinels for case in cases]
-        while done < planned and cases:
-            early = not self._processes.both_in_one and any(watched) and not all(watched)
-            last = next_look(done, planned, early=early)
-            self._processes.measure(Phase.SCREEN, done, last, cases)
-            done = last
-            if done > EARLY_LOOK:
-                parts = by_metric(self._processes.so_far, self._timed)
-                still_open = {part[row] for part in parts for row in unsettled(*self._screened(part))}
-                sentinels = [case for case in cases if case in self._record.plan.sentinels]
-                needed = [case for case in cases if case in still_open and case not in sentinels]
-                # Sentinels alone are screened further only if nothing else is measured at all.
-                cases = [*needed, *sentinels] if needed or len(sentinels) == len(self._timed) else []
-            elif all_gross(*self._screened(cases), watched):
-                cases = []
 
     def _screened(self, cases: Sequence[str]) -> tuple[Floats, Floats]:
         """Log ratios of the screening pairs (case, pair), and the cases' log times."""

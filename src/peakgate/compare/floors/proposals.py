@@ -85,7 +85,25 @@ def rounded_down(exact: float) -> float:
 
 def propose(runs: pd.DataFrame, present: Floors, fewest: int = FEWEST_FOR_FLOORS) -> Proposals:
     """Propose a floor for every case that ``fewest`` sessions timed; ``runs`` is a frame of one GPU model."""
-    gpu = _check(runs, present)
+    slugs, names = sorted(runs["gpu_slug"].unique()), runs["run"].unique()
+    if len(slugs) > 1:
+        raise PeakgateError(
+            f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one", Code.GPU_MODELS
+        )
+    if slugs[0] == EMULATOR_SLUG:
+        raise PeakgateError("emulated runs have no fraction of peak: floors need runs of a GPU", Code.EMULATED)
+    if len(names) < FEWEST_FOR_FLOORS:
+        raise PeakgateError(
+            f"{names[0]}: one session does not show the spread between sessions; give at least {FEWEST_FOR_FLOORS},"
+            f" better {SESSIONS_TO_TRUST}",
+            Code.TOO_FEW,
+        )
+    if present.gpu not in {None, slugs[0]}:
+        raise PeakgateError(
+            f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; correct the setting `baselines`",
+            Code.GPU_MODELS,
+        )
+    gpu = str(slugs[0])
     found = margins.bounds(evidence_of(runs, fewest))
     found["floor"] = np.array([rounded_down(exact) for exact in found["floor"]], dtype=np.float64)
     found = found[found["floor"] > 0]
@@ -188,29 +206,6 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
 
 def _rest(count: int, most: int | None) -> list[str]:
     return [] if most is None or count <= most else [f"  and {count - most} more; --all names them"]
-
-
-def _check(runs: pd.DataFrame, present: Floors) -> str:
-    """The GPU model of the runs; PeakgateError if they cannot propose floors."""
-    slugs, names = sorted(runs["gpu_slug"].unique()), runs["run"].unique()
-    if len(slugs) > 1:
-        raise PeakgateError(
-            f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one", Code.GPU_MODELS
-        )
-    if slugs[0] == EMULATOR_SLUG:
-        raise PeakgateError("emulated runs have no fraction of peak: floors need runs of a GPU", Code.EMULATED)
-    if len(names) < FEWEST_FOR_FLOORS:
-        raise PeakgateError(
-            f"{names[0]}: one session does not show the spread between sessions; give at least {FEWEST_FOR_FLOORS},"
-            f" better {SESSIONS_TO_TRUST}",
-            Code.TOO_FEW,
-        )
-    if present.gpu not in {None, slugs[0]}:
-        raise PeakgateError(
-            f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; correct the setting `baselines`",
-            Code.GPU_MODELS,
-        )
-    return str(slugs[0])
 
 
 def write(options: argparse.Namespace) -> int:

@@ -140,19 +140,18 @@ def _retained(found: Levels, known: Bools, log_time: Floats, by: Floats) -> tupl
     borders = [0, *(int(found.at[each.column.start]) for each in cuts), len(numbers)]
     for start, change, end in zip(borders, cuts, borders[2:], strict=False):
         cut = int(found.at[change.column.start])
-        if _is_shared(log_time[:, start:cut], log_time[:, cut:end], change.shift * by[:, 0]):
+        # whether at least SHARED of the cases that should show a step moved with it
+        before = log_time[:, start:cut]
+        after = log_time[:, cut:end]
+        expected = change.shift * by[:, 0]
+        there = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
+        old, new = before[there], after[there]
+        moved = row_medians(new) - row_medians(old)
+        sd = noise.MAD_TO_SD * row_medians(np.abs(old - row_medians(old)[:, None]))
+        error = np.maximum(sd, noise.CASE_SD_FLOOR) * np.sqrt(1 / old.shape[1] + 1 / new.shape[1])
+        shows = np.abs(expected[there]) > 2 * error
+        if bool(np.mean((moved / expected[there])[shows] > ALONG) >= SHARED) if shows.any() else True:
             events.append(numbers >= cut)
         else:
             kept += change.shift * (numbers >= cut)
     return kept, events
-
-
-def _is_shared(before: Floats, after: Floats, expected: Floats) -> bool:
-    """Whether at least SHARED of the cases that should show a step moved with it."""
-    there = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
-    old, new = before[there], after[there]
-    moved = row_medians(new) - row_medians(old)
-    sd = noise.MAD_TO_SD * row_medians(np.abs(old - row_medians(old)[:, None]))
-    error = np.maximum(sd, noise.CASE_SD_FLOOR) * np.sqrt(1 / old.shape[1] + 1 / new.shape[1])
-    shows = np.abs(expected[there]) > 2 * error
-    return bool(np.mean((moved / expected[there])[shows] > ALONG) >= SHARED) if shows.any() else True

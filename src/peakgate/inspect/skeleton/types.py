@@ -278,7 +278,7 @@ class Types:
         Raises Undescribed also for members that C++ may place into the padding of a base.
         """
         arguments = listed(written.partition("<")[2].rpartition(">")[0])
-        parameters, head, body = self._body(_name(written))
+        parameters, head, body = self._body(written.partition("<")[0].rpartition("::")[2].strip())
         if len(arguments) > len(parameters) or depth > _DEEPEST:
             raise Undescribed
         parts = []
@@ -354,11 +354,6 @@ class Types:
                 raise Undescribed
             count = (count or 1) * int(number)
         return found[1], count
-
-
-def _name(written: str) -> str:
-    """The name of a struct without namespaces and arguments."""
-    return written.partition("<")[0].rpartition("::")[2].strip()
 
 
 def _plain(statement: str) -> str:
