@@ -31,11 +31,11 @@ GROUPS = {
         "compare": ("compare.command", "compare two saved runs"),
         "ab": ("compare.ab.command", "measure two commits interleaved on one GPU and decide what HEAD made slower"),
         "history": (
-            "compare.history.command",
+            "compare.history",
             "report what got slower over the saved runs, and between which commits",
         ),
-        "floors": ("compare.floors.command", "propose floors from saved runs, or keep runs as references"),
-        "show": ("pages.command", "write a page of one run, or the pages of all runs"),
+        "floors": ("compare.floors", "propose floors from saved runs, or keep runs as references"),
+        "show": ("pages", "write a page of one run, or the pages of all runs"),
     },
     "In CI": {
         "gate": ("review.command", "judge a change with a tool that it cannot edit: protect, bench and ab in one"),

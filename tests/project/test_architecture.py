@@ -40,7 +40,7 @@ def test_the_pure_modules_import_no_device_and_no_cupy() -> None:
 def test_what_reads_no_frame_imports_no_pandas() -> None:
     """It takes half a second. Every process of an A/B is a ``bench`` that ``ab.warm`` starts ahead of its turn."""
     names = ["run.bench", "run.kernel_run", "inspect.check", "inspect.mutants", "compare.ab.warm", "fleet.command"]
-    names += ["compare.command", "pages.command"]  # which first look whether there is such a run
+    names += ["compare.command", "pages"]  # which first look whether there is such a run
     names += [f"review.{name}" for name in ("command", "protect", "believed")]
     _import_without("pandas", names)
 

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -29,24 +29,11 @@ SourceAt = Callable[[str, str | None], SourceLine]
 
 
 @dataclass(frozen=True, slots=True)
-class KernelReport:
-    """The combined result of all builds of a kernel.
+class KernelReport(BuildReport):
+    """All builds of a kernel as one, with its defects, and where it is defined."""
 
-    ``sizes`` are some of those that ran, ``n = 1, 31, 33 and 9 more``; ``unchecked``: results were compared with
-    nothing.
-    """
-
-    kernel: str
-    problems: int
-    launches: int
-    defects: tuple[Defect, ...]
-    skipped: str | None
-    broken: str | None
-    source: SourceLine
-    refused: Mapping[str, str] = field(default_factory=dict)
-    not_reached: int = 0
-    unchecked: bool = False
-    sizes: str = ""
+    defects: tuple[Defect, ...] = ()
+    source: SourceLine = field(kw_only=True)
 
 
 def by_kernel(reports: Iterable[BuildReport], source_at: SourceAt, family_file: str = "") -> list[KernelReport]:
@@ -65,20 +52,21 @@ def by_kernel(reports: Iterable[BuildReport], source_at: SourceAt, family_file: 
         for (_, where), findings in found.items():
             shown_by = _sizes(builds, {finding.case for finding in findings})
             defects.append(_defect(kernel, findings, source_at(kernel, where), shown_by, family_file))
-        sizes = dict.fromkeys(size for build in builds for size in build.sizes.values() if size)
         kernels.append(
             KernelReport(
                 kernel,
                 problems=sum(build.problems for build in builds),
                 launches=sum(build.launches for build in builds),
-                defects=tuple(defects),
+                findings=tuple(finding for build in builds for finding in build.findings),
                 skipped=next((build.skipped for build in builds if build.skipped), None),
                 broken=next((build.broken for build in builds if build.broken), None),
-                source=source_at(kernel, None),
+                sizes={case: size for build in builds for case, size in build.sizes.items()},
+                numbers=builds[0].numbers,
                 refused={size: why for build in builds for size, why in build.refused.items()},
                 not_reached=sum(build.not_reached for build in builds),
                 unchecked=any(build.unchecked and build.launches for build in builds),
-                sizes=f"{builds[0].numbers} = {_some(sizes)}" if sizes else "",
+                defects=tuple(defects),
+                source=source_at(kernel, None),
             )
         )
     return kernels
@@ -195,7 +183,8 @@ def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequ
         verdicts.append(f"{unchecked} {RAN} ({NOT_COMPARED})")
     if skipped := sum(bool(each.skipped) for each in kernels):
         verdicts.append(f"{skipped} skipped")
-    sizes = f" ({kernels[0].sizes})" if len(kernels) == 1 and kernels[0].sizes else ""
+    ran = dict.fromkeys(filter(None, kernels[0].sizes.values())) if len(kernels) == 1 else ()
+    sizes = f" ({kernels[0].numbers} = {_some(ran)})" if ran else ""
     up_to = "up to " if len(orders) > 1 else ""  # chosen sizes run in the first order alone
     tried = f"{counted(launches, 'launch')} in {up_to}{counted(len(orders), 'order')} of threads"
     counts = f"{counted(len(kernels), 'kernel')}, {counted(problems, 'problem')}{sizes}, {tried}"

@@ -18,37 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Protocol
 
-from peakgate.spec.recorded import WorkNote
+from peakgate.spec.recorded import CaseCounters, WorkNote
 
 FACTOR = 2.0
 """A declaration within this factor of the counted work is not noted."""
 
 
-class CountedWork(Protocol):
-    """The work of one launch by hardware counters, a part of the run file's ``CaseCounters``; None if unknown."""
-
-    @property
-    def launched_kernels(self) -> float: ...
-    @property
-    def dram_read_bytes(self) -> float | None: ...
-    @property
-    def dram_written_bytes(self) -> float | None: ...
-    @property
-    def l2_read_bytes(self) -> float | None: ...
-    @property
-    def l2_written_bytes(self) -> float | None: ...
-    @property
-    def executed_flops(self) -> float | None: ...
-    @property
-    def half_flops(self) -> float | None: ...
-
-
 def work_notes(
     case: str,
     state: str,
-    counted: CountedWork,
+    counted: CaseCounters,
     *,
     declared_bytes: float | None,
     declared_flops: float | None,
@@ -56,7 +36,8 @@ def work_notes(
 ) -> Iterator[WorkNote]:
     """Notes on declared work that differs from counted work; none for work that is not declared or not counted.
 
-    ``state`` is the case's, ``l2_bytes`` the size of the GPU's L2, None if unknown.
+    ``counted`` are the counters of one launch, ``state`` is the case's, ``l2_bytes`` the size of the GPU's L2, None if
+    unknown.
     """
     read, written = counted.dram_read_bytes, counted.dram_written_bytes
     asked, stored = counted.l2_read_bytes, counted.l2_written_bytes

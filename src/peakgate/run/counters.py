@@ -20,8 +20,8 @@ from peakgate.base.streams import say
 from peakgate.judge.work import work_notes
 from peakgate.run import ncu
 from peakgate.run.places import Places
-from peakgate.runfile.schema import CaseCounters, CountersReport
-from peakgate.spec.recorded import TENSOR_MATH
+from peakgate.runfile.schema import CountersReport
+from peakgate.spec.recorded import TENSOR_MATH, CaseCounters
 
 FOLDER = "counters"
 """In the verdict's folder: what ncu printed, a folder per state of the caches."""

@@ -23,8 +23,7 @@ from peakgate.base.streams import say
 from peakgate.base.verdict import FAILING, Judgement, Verdict, counts, exit_code
 from peakgate.device import driver
 from peakgate.judge.floors import Floors, by_floor, load_floors
-from peakgate.runfile.foreign import google_benchmark, nvbench, pytest_benchmark
-from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun
+from peakgate.runfile.foreign import ForeignMeasured, ForeignRun, google_benchmark, nvbench, pytest_benchmark
 from peakgate.runfile.options import verb_parser
 from peakgate.runfile.saved import CASE_COLUMNS, run_of
 from peakgate.runfile.schema import SHORTEST_S, Imported, RunDocument

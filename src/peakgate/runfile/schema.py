@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from peakgate.base.records import Finite, Name, Number, Text
 from peakgate.base.verdict import Verdict
-from peakgate.spec.recorded import Energy, Metric, Tier, TunedChoice, WorkNote
+from peakgate.spec.recorded import CaseCounters, Energy, Metric, Tier, TunedChoice, WorkNote, means
 
 TEXT, NUMBER, FLAG, ANY = "string", "float64", "bool", "object"
 
@@ -34,55 +34,12 @@ Median = Annotated[
 Fact = Text | int | float | bool | None
 
 
-def means(meaning: str, column: int | None = None) -> Meta:
-    """Document a field; ``column`` is its position among the columns of a DataFrame of runs, None for no column."""
-    return Meta(title=meaning, extra={"column": column})
-
-
 class Unmeasured(Struct, frozen=True):
     """A case that the run could not time."""
 
     case: Annotated[Name, means("the case id")]
     verdict: Annotated[Verdict, means("its verdict")]
     reason: Annotated[str, means("why")] = ""
-
-
-class CaseCounters(Struct, frozen=True, kw_only=True):
-    """Hardware counters of one launch of a case, read by ``bench --counters``; null if the GPU lacks the counter.
-
-    For a launch of several kernels, counts are summed, and fractions averaged with the kernels' times as weights.
-    """
-
-    launched_kernels: Annotated[Number, means("kernels that a launch of the case starts", 39)]
-    load_sectors_per_request: Annotated[
-        Number | None,
-        means("sectors of 32 bytes per request of global loads; 4 if a warp reads 128 contiguous bytes", 40),
-    ] = None
-    store_sectors_per_request: Annotated[Number | None, means("the same for global stores", 41)] = None
-    shared_load_conflicts: Annotated[Number | None, means("bank conflicts of loads from shared memory", 42)] = None
-    shared_store_conflicts: Annotated[Number | None, means("bank conflicts of stores to shared memory", 43)] = None
-    achieved_occupancy: Annotated[
-        Number | None, means("active warps of an SM over the most it can have resident, from 0 to 1", 44)
-    ] = None
-    tensor_fraction: Annotated[
-        Number | None, means("fraction of active cycles in which the tensor pipe of an SM was active", 45)
-    ] = None
-    l2_hit_fraction: Annotated[
-        Number | None, means("fraction of the sectors requested by the SMs that hit in the L2", 46)
-    ] = None
-    l2_read_bytes: Annotated[Number | None, means("bytes that the SMs read from the L2", 47)] = None
-    l2_written_bytes: Annotated[Number | None, means("bytes that the SMs wrote to the L2", 48)] = None
-    dram_read_bytes: Annotated[Number | None, means("bytes read from device memory", 49)] = None
-    dram_written_bytes: Annotated[
-        Number | None, means("bytes written to device memory, without those still in the L2", 50)
-    ] = None
-    executed_flops: Annotated[
-        Number | None,
-        means("FP32, FP64 and tensor core operations executed; an FMA counts as two", 51),
-    ] = None
-    half_flops: Annotated[
-        Number | None, means("upper limit of FP16x2 operations: moves and conversions count too", 52)
-    ] = None
 
 
 class CaseRecord(Struct, frozen=True, kw_only=True):

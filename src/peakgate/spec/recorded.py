@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from peakgate.base.formatting import figure
 from peakgate.base.records import Number
@@ -94,6 +94,49 @@ class Energy:
     power_w: Number
     idle_w: Number | None
     contents: str = "the same for every launch of a loop: a replayed answer is not excluded"
+
+
+def means(meaning: str, column: int | None = None) -> Meta:
+    """Document a field; ``column`` is its position among the columns of a DataFrame of runs, None for no column."""
+    return Meta(title=meaning, extra={"column": column})
+
+
+class CaseCounters(Struct, frozen=True, kw_only=True):
+    """Hardware counters of one launch of a case, read by ``bench --counters``; null if the GPU lacks the counter.
+
+    For a launch of several kernels, counts are summed, and fractions averaged with the kernels' times as weights.
+    """
+
+    launched_kernels: Annotated[Number, means("kernels that a launch of the case starts", 39)]
+    load_sectors_per_request: Annotated[
+        Number | None,
+        means("sectors of 32 bytes per request of global loads; 4 if a warp reads 128 contiguous bytes", 40),
+    ] = None
+    store_sectors_per_request: Annotated[Number | None, means("the same for global stores", 41)] = None
+    shared_load_conflicts: Annotated[Number | None, means("bank conflicts of loads from shared memory", 42)] = None
+    shared_store_conflicts: Annotated[Number | None, means("bank conflicts of stores to shared memory", 43)] = None
+    achieved_occupancy: Annotated[
+        Number | None, means("active warps of an SM over the most it can have resident, from 0 to 1", 44)
+    ] = None
+    tensor_fraction: Annotated[
+        Number | None, means("fraction of active cycles in which the tensor pipe of an SM was active", 45)
+    ] = None
+    l2_hit_fraction: Annotated[
+        Number | None, means("fraction of the sectors requested by the SMs that hit in the L2", 46)
+    ] = None
+    l2_read_bytes: Annotated[Number | None, means("bytes that the SMs read from the L2", 47)] = None
+    l2_written_bytes: Annotated[Number | None, means("bytes that the SMs wrote to the L2", 48)] = None
+    dram_read_bytes: Annotated[Number | None, means("bytes read from device memory", 49)] = None
+    dram_written_bytes: Annotated[
+        Number | None, means("bytes written to device memory, without those still in the L2", 50)
+    ] = None
+    executed_flops: Annotated[
+        Number | None,
+        means("FP32, FP64 and tensor core operations executed; an FMA counts as two", 51),
+    ] = None
+    half_flops: Annotated[
+        Number | None, means("upper limit of FP16x2 operations: moves and conversions count too", 52)
+    ] = None
 
 
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.records import Finite, Whole
-from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun, iqr, spelled
+from peakgate.runfile.foreign import ForeignMeasured, ForeignRun, iqr, spelled
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _FITS = ("BigO", "RMS")

@@ -19,7 +19,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited
 from peakgate.base.formatting import short
 from peakgate.base.records import Number, Whole
-from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun, iqr, spelled
+from peakgate.runfile.foreign import ForeignMeasured, ForeignRun, iqr, spelled
 
 _SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:sample_times")
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from peakgate.base.records import Finite, Whole
-from peakgate.runfile.foreign.measured import ForeignMeasured, ForeignRun
+from peakgate.runfile.foreign import ForeignMeasured, ForeignRun
 from peakgate.spec.recorded import case_parts
 
 
