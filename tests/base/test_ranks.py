@@ -226,7 +226,7 @@ def test_a_rank_that_does_not_come_is_named(tmp_path):
 
     for ended in in_ranks(tmp_path, run):
         assert ended.code == 3
-        assert "0 s passed at the wait for rank 2 of the run" in ended.output
+        assert "rank 2" in ended.output
 
 
 def test_two_runs_with_one_port_are_refused(of_torchrun):

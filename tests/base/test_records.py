@@ -40,7 +40,7 @@ def test_a_kind_that_threads_read_first_ends_no_process() -> None:
 
 
 def test_a_number_too_long_to_write_is_named_without_digits() -> None:
-    assert short(1 << 100_000) == "a number of thousands of digits"
+    assert not any(map(str.isdigit, short(1 << 100_000)))
 
 
 @pytest.mark.parametrize(("name", "head"), records.COMPRESSED.items())

@@ -281,4 +281,4 @@ def test_a_benchmark_test_of_a_backward_pass_has_a_verdict(benchmarks, tmp_path)
     assert "WRONG benchmarks-bench_ops.test_scale-4" in done.stdout
     for test in ("nothing", "constant", "outputs", "launched-launch"):
         assert re.search(rf"INCONCLUSIVE benchmarks-bench_ops.test_{test}: .*\[PG306\]", done.stdout)
-    assert "the callable fails: RuntimeError: no such mode" in done.stdout
+    assert "no such mode" in done.stdout

@@ -121,7 +121,7 @@ def measured(folder, text, *, comment="", factor="2.0"):
 def test_backward_passes_are_timed_alone_and_traps_are_wrong(tmp_path):
     shown, entries, _ = measured(tmp_path / "a", GRADIENTS)
     assert entries.keys() == {"test_eager", "test_layer_norm", "test_compiled", "test_triton"}
-    assert all("a forward pass on these inputs" in each["sampling"] for each in entries.values())
+    assert all("forward pass" in each["sampling"] for each in entries.values())
     assert all(each["timed_launches_checked"] for each in entries.values())
     traps = ("factor", "element", "stored", "none")
     assert [trap for trap in traps if f"WRONG benchmarks-bench_ops.test_trap-{trap}:" not in shown] == []

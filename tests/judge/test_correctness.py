@@ -154,7 +154,7 @@ def test_a_result_that_an_older_rule_passed_names_both_criteria():
     output = np.array([[64.0, 1 + 2.0**-11]], np.float32)
     mismatch = judged(case, (output, reference)).mismatch
     assert "tolerance 7.63e-06" in mismatch
-    assert "relative to the largest element" in mismatch
+    assert "largest element" in mismatch
     assert "atol=" in mismatch
     output[0, 1] = 2
     assert "as before" not in judged(case, (output, reference)).mismatch
@@ -225,7 +225,7 @@ def test_complex_numbers_are_compared_part_by_part(tolerance):
     wrong[3, 1] = wrong[3, 1].conj()
     assert "26 (imaginary part)" in judged(case, (wrong, data)).mismatch
     wrong[0], wrong[4] = 1 + 1j, np.nan
-    assert ": 9 of 32 " in judged(case, (wrong, data)).mismatch
+    assert "9 of 32" in judged(case, (wrong, data)).mismatch
 
 
 def test_parts_of_complex_numbers_are_reported_as_these():

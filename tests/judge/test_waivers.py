@@ -94,7 +94,7 @@ def test_a_ruling_fails_by_what_is_left_or_by_a_complaint():
 
 
 def test_a_defect_is_named_with_its_place_where_it_has_one():
-    assert str(KEY._replace(file="", line="")) == "check: sums.sums: out of bounds"
+    assert "sums.cu" not in str(KEY._replace(file="", line=""))
     assert str(KEY).endswith(" in sums.cu")
     assert KEY.line in str(KEY)
 

