@@ -18,7 +18,7 @@ import peakgate.case
 import peakgate.family
 from peakgate import cli, reports
 from peakgate.base import config
-from peakgate.inspect.command import SUBJECTS
+from peakgate.inspect import SUBJECTS
 from peakgate.runfile.schema import RunDocument
 from peakgate.spec import arguments, case, groups, operands, sweep
 from peakgate.spec import family as short_form

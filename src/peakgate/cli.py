@@ -42,7 +42,7 @@ GROUPS = {
         "protect": ("review.protect", "fail a change that lowers a floor or edits a saved run without a reason"),
     },
     "Deeper": {
-        "inspect": ("inspect.command", "examine registers and occupancy, delete barriers, or run compute-sanitizer"),
+        "inspect": ("inspect", "examine registers and occupancy, delete barriers, or run compute-sanitizer"),
         "bisect": ("compare.bisect.command", "find the commit that made a case slower, with few measurements"),
         "fleet": ("fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
         "selftest": ("compare.selftest", "measure unchanged code and report how small a slowdown is detected here"),

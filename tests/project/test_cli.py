@@ -10,7 +10,7 @@ import pytest
 
 from peakgate import cli
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.inspect.command import SUBJECTS
+from peakgate.inspect import SUBJECTS
 
 
 def test_without_a_verb_every_verb_is_listed(capsys):

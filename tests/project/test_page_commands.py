@@ -24,7 +24,7 @@ from peakgate.base import git
 from peakgate.base.processes import variables
 from peakgate.cli import VERBS, main
 from peakgate.help import page, topics
-from peakgate.inspect.command import SUBJECTS
+from peakgate.inspect import SUBJECTS
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "baselines" / "nvidia-h200" / "runs"

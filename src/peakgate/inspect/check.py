@@ -25,8 +25,17 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import add_json_option, clear_verdict
 from peakgate.base.streams import say, warn
-from peakgate.inspect import emulate, gpu_build, isolate, picture, problems, report, workers
-from peakgate.inspect.command import add_emulator_options, leave_not_checked
+from peakgate.inspect import (
+    add_emulator_options,
+    emulate,
+    gpu_build,
+    isolate,
+    leave_not_checked,
+    picture,
+    problems,
+    report,
+    workers,
+)
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.inspect.watched.kernels import KernelsOfTests, begun
 from peakgate.judge import waivers

@@ -18,8 +18,7 @@ from peakgate.base.options import VerbParser
 from peakgate.base.report import NOT_CHECKED, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
-from peakgate.inspect import emulate, mutation_run, workers
-from peakgate.inspect.command import add_emulator_options, leave_not_checked
+from peakgate.inspect import add_emulator_options, emulate, leave_not_checked, mutation_run, workers
 from peakgate.judge import waivers
 from peakgate.render import terminal
 from peakgate.render.findings import leave_verdict

@@ -22,7 +22,7 @@ from peakgate.base.options import VerbParser, add_selection, at_least, selector
 from peakgate.base.report import Annotation, Report, Tone, clear_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
-from peakgate.inspect.command import add_verdict_folder
+from peakgate.inspect import add_verdict_folder
 from peakgate.inspect.resources import baseline
 from peakgate.inspect.resources.baseline import (
     RESOURCE_REGRESSIONS,

@@ -24,7 +24,7 @@ from peakgate.base.processes import run_in_group
 from peakgate.base.report import clear_verdict
 from peakgate.base.streams import say
 from peakgate.device import driver
-from peakgate.inspect.command import add_verdict_folder, leave_not_checked
+from peakgate.inspect import add_verdict_folder, leave_not_checked
 from peakgate.inspect.sanitize.report import read_report, report
 from peakgate.judge import waivers
 from peakgate.render import terminal
