@@ -142,7 +142,7 @@ def open_output(path: Path, mode: str = "w") -> IO[Any]:
         try:
             return open(path, mode, encoding=encoding, opener=below)
         except OSError as error:
-            raise _link_or(error, path) from None
+            raise (_in_place(path) if path.is_symlink() else error) from None
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def output_folder(path: Path) -> Iterator[int]:
                 inner = _inner_folder(descriptor, name)
             except OSError as error:
                 error.filename = str(here)
-                raise _link_or(error, here) from None
+                raise (_in_place(here) if here.is_symlink() else error) from None
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -216,10 +216,6 @@ def _inner_folder(folder: int, name: str) -> int:
         if any(os.path.lexists(above / mark) for above in (here, *here.parents) for mark in _MARKS):
             raise
         return os.open(name, flags, dir_fd=folder)
-
-
-def _link_or(error: OSError, path: Path) -> Exception:
-    return _in_place(path) if path.is_symlink() else error
 
 
 def _in_place(link: Path) -> PeakgateError:

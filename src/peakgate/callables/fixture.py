@@ -210,7 +210,7 @@ class GpuBenchmark(ReplayFixture):
         case = self._listed
         try:
             case = self._case(call)
-            output_check = self._output_check(call)
+            output_check = OutputCheck(call, self._given) if self.compares else None
             launchable = CpuCall(case, call)
             launchable.run()
             proof = output_check.first() if output_check else None
@@ -249,7 +249,7 @@ class GpuBenchmark(ReplayFixture):
             handle, gpus = stream_handle(call, self._given.stream), len(self.gpus)
             with one_stream(device, handle, session.plan.batch, gpus) as stream:
                 case = self._case(call)
-                output_check = self._output_check(call) if session.checks else None
+                output_check = OutputCheck(call, self._given) if self.compares and session.checks else None
                 call.run()  # the first call may compile
                 stream.synchronize()
                 call.learn()
@@ -352,9 +352,6 @@ class GpuBenchmark(ReplayFixture):
         arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
         roof = "nvlink" if self._listed.gpus > 1 else default_roof(work.math)
         return replace(self._listed, work=work, arguments=arrays, roof=roof)
-
-    def _output_check(self, call: Call) -> OutputCheck | None:
-        return OutputCheck(call, self._given) if self.compares else None
 
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
         """Keep the outcome and show it in pytest-benchmark's table; fail the test if the verdict does."""

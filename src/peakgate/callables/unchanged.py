@@ -28,8 +28,8 @@ def unchanged(arrays: Sequence[Any]) -> Mapping[int, str]:
     in_graphs = list(_in_graphs(torch)) if any(framework(array) == "torch" for array in arrays) else []
     integers = {at: array for at, array in enumerate(arrays) if dtype_name(array).startswith(("int", "uint"))}
     found = {at: IN_ORDER for at, array in integers.items() if _in_order(array)}
-    longest = max((_elements(arrays[at]) for at in found), default=0)
-    found |= {at: BESIDE for at, array in integers.items() if at not in found and 0 < _elements(array) <= longest}
+    longest = max((prod(arrays[at].shape) for at in found), default=0)
+    found |= {at: BESIDE for at, array in integers.items() if at not in found and 0 < prod(array.shape) <= longest}
     for at, array in enumerate(arrays):
         if any(overlap(array, each) for each in in_graphs):
             found[at] = AUTOGRAD
@@ -44,10 +44,6 @@ def described(reasons: Mapping[int, str]) -> str:
     """A phrase for the run file: how many arrays were left unchanged, and why; empty if none."""
     found = [f"{counted(count, 'array')} {reason}" for reason, count in Counter(reasons.values()).items()]
     return f"left as they are: {', '.join(found)}" if found else ""
-
-
-def _elements(array: Any) -> int:
-    return prod(array.shape)
 
 
 @at_home

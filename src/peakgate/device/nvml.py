@@ -240,7 +240,10 @@ def _of(uuid: str) -> dict[str, Any]:
         "temperature_c": seen.temperature_c,
         "power_limit_w": known.power_limit_w,
     }
-    return {name: _text(value) for name, value in facts.items()} | {
+    texts = {name: each.decode(errors="replace") for name, each in facts.items() if isinstance(each, bytes)}
+    return {
+        **facts,
+        **texts,
         "unfit": unfit(seen, facts),
         "notes": notes(seen, facts),
         "preflight": asdict(seen),
@@ -267,10 +270,6 @@ def notes(seen: Preflight, facts: dict[str, Any]) -> list[str]:
     if lanes and most and lanes < most:
         soft.append(f"its PCIe link has {lanes} of {most} lanes; reseat the GPU or check its riser")
     return soft
-
-
-def _text(value: Any) -> Any:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def main() -> int:

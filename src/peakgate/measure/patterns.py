@@ -103,7 +103,8 @@ def varied(problems: Sequence[Case], named: Named = NOTHING_NAMED) -> Varied:
     at two sizes, with few more problems than there are anyway. Problems without an open input, or with saved results,
     stay as they are. ``named`` numbers are among the powers, and in a range.
     """
-    free = sorted(filter(_takes_patterns, problems), key=_size)
+    computed = (each for each in problems if not isinstance(each.reference, tuple))
+    free = sorted((each for each in computed if any(map(_open, each.inputs))), key=_size)
     every = next(filter(_enough, free), free[-1] if free else None)
     left, filled, plain = list(reversed(PATTERNS)), dict[int, Case](), dict[str, Case]()
     for problem in reversed(free):
@@ -129,10 +130,6 @@ def _enough(problem: Case, rows: int = _ENOUGH_ROWS) -> bool:
         else math.prod(shape) >= 2 * _ENOUGH_ELEMENTS and math.prod(shape[:-1]) >= rows
         for shape in (buffer.shape for buffer in problem.inputs)
     )
-
-
-def _takes_patterns(problem: Case) -> bool:
-    return not isinstance(problem.reference, tuple) and any(map(_open, problem.inputs))
 
 
 def _open(buffer: Buffer) -> bool:

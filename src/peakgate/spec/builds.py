@@ -249,13 +249,15 @@ class KernelBuild:
             )
         block_in_id = "block" in self.point.labels if given.block_in_id is None else given.block_in_id
         magnitudes = given.check.scale
+        names = ([reference] if isinstance(reference, str) else reference) if of_files else ()
+        saved = tuple(given.folder / name.replace("{size}", label) for name in names)
         made = Case(
             family=given.folder.name,
             stage=self.stage,
             launch=shape,
             arguments=operands.every,
             work=work,
-            reference=_files(reference, given.folder, label) if of_files else self._of_inputs(reference, numbers),
+            reference=saved if of_files else self._of_inputs(reference, numbers),
             size=label,
             block=label_of(numbers_of(given.block)) if block_in_id else "",
             variant=self.point.variant if given.variant is None else at("variant", given.variant),
@@ -371,11 +373,6 @@ def _only_kernel(source: Path, stage: str) -> str:
         names = kernels(source_text(source))
         return names[0] if len(names) == 1 and "<" not in names[0] and names[0] != stage else ""
     return ""
-
-
-def _files(names: str | Sequence[str], folder: Path, size: str) -> tuple[Path, ...]:
-    each = (names,) if isinstance(names, str) else names
-    return tuple(folder / name.replace("{size}", size) for name in each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,11 @@ def ragged(sized: Sized, tiling: Tiling, known: Collection[SizeNumbers] = ()) ->
     open_to = {at: step for at, step in enumerate(tiling.steps) if step}
     tiles = {at: sorted({*USUAL_TILES, *own, tiling.tiles[at]}) for at in open_to}
     for at, step in open_to.items():
-        if not any(_shows(size[at], tiles[at], step) for size in known):
+        ragged_before = (
+            size[at] > TILES_BEYOND * tiles[at][-1] and all(size[at] % tile for tile in tiles[at] if step % tile)
+            for size in known
+        )
+        if not any(ragged_before):
             numbers = [_beyond(most, tiles[at], lcm(step, _VECTOR)) for most in reversed(tiles[at])]
             yield from _first_affordable(
                 sized, (_with(of, at, each) for each in numbers for of in (tiling.small, tiling.least))
@@ -147,11 +151,6 @@ def _own_tiles(case: Case) -> set[int]:
     macros = (int(value) for _, value in case.defines if value.isdecimal())
     blocks = (extent for each in case.launches for extent in (*each.launch.block, each.launch.threads_per_block))
     return {number for number in (*macros, *blocks) if 1 < number <= _LARGEST_OWN_TILE}
-
-
-def _shows(number: int, tiles: Sequence[int], step: int) -> bool:
-    """Whether a number is ragged beyond several tiles for each of these tile sizes."""
-    return number > TILES_BEYOND * tiles[-1] and all(number % tile for tile in tiles if step % tile)
 
 
 def _beyond(tile: int, tiles: Sequence[int], step: int, skipped: int = 0) -> int:
