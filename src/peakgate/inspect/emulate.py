@@ -285,7 +285,11 @@ def check_case(
             launchable.run(order)
         except KernelFault as fault:
             found, first, new = _findings(case, order, fault), not raced, list[LaunchFinding]()
-            for each, lines in zip(found, _raced(fault), strict=True):
+            cause = fault.__cause__
+            assert isinstance(cause, KernelDefect)
+            for each, defect in zip(found, cause.defects, strict=True):
+                races = (defect, *defect.with_it)
+                lines = {frozenset([race.location, *(step.location for step in race.order)]) for race in races}
                 if first or (each.kind in _RACES and not lines <= raced):
                     new.append(each)
                 raced |= lines
@@ -305,15 +309,6 @@ def check_case(
     if undecided is not None and not any(launched):
         raise undecided
     return launched
-
-
-def _raced(fault: KernelFault) -> list[set[frozenset[str | None]]]:
-    """For each defect of a launch the lines of each race that it stands for."""
-    assert isinstance(fault.__cause__, KernelDefect)
-    return [
-        {frozenset([race.location, *(step.location for step in race.order)]) for race in (defect, *defect.with_it)}
-        for defect in fault.__cause__.defects
-    ]
 
 
 def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[LaunchFinding]:

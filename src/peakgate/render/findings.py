@@ -35,7 +35,10 @@ def leave_verdict(report: Report, path: Path) -> ExitCode:
     project = config.current()
     settings = project.file or project.root / config.PYPROJECT  # code scanning refuses a result without a file
     top = git.tree_of(project.root)
-    placed = [replace(each, path=_below(top, each.path if each.path.name else settings)) for each in report.annotations]
+    placed = []
+    for each in report.annotations:  # by the path from the top of the repository, absolute if the file is elsewhere
+        found = (top / (each.path if each.path.name else settings)).resolve()
+        placed.append(replace(each, path=found.relative_to(top) if found.is_relative_to(top) else found))
     write(replace(report, annotations=placed), path)
     say(f"verdict: {path}")
     if report.entries:
@@ -64,12 +67,6 @@ def order(*lines: str) -> None:
     """Print commands if this runs in a job of GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         say_as_is("".join(f"{line}\n" for line in lines))
-
-
-def _below(top: Path, path: Path) -> Path:
-    """A file's path from the top of the repository; absolute if it is elsewhere."""
-    found = (top / path).resolve()
-    return found.relative_to(top) if found.is_relative_to(top) else found
 
 
 def sarif(report: Report) -> dict[str, Any]:

@@ -204,7 +204,12 @@ def read_records(tool: str, xml: bytes, functions: Mapping[str, Collection[str]]
         instruction = _instruction(record.find("where"))
         thread, block = _index(record.find("who/threadIdx")), _index(record.find("who/blockIdx"))
         where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
-        kernel = " or ".join(sorted(_launching(function, functions))) or function or NO_KERNEL
+        # The kernels that launch the function, whose name may be plain, mangled or have template arguments.
+        plain = re.split(r"[<(]", function, maxsplit=1)[0].split()
+        name = plain[-1].rpartition("::")[2] if plain else ""
+        mangled = (known for known in functions if function.startswith("_Z") and f"{len(known)}{known}" in function)
+        launching = functions.get(name) or functions.get(next(mangled, ""), ())
+        kernel = " or ".join(sorted(launching)) or function or NO_KERNEL
         warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
         key = (kernel, what, instruction, warning)
         first.setdefault(key, ", ".join(filter(None, where)))
@@ -213,14 +218,6 @@ def read_records(tool: str, xml: bytes, functions: Mapping[str, Collection[str]]
         found(tool, kernel, what, where, counts[kernel, what, instruction, warning], warning=warning)
         for (kernel, what, instruction, warning), where in first.items()
     ]
-
-
-def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Collection[str]:
-    """The kernels that launch a function; its name may be plain, mangled or have template arguments."""
-    plain = re.split(r"[<(]", function, maxsplit=1)[0].split()
-    name = plain[-1].rpartition("::")[2] if plain else ""
-    mangled = (known for known in functions if function.startswith("_Z") and f"{len(known)}{known}" in function)
-    return functions.get(name) or functions.get(next(mangled, ""), ())
 
 
 def _instruction(where: ET.Element | None) -> str:

@@ -53,7 +53,6 @@ _TYPE = (
     r"(?:auto|bool|char|short|int|long|unsigned|float|double|half|u?int\d+_t|size_t|[A-Z]|scalar_t|"
     r"(?:u?(?:char|short|int|long)|float|double|half)[1234])"
 )
-_HEAD = "// In place of a header that is missing here.\n"
 _TO_FILL_IN = "// to fill in: "
 _NEEDED_HEAD = "// What the kernels need of headers that are missing here, which include this file."
 _COPY, _FILL_IN = "copy {} into the project, or ", f"fill in {DECLARATIONS}; then delete family.py and run this again"
