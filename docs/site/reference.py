@@ -21,7 +21,6 @@ from peakgate.base import config
 from peakgate.inspect import SUBJECTS
 from peakgate.runfile.schema import RunDocument
 from peakgate.spec import arguments, case, groups, operands, sweep
-from peakgate.spec import family as short_form
 
 HELP_INDENT = 24
 """Where argparse's ``--help`` begins an explanation that has a line of its own."""
@@ -112,7 +111,7 @@ def _directive(module: Any, name: str) -> str:
     value = getattr(module, name)
     if inspect.isclass(value) or inspect.isfunction(value):
         return f".. auto{'class' if inspect.isclass(value) else 'function'}:: {module.__name__}.{name}"
-    defining = next(each for each in (arguments, case, groups, operands, short_form, sweep) if hasattr(each, name))
+    defining = next(each for each in (arguments, case, groups, operands, sweep, peakgate.family) if hasattr(each, name))
     return f".. autodata:: {defining.__name__}.{name}"
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from peakgate import family
 from peakgate.base import config
-from peakgate.spec import builds, catalogue, family, fields, groups, operands
+from peakgate.spec import builds, catalogue, fields, groups, operands
 from peakgate.spec.case import Case, Scale, Stage
 from peakgate.spec.contract import stated
 
