@@ -2,6 +2,7 @@
 
 from datetime import date
 from itertools import islice
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from peakgate.family import In, Out, Value, family, kernel
 from peakgate.inspect import emulate, problems, report
 from peakgate.judge.waivers import rule
 from peakgate.spec.case import Scale
-from peakgate.spec.edges import Tiling, chosen, searched, tiling_of
+from peakgate.spec.edges import Tiling, chosen, edge_sizes, searched, tiling_of
 from peakgate.spec.stage import SourceLine
 
 
@@ -99,6 +100,26 @@ def test_a_fixed_number_stays_and_a_refusal_keeps_its_reason():
     assert {columns for _, columns in found.cases} == {96}
     assert (99, 96) in found.cases
     assert found.refused[101, 96].startswith("ValueError: ")
+
+
+def test_four_numbers_of_a_flat_grid_are_all_above_1():
+    def arguments(*numbers):
+        return [Out(*numbers), In(*numbers), *map(Value, numbers)]
+
+    of = sized(arguments, lambda *numbers: -(-prod(numbers) // 256), 256, (32, 64, 56, 56))
+    found = [size for size in edge_sizes(of, ()) if min(size) > 1]
+    assert found
+    assert any(len({*size}) == len(size) for size in found)
+
+
+def test_a_measured_number_is_tried_where_only_some_are_accepted():
+    def arguments(rows, columns):
+        if columns not in (512, 4096):
+            raise ValueError("columns are 512 or 4096")
+        return matrix(rows, columns)
+
+    found = chosen(sized(arguments, lambda h, w: h, 128, (1 << 14, 4096)))
+    assert {columns for _, columns in found.cases} == {512, 4096}
 
 
 def test_a_family_that_refuses_usual_edges_has_chosen_sizes():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, islice
+from itertools import chain, count, islice
 from math import lcm, prod
 from typing import Any
 
@@ -36,6 +36,8 @@ _NEAR = 3
 USUAL_TILES = (16, 32, 64, 128)
 TILES_BEYOND = 4
 """Full tiles before the last, partial one: with fewer a kernel may use another path."""
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+"""Numbers of a size that cannot have several tiles in all of its numbers."""
 _VECTOR = 4
 """Elements of a 16-byte load of float32: other row lengths use another path."""
 _LARGEST_OWN_TILE = 1024
@@ -114,7 +116,8 @@ def ragged(sized: Sized, tiling: Tiling, known: Collection[SizeNumbers] = ()) ->
     """Sizes with a partial tile after more than TILES_BEYOND full ones: in each number alone, then in all.
 
     For the usual tiles and the kernel's own, as far as the problem is not too large. A number alone is a multiple of a
-    vector while the others are small. Numbers that ``known`` sizes already cover are left out.
+    vector while the others are small. Numbers that ``known`` sizes already cover are left out. Where several tiles in
+    all numbers make too large a problem, as with four numbers, these are different primes.
     """
     case = accepted(sized, tiling.whole)
     own = set() if isinstance(case, str) else _own_tiles(case)
@@ -134,7 +137,8 @@ def ragged(sized: Sized, tiling: Tiling, known: Collection[SizeNumbers] = ()) ->
             )
     if len(open_to) > 1:
         every = sorted({tile for each in tiles.values() for tile in each}, reverse=True)
-        yield from _first_affordable(sized, (_together(tiling.small, tiles, tiling.steps, most) for most in every))
+        beyond_tiles = (_together(tiling.small, tiles, tiling.steps, most) for most in every)
+        yield from _first_affordable(sized, chain(beyond_tiles, _different(tiling.small, open_to)))
 
 
 def _together(small: SizeNumbers, tiles: Mapping[int, Sequence[int]], steps: SizeNumbers, most: int) -> SizeNumbers:
@@ -144,6 +148,15 @@ def _together(small: SizeNumbers, tiles: Mapping[int, Sequence[int]], steps: Siz
         fitting = max((tile for tile in each if tile <= most), default=each[0])
         numbers = _with(numbers, at, _beyond(fitting, each, steps[at], at))
     return numbers
+
+
+def _different(small: SizeNumbers, steps: Mapping[int, int]) -> Iterator[SizeNumbers]:
+    """Sizes whose open numbers are successive primes, in units of their steps; the largest first."""
+    for first in reversed(range(len(_PRIMES) - len(steps) + 1)):
+        numbers = small
+        for (at, step), prime in zip(steps.items(), _PRIMES[first:], strict=False):
+            numbers = _with(numbers, at, step * prime)
+        yield numbers
 
 
 def _own_tiles(case: Case) -> set[int]:
@@ -256,10 +269,13 @@ def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
         if threads > tiling.tiles[0]:  # a grid-stride loop
             whole = -(-threads // step) * step
             yield from ((whole - step,), (whole,), (whole + step,))
-    # next to measured numbers if these are small, such as a row's length or a filter's width
+    # Next to measured numbers if these are small, such as a row's length or a filter's width; a larger one itself where
+    # only some are accepted.
     for at, (number, step) in enumerate(zip(sized.usual, tiling.steps, strict=True)):
         if step and len(sized.usual) > 1 and number <= _LARGEST_STEP:
             yield from (_with(tiling.whole, at, other) for other in (number - step, number, number + step) if other > 0)
+        elif step > 1:
+            yield _with(tiling.whole, at, number)
 
 
 def long(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
