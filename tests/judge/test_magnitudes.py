@@ -83,7 +83,8 @@ def test_numbers_move_by_up_to_a_millionth_and_integers_stay():
         return [given[0] - given[1]]
 
     (found,) = estimated(np, reference, [x, x, n], [x - x], [Rounded(1e-5, 2.0**-24)])
-    assert len(seen) == 3
+    narrow, *seen = seen
+    assert (narrow[0].dtype, len(seen)) == (np.dtype("float32"), 3)
     moved = [given[at] / x - 1 for given in seen for at in (0, 1)]
     for each in moved:
         assert SHARE / 2.01 < np.abs(each).min() < SHARE / 1.99
@@ -229,3 +230,26 @@ def test_conditions_are_arrays_as_cupy_takes_them():
         module, lambda given: [1 - np.cos(given[0])], [x], [x], [Rounded(1e-5, 2.0**-24)], redrawn=lambda seed: [x]
     )
     assert (found > x).any()
+
+
+def of_choice(given):
+    """The first of two inputs where a third is positive, else the second: exact in any type."""
+    return [np.where(given[2] > 0, given[0], given[1])]
+
+
+@pytest.mark.parametrize(
+    ("reference", "raised"),
+    [
+        (of_choice, False),
+        (lambda given: [2 * np.abs(given[0])], False),
+        (lambda given: [given[0] * 1.1], True),
+        (lambda given: [of_choice(given)[0].astype("float64")], True),  # which hides how a float32 kernel rounds
+    ],
+)
+def test_neighbours_do_not_count_where_nothing_is_rounded(reference, raised):
+    rng = np.random.default_rng(2)
+    inputs = [rng.uniform(1, 2, 256).astype("float32").astype("float64") for _ in range(3)]
+    inputs[0][::64] *= 2.0**20
+    values = reference(inputs)
+    (found,) = estimated(np, reference, inputs, values, [Rounded(1e-5, 2.0**-24)])
+    assert (np.median(found / np.abs(values[0])) > 100) == raised

@@ -35,7 +35,8 @@ _UNITS_BY_NEIGHBOURS = 8.0
 """An element may change little by chance, or because the reference is better conditioned than a right kernel:
 ``1 + tanh(x)`` loses digits that ``1 - tanh(-x)`` keeps. So the root mean square change of ``_NEIGHBOURS`` in memory
 counts too. It raises an element's bound to eight roundings of the neighbours' size, and further only up to 1/16 of the
-element, so that a row of small elements keeps small bounds next to rows of large ones."""
+element, so that a row of small elements keeps small bounds next to rows of large ones. It does not count where the
+reference is exact in float32, as a choice between two numbers is: nothing is lost there but by the kernel."""
 
 _ROUNDED_EVALUATIONS, _ROUNDINGS = 5, 4.0
 """The largest error of this many evaluations in float32, times this factor, is allowed: one may be exact by chance."""
@@ -77,7 +78,22 @@ def estimated(
             raise ValueError("no input rounds")
         return reference([_moved(xp, array, seed + at) for at, array in enumerate(inputs)])
 
-    return by_evaluations(xp, values, rounded, moved, SHARE)
+    return by_evaluations(xp, values, rounded, moved, SHARE, exact=_exact_in_float32(reference, inputs, values))
+
+
+def _exact_in_float32(
+    reference: Callable[[Sequence[Array]], Sequence[Array]], inputs: Sequence[Array], values: Sequence[Array]
+) -> list[bool]:
+    """Whether the reference computes each output in float32, and without a rounding in any element."""
+    try:
+        with np.errstate(all="ignore"):
+            narrow = reference([array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in inputs])
+            pairs = list(zip(narrow, values, strict=True))
+            return [
+                getattr(one, "dtype", None) in _NARROW.values() and bool((one == value).all()) for one, value in pairs
+            ]
+    except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
+        return [False] * len(values)
 
 
 def with_rounding(
@@ -139,10 +155,13 @@ def by_evaluations(
     rounded: Sequence[Rounded],
     moved: Callable[[int], Sequence[Array]],
     share: float,
+    *,
+    exact: Sequence[bool] = (),
 ) -> list[Array | None]:
     """The magnitudes of ``values``; ``moved(seed)`` returns them for inputs perturbed by up to ``share``.
 
-    If ``moved`` raises an error (no input can be perturbed, or the reference fails), ``of_row`` is used instead.
+    ``exact`` outputs lose nothing in float32: neighbours do not count there. If ``moved`` raises an error (no input can
+    be perturbed, or the reference fails), ``of_row`` is used instead.
     """
     squares: list[Any] = [0.0] * len(values)
     for evaluation in range(_EVALUATIONS):
@@ -155,8 +174,8 @@ def by_evaluations(
             return [of_row(xp, value) for value in values]
     scale = _DEVIATIONS / (share * _SHARES_RMS * math.sqrt(_EVALUATIONS))
     return [
-        _with_neighbours(xp, xp.sqrt(each) * scale, xp.abs(value), how) if each.size else None
-        for each, value, how in zip(squares, values, rounded, strict=True)
+        _with_neighbours(xp, xp.sqrt(each) * scale, xp.abs(value), how, alone=alone) if each.size else None
+        for each, value, how, alone in zip(squares, values, rounded, exact or [False] * len(values), strict=True)
     ]
 
 
@@ -189,11 +208,13 @@ def of_row(xp: Any, value: Array) -> Array | None:
     return xp.sqrt(_neighbours(xp, squares, min([_ROW, *value.shape[-1:]]))).reshape(value.shape)
 
 
-def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded) -> Array | None:
-    """Magnitudes from the changes ``moves`` of each element and of its neighbours."""
+def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded, *, alone: bool) -> Array | None:
+    """Magnitudes from the changes ``moves`` of each element and, unless ``alone``, of its neighbours."""
     if not rounded.tolerance:
         return None
     own = xp.fmax(xp.where(xp.isfinite(moves), moves, 0.0), sizes)
+    if alone:
+        return own
     around = xp.sqrt(_neighbours(xp, moves**2, _NEIGHBOURS)).reshape(moves.shape)
     most = min(max(_BOUND_BY_NEIGHBOURS / rounded.tolerance, 1.0), _MOST_BY_NEIGHBOURS)
     least = _UNITS_BY_NEIGHBOURS * rounded.unit / rounded.tolerance / _DEVIATIONS
