@@ -3,7 +3,7 @@
 // A matrix is distributed over the lanes as the PTX ISA defines its fragments. Products are exact, and so are their
 // sums except for one rounding to nearest at the end; tensor cores truncate terms far below the largest product before
 // they add. It is linked to the kernels that need it, since it takes longest to compile. Eight numbers are converted and added at once, if the processor's vectors are wide enough.
-#include "runtime.h"
+#include "sparse.h"
 
 #include <string.h>
 #ifdef __x86_64__
@@ -178,14 +178,13 @@ template <class N> ALWAYS_INLINE void add_fused(const N* a, const N* b, N* sums,
                 sums[row * EIGHT + col] = static_cast<N>(__builtin_fma(a[k * rows + row], b[k * EIGHT + col], sums[row * EIGHT + col]));
 }
 
-// The column of each number of a sparse A, by row, from the metadata in the first register of some lanes of each quad:
-// four bits for two of four columns, for one of two if numbers have 32 bits, for two of four pairs if they have 4. A lane
+// The column of each number of a sparse A, by row, from the metadata in the first register of some lanes of each quad. A lane
 // has those of four chunks of two rows, or of eight chunks of one row if numbers have 8 or 4 bits; the selector says which
 // lanes.
 void select_columns(const PeakgateWarpProduct& product, uint64_t* const* registers, uintptr_t caller, unsigned char* columns) {
-    const int bits_of_a = bits_of(product.a), together = bits_of_a == 4 ? 2 : 1; // columns of which the metadata say one
-    const bool is_narrow = bits_of_a <= 8, is_word = bits_of_a == 32;
-    const int width = is_word ? 2 : 4 * together, chunks = product.depth / width, kept = product.depth / 2;
+    const int bits_of_a = bits_of(product.a), width = width_of_chunk(bits_of_a);
+    const bool is_narrow = bits_of_a <= 8;
+    const int chunks = product.depth / width, kept = product.depth / 2;
     const auto selector = static_cast<uint32_t>(registers[0][1]);
     const auto lanes = static_cast<uint32_t>(chunks / 4); // of a quad: 32 bits each, for the chunks of two rows
     if (selector >= LANES_OF_ROW / lanes) {
@@ -197,32 +196,19 @@ void select_columns(const PeakgateWarpProduct& product, uint64_t* const* registe
             const int half = row / EIGHT, part = is_narrow ? chunk / EIGHT * 2 + half : chunk / LANES_OF_ROW;
             const int lane = row % EIGHT * LANES_OF_ROW + static_cast<int>(selector * lanes) + part;
             const int shift = is_narrow ? chunk % EIGHT * 4 : half * 16 + chunk % LANES_OF_ROW * 4;
-            const auto bits = static_cast<unsigned>(registers[lane][0] >> shift & 0xf), low = bits & 3, high = bits >> 2;
-            const bool descends = low > high && !is_word;
-            if (low == high || (is_word && bits != 0x4 && bits != 0xe) || (descends && product.sparsity == PEAKGATE_SPARSE_ORDERED)) {
-                report(INVALID_METADATA, caller, 0,
-                       "sparse A whose metadata for columns %d to %d of row %d is %#x (of lane %d), expected %s", chunk * width,
-                       chunk * width + width - 1, row, bits, lane, is_word ? "0x4 or 0xe" : "two columns, the lower one first");
-                abandon_launch();
-            }
-            if (descends) {
-                report(NOT_EMULATED, caller, 0, "mma.sp whose metadata has the higher column first (%#x)", bits);
-                abandon_launch();
-            }
-            unsigned char* const to = columns + row * kept + chunk * (width / 2);
-            for (int i = 0; i < together; ++i) {
-                to[i] = static_cast<unsigned char>(chunk * width + (is_word ? bits == 0xe : static_cast<int>(low) * together + i));
-                if (!is_word) to[together + i] = static_cast<unsigned char>(chunk * width + static_cast<int>(high) * together + i);
-            }
+            const auto bits = static_cast<unsigned>(registers[lane][0] >> shift & 0xf);
+            const Chunk of = {bits, bits_of_a, row, chunk, lane, product.sparsity == PEAKGATE_SPARSE_ORDERED ? ORDER_ASCENDS : ORDER_UNKNOWN};
+            select_columns(of, caller, columns + row * kept + chunk * (width / 2));
         }
     }
 }
 
-// sums += a . b, where a has `kept` numbers per row, and `columns` says which rows of b they multiply.
-template <class N> ALWAYS_INLINE void add_selected(const N* a, const N* b, N* sums, const unsigned char* columns, int kept, int rows) {
+// sums += a . b, where a has `kept` numbers per row, and `selected` says which rows of b they multiply.
+template <class N>
+ALWAYS_INLINE void add_selected(const N* a, const N* b, N* sums, const unsigned char* selected, int kept, int columns, int rows) {
     for (int row = 0; row < rows; ++row)
         for (int k = 0; k < kept; ++k)
-            for (int col = 0; col < EIGHT; ++col) sums[row * EIGHT + col] += a[k * rows + row] * b[columns[row * kept + k] * EIGHT + col];
+            for (int col = 0; col < columns; ++col) sums[row * columns + col] += a[k * rows + row] * b[selected[row * kept + k] * columns + col];
 }
 
 // Converts to half precision with one rounding.
@@ -332,7 +318,7 @@ ALWAYS_INLINE void multiply_fragments(const PeakgateWarpProduct& product, uint64
     gather(product.b, registers, of_a, of_b, 1, b);
     if (SUMS != PEAKGATE_S32) take_sums<SUMS>(rows, EIGHT, sums, sum);
     if (columns)
-        add_selected(a, b, sums, columns, kept, rows);
+        add_selected(a, b, sums, columns, kept, EIGHT, rows);
     else if (SUMS == PEAKGATE_F64 && !is_wide)
         add_fused(a, b, sums, depth, rows);
     else
@@ -340,12 +326,12 @@ ALWAYS_INLINE void multiply_fragments(const PeakgateWarpProduct& product, uint64
     give_sums<SUMS>(product.clamps, rows, EIGHT, sums, sum);
 }
 
-// The same for rows of 32 bytes along k.
-template <class N> ALWAYS_INLINE void gather(PeakgateNumber kind, const unsigned char* rows, int count, N* to) {
+// The same for rows of so many bytes along k.
+template <class N> ALWAYS_INLINE void gather(PeakgateNumber kind, const unsigned char* rows, int bytes_of_row, int count, N* to) {
     for (int row = 0; row < count; row += EIGHT) {
-        for (int word = 0; word < BYTES_OF_ROW / 4; ++word) {
+        for (int word = 0; word < bytes_of_row / 4; ++word) {
             uint32_t words[EIGHT];
-            for (int i = 0; i < EIGHT; ++i) memcpy(&words[i], rows + (row + i) * BYTES_OF_ROW + 4 * word, 4);
+            for (int i = 0; i < EIGHT; ++i) memcpy(&words[i], rows + (row + i) * bytes_of_row + 4 * word, 4);
             decode(kind, words, to + word * per_register(kind) * count + row, count);
         }
     }
@@ -356,19 +342,23 @@ template <PeakgateNumber SUMS>
 ALWAYS_INLINE void multiply_rows(const PeakgateProduct& product, const unsigned char* rows_of_a, const unsigned char* rows_of_b, uint32_t* values) {
     using N = typename Sum<SUMS>::type;
     constexpr int most = 64;
-    N a[BYTES_OF_ROW * MAX_ROWS], b[BYTES_OF_ROW * most], sums[MAX_ROWS * most];
+    N a[BYTES_OF_ROW * MAX_ROWS], b[2 * BYTES_OF_ROW * most], sums[MAX_ROWS * most];
+    const int bytes_of_b = product.selected ? 2 * BYTES_OF_ROW : BYTES_OF_ROW;
     const int depth = BYTES_OF_ROW * 8 / bits_of(product.number_a), at_once = product.columns % most ? EIGHT : most;
-    gather(product.number_a, rows_of_a, MAX_ROWS, a);
+    gather(product.number_a, rows_of_a, BYTES_OF_ROW, MAX_ROWS, a);
     if (product.scale_a * product.scale_b < 0)
         for (int i = 0; i < depth * MAX_ROWS; ++i) a[i] = -a[i];
     if (!product.adds) memset(values, 0, static_cast<size_t>(WARP * product.registers) * sizeof *values);
     for (int first = 0; first < product.columns; first += at_once) {
         const int before = product.registers * first / product.columns;
         const auto sum = [&](int lane, int r) -> uint32_t& { return values[lane * product.registers + before + r]; };
-        gather(product.number_b, rows_of_b + first * BYTES_OF_ROW, at_once, b);
+        gather(product.number_b, rows_of_b + first * bytes_of_b, bytes_of_b, at_once, b);
         memset(sums, 0, sizeof sums);
         if (SUMS != PEAKGATE_S32) take_sums<SUMS>(MAX_ROWS, at_once, sums, sum);
-        add_products(a, b, sums, depth, at_once, MAX_ROWS);
+        if (product.selected)
+            add_selected(a, b, sums, product.selected, depth, at_once, MAX_ROWS);
+        else
+            add_products(a, b, sums, depth, at_once, MAX_ROWS);
         give_sums<SUMS>(product.clamps, MAX_ROWS, at_once, sums, sum);
     }
 }

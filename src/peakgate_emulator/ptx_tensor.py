@@ -26,6 +26,7 @@ _COPIES = {
     ("64x128b", "warpx2::02_13"): (64, 1, 2),
     ("64x128b", "warpx2::01_23"): (64, 1, -2),
     ("32x128b", "warpx4"): (32, 1, 4),
+    ("4x256b",): (4, 2, 1),
 }
 """Rows, units of 16 bytes and repetitions of ``tcgen05.cp``."""
 _KINDS = ("f16", "tf32", "f8f6f4", "i8")
@@ -165,13 +166,15 @@ def _scales(kind: str, how: Sequence[str]) -> int:
 
 
 def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    """Dense ``tcgen05.mma``, also with block scales, and ``tcgen05.mma.ws``."""
+    """``tcgen05.mma``, also with block scales or a sparse A (``.sp``), and ``tcgen05.mma.ws``."""
     blocks, others = blocks_of(modifiers, names)
-    stationary = others[0] == "ws"
-    kind, *how = (modifier for modifier in others[stationary:] if modifier not in _HINTS)
+    stationary, sparse = others[0] == "ws", others[0] == "sp"
+    kind, *how = (modifier for modifier in others[stationary or sparse :] if modifier not in _HINTS)
     kind = kind.removeprefix("kind::")
     scales = _scales(kind, how)
-    to, a, b, described, *further = instruction.operands
+    to, a, b, *further = instruction.operands
+    metadata, further = (further[:1], further[1:]) if sparse else ([], further)
+    described, *further = further
     places, further = (further[:2], further[2:]) if scales else ([], further)
     disabled: tuple[Operand, ...] = ()
     if isinstance(further[0], Vector):
@@ -193,6 +196,8 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         f"{{{', '.join(names.value(lanes, 'uint32_t') for lanes in disabled)}}}",
         blocks,
         str(int(stationary)),
+        str(int(sparse)),
+        _place(metadata[0], names) if sparse else "0",
         names.bits(masks[0]) if masks else "0",
         str(scales),
         *([_place(place, names) for place in places] or ["0", "0"]),

@@ -278,7 +278,8 @@ PEAKGATE_API void peakgate_multiply(void* const* offered);
 
 // Products by a warpgroup (tensor_cores.cpp); all lanes of a warp issue theirs together.
 struct PeakgateProduct;
-// sums += a . b for a warp's rows; rows of a and b are 32 bytes along k, the sums are those of all lanes.
+// sums += a . b for a warp's rows; rows of a and b are 32 bytes along k, those of b 64 if A is sparse, the sums are those
+// of all lanes.
 PEAKGATE_API void peakgate_multiply_rows(const PeakgateProduct* product, const unsigned char* a, const unsigned char* b, uint32_t* sums);
 struct PeakgateProduct {
     PeakgateNumber number_a, number_b, number_sums;
@@ -287,6 +288,8 @@ struct PeakgateProduct {
     uint64_t a, b;                  // matrix descriptors
     int columns, registers;
     int adds, scale_a, scale_b, transposes_a, transposes_b, clamps;
+    // Of a sparse A the column of each number, by row, of which rows of b have twice as many; null: A is dense.
+    const unsigned char* selected;
     decltype(peakgate_multiply_rows)* multiply;
 };
 PEAKGATE_API void peakgate_wgmma(const PeakgateProduct* product, const void* caller);
@@ -332,11 +335,14 @@ struct PeakgateTensorProduct {
     uint32_t disabled[8]; // a bit for each lane that is not written, 128 lanes per block
     int blocks;           // 1, or 2: a pair
     int is_stationary;    // tcgen05.mma.ws
+    int is_sparse;        // tcgen05.mma.sp
+    uint32_t metadata;    // its address in tensor memory
     uint64_t zero_columns; // its mask of columns
     int scales;           // of a row in its depth; 0: none
     uint32_t scales_a, scales_b; // addresses in tensor memory
     decltype(peakgate_multiply_rows)* multiply;
 };
 PEAKGATE_API void peakgate_tensor_multiply(const PeakgateTensorProduct* product, const void* caller);
-// Copies `rows` of 16 * `units` bytes; `repeats`: 4, or 2 to lanes 64 further on, or -2 to lanes 32 further on.
+// Copies `rows` of 16 * `units` bytes; `repeats`: 4, or 2 to lanes 64 further on, or -2 to lanes 32 further on. Of 4 rows each
+// goes to one lane of a warp.
 PEAKGATE_API void peakgate_tensor_copy(uint32_t to, uint64_t from, int rows, int units, int repeats, int blocks, const void* caller);

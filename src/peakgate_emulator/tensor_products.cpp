@@ -2,6 +2,7 @@
 //
 // A product is exact and rounded once, as by `peakgate_multiply_rows`; in which order hardware adds is not specified.
 // It is computed at its issue: tensor_memory.cpp and order.cpp find what is used or changed too early.
+#include "sparse.h"
 #include "tensor_memory.h"
 
 #include <string.h>
@@ -11,10 +12,12 @@ namespace peakgate {
 namespace {
 
 constexpr int ROW_BYTES = 32, UNIT = 16, ROWS_AT_ONCE = 16;
-constexpr int MAX_COLUMNS = 256, MAX_DEPTH = 64, MAX_SCALES = 4;
-// Rows of 32 bytes that are multiplied at once: those of A of one block, those of B of both.
+constexpr int MAX_COLUMNS = 256, MAX_DEPTH = 64, MAX_SCALES = 4; // MAX_DEPTH: numbers in a row of A
+// Rows of 32 bytes that are multiplied at once, those of B of 64 if A is sparse: those of A of one block, those of B of both.
 using RowsOfA = unsigned char[TENSOR_LANES * ROW_BYTES];
-using RowsOfB = unsigned char[MAX_COLUMNS * ROW_BYTES];
+using RowsOfB = unsigned char[MAX_COLUMNS * 2 * ROW_BYTES];
+// The column of each number in the rows of a sparse A.
+using Selected = unsigned char[TENSOR_LANES * MAX_DEPTH];
 
 [[noreturn]] void not_emulated(uintptr_t caller, const char* what) {
     report(NOT_EMULATED, caller, 0, "%s", what);
@@ -42,6 +45,7 @@ struct Tile {
         const auto mode = static_cast<unsigned>(descriptor >> 61);
         if (mode == 1) not_emulated(caller, "a matrix descriptor with 128-byte swizzle of 32-byte atoms");
         if (mode == 3 || mode == 5 || mode == 7) invalid(caller, "matrix descriptor with swizzle mode %u", mode);
+        if (mode == 6 && !transposed && units > 2) not_emulated(caller, "a matrix with 32-byte swizzle whose rows have 64 bytes");
         if (transposed && element_bytes == 4) not_emulated(caller, "tcgen05.mma of tf32 with matrices that are not contiguous along k");
     }
 
@@ -89,6 +93,8 @@ struct Instruction {
     bool is_narrow;              // multiplied here, not by `peakgate_multiply_rows`
     bool negates_a, negates_b, transposes_a, transposes_b, clamps;
     bool is_stationary;                       // .ws
+    bool is_sparse;                           // .sp
+    int selector;                             // of the column of its metadata
     int blocks, rows, columns, element_bytes; // rows: of both blocks of a pair
     int scale_a, scale_b; // the first byte of a word of scales
     bool powers;          // the scales are powers of two (ue8m0)
@@ -120,6 +126,7 @@ void check_narrow(const Instruction& what, uint32_t bits, uintptr_t caller) {
 void check_shape(Instruction& what, const PeakgateTensorProduct& product, uintptr_t caller) {
     what.blocks = product.blocks;
     what.is_stationary = product.is_stationary;
+    what.is_sparse = product.is_sparse;
     if (what.is_stationary) {
         if (what.blocks == 2) invalid(caller, "tcgen05.mma.ws by %u blocks", 2);
         if (what.rows != 32 && what.rows != 64 && what.rows != 128) invalid(caller, "instruction descriptor with M = %u, expected 32, 64 or 128", static_cast<unsigned>(what.rows));
@@ -131,6 +138,8 @@ void check_shape(Instruction& what, const PeakgateTensorProduct& product, uintpt
     if (what.rows != whole && !(has_half && what.rows == whole / 2))
         invalid(caller, what.blocks == 2 ? "instruction descriptor with M = %u, expected 128 or 256 for a pair of blocks" : "instruction descriptor with M = %u, which its kind does not have",
                 static_cast<unsigned>(what.rows));
+    // The metadata of other rows, and the sums of a pair with 128, are in figures alone.
+    if (what.is_sparse && what.rows != whole) not_emulated(caller, "tcgen05.mma.sp of 64 rows of a block");
     int step = 8 * what.blocks;
     if (product.kind == PEAKGATE_KIND_I8 && what.columns > 32) step = 16;
     if (product.kind == PEAKGATE_KIND_I8 && what.blocks == 2) step = 32;
@@ -176,10 +185,10 @@ Instruction described_with_scales(const PeakgateTensorProduct& product, uintptr_
 Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
     const uint32_t bits = product.instruction;
     const auto field = [&](int shift, int count) { return bits >> shift & ((1u << count) - 1); };
-    if (field(2, 1)) not_emulated(caller, "tcgen05.mma whose instruction descriptor has a sparse A");
+    if (static_cast<int>(field(2, 1)) != product.is_sparse) invalid(caller, "instruction descriptor with sparsity %u, expected that of its instruction", field(2, 1));
     if (is_scaled(product.kind)) return described_with_scales(product, caller);
     // The last two bits limit the shift of columns by a mask, which is not emulated.
-    const uint32_t reserved = bits & (1u << 6 | 1u << 23 | 1u << 29 | (product.is_stationary ? 0 : 3u << 30) | 3u);
+    const uint32_t reserved = bits & (1u << 6 | 1u << 23 | 1u << 29 | (product.is_stationary ? 0 : 3u << 30) | (product.is_sparse ? 0 : 3u));
     if (reserved) invalid(caller, "instruction descriptor with reserved bits %#x set", reserved);
     Instruction found = {};
     found.narrow_a = field(7, 3);
@@ -205,6 +214,9 @@ Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
     found.columns = static_cast<int>(field(17, 6)) * 8;
     found.rows = static_cast<int>(field(24, 5)) * 16;
     found.element_bytes = product.kind == PEAKGATE_KIND_TF32 ? 4 : product.kind == PEAKGATE_KIND_F16 ? 2 : 1;
+    found.selector = static_cast<int>(field(0, 2));
+    if (found.selector && found.element_bytes == 1) invalid(caller, "instruction descriptor with sparsity selector %u, expected 0", field(0, 2));
+    if (found.selector > 1) not_emulated(caller, "tcgen05.mma.sp with a sparsity selector above 1");
     check_shape(found, product, caller);
     return found;
 }
@@ -286,23 +298,51 @@ void read_scales(const Part& part, uint32_t address, int rows, int count, int fi
     }
 }
 
+// Reads the metadata of a sparse A, those of the own rows in each block. Where they lie is in figures of the PTX ISA alone
+// (9.7.16.10.8.4); it is as CuTe's `tmem_e_frg` and JAX's `format_tcgen05_sparse_metadata` have them. Numbers of 32 and 16
+// bits have a column, of the two that the selector chooses from, whose words are for 16 columns of A of two rows; the others
+// have two columns, with a lane for each row.
+void read_metadata(const PeakgateTensorProduct& asked, const Instruction& what, const Part& part, uintptr_t caller, Selected& to) {
+    constexpr int columns = 2, chunks_of_word = 8, rows_of_half = 8;
+    const int first = static_cast<int>(asked.metadata & 0xffff), bits_of_number = is_packed(asked.kind) ? 4 : 8 * what.element_bytes;
+    if (asked.metadata >> 16 || first % columns) not_emulated(caller, "tcgen05.mma.sp whose metadata do not begin in lane 0 of an even column");
+    check_columns(*part.memory, first, columns, "mma", caller);
+    const int kept = ROW_BYTES * 8 / bits_of_number, of_chunk = width_of_chunk(bits_of_number) / 2;
+    for (int row = 0; row < TENSOR_LANES; ++row) {
+        for (int chunk = 0; chunk < kept / of_chunk; ++chunk) {
+            int lane = row, column = first + chunk / chunks_of_word, shift = chunk % chunks_of_word * 4;
+            if (bits_of_number > 8) {
+                lane = row / ROWS_AT_ONCE * ROWS_AT_ONCE + chunk / 4 * rows_of_half + row % rows_of_half;
+                column = first + what.selector;
+                shift = row / rows_of_half % 2 * 16 + chunk % 4 * 4;
+            }
+            const unsigned bits = use_word(part, lane, column, TENSOR_READS).bits >> shift & 0xf;
+            select_columns({bits, bits_of_number, row, chunk, lane, ORDER_LISTED}, caller, to + row * kept + chunk * of_chunk);
+        }
+    }
+}
+
 // What a product of narrow numbers multiplies; too large for a thread's stack.
 struct Narrow {
-    float a[TENSOR_LANES][MAX_DEPTH], b[MAX_DEPTH][MAX_COLUMNS];
+    float a[TENSOR_LANES][MAX_DEPTH], b[2 * MAX_DEPTH][MAX_COLUMNS];
     double scales_a[TENSOR_LANES][MAX_SCALES], scales_b[MAX_COLUMNS][MAX_SCALES];
-    int depth, scales;
+    int depth, scales; // depth: numbers in a row of A
+    const unsigned char* selected; // null: A is dense
 };
 
-void decode_narrow(const PeakgateTensorProduct& asked, const Instruction& what, const Part& part, const unsigned char* a, const unsigned char* b, Narrow& to,
-                   uintptr_t caller) {
+void decode_narrow(const PeakgateTensorProduct& asked, const Instruction& what, const Part& part, const unsigned char* a, const unsigned char* b,
+                   const unsigned char* selected, Narrow& to, uintptr_t caller) {
     const bool packed = is_packed(asked.kind);
     to.depth = packed ? MAX_DEPTH : ROW_BYTES;
     to.scales = asked.scales ? asked.scales : 1;
+    to.selected = selected;
     for (int row = 0; row < what.rows / what.blocks; ++row) decode_row(a + row * ROW_BYTES, what.narrow_a, packed, to.a[row]);
     for (int column = 0; column < what.columns; ++column) {
-        float numbers[MAX_DEPTH];
-        decode_row(b + column * ROW_BYTES, what.narrow_b, packed, numbers);
-        for (int k = 0; k < to.depth; ++k) to.b[k][column] = numbers[k];
+        for (int half = 0; half <= what.is_sparse; ++half) {
+            float numbers[MAX_DEPTH];
+            decode_row(b + (column * (1 + what.is_sparse) + half) * ROW_BYTES, what.narrow_b, packed, numbers);
+            for (int k = 0; k < to.depth; ++k) to.b[half * to.depth + k][column] = numbers[k];
+        }
     }
     for (auto& scales : to.scales_a) scales[0] = 1;
     for (auto& scales : to.scales_b) scales[0] = 1;
@@ -319,7 +359,8 @@ void add_narrow(const Narrow& from, int row, int columns, bool negates, double* 
         double products[MAX_COLUMNS] = {};
         for (int k = scale * part; k < (scale + 1) * part; ++k) {
             const double of_a = from.a[row][k];
-            for (int column = 0; column < columns; ++column) products[column] += of_a * from.b[k][column];
+            const float* const of_b = from.b[from.selected ? from.selected[row * from.depth + k] : k];
+            for (int column = 0; column < columns; ++column) products[column] += of_a * of_b[column];
         }
         const double factor = negates ? -from.scales_a[row][scale] : from.scales_a[row][scale];
         for (int column = 0; column < columns; ++column) sums[column] += factor * from.scales_b[column][scale] * products[column];
@@ -346,6 +387,8 @@ void gather_a(const PeakgateTensorProduct& asked, const Instruction& what, const
     }
     const int first = static_cast<int>(asked.a & 0xffff);
     if (what.transposes_a) invalid(caller, "instruction descriptor that transposes A in tensor memory (%u)", 1);
+    // Each such number has a byte there; which bits of it is in figures alone (9.7.16.10.4.3).
+    if (what.narrow_a >= E2M3 && what.is_narrow && !is_packed(asked.kind)) not_emulated(caller, "tcgen05.mma of numbers of 6 or 4 bits in tensor memory");
     if (layout.folds > 1) not_emulated(caller, "tcgen05.mma of rows that fill a part of the lanes with A in tensor memory");
     check_columns(*part.memory, first, ROW_BYTES / 4, "mma", caller);
     const int first_lane = layout.first_lane(static_cast<uint32_t>(asked.a), "A is", caller);
@@ -362,6 +405,8 @@ void gather_a(const PeakgateTensorProduct& asked, const Instruction& what, const
 void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instruction& what, const Part& part, const uint32_t* disabled, const RowsOfA& a,
                             const RowsOfB& b, uintptr_t caller) {
     const Layout layout(what);
+    static Selected selected;
+    if (what.is_sparse) read_metadata(asked, what, part, caller, selected);
     const bool halves = what.sums == PEAKGATE_F16;
     const int first_column = static_cast<int>(asked.to & 0xffff), first_lane = static_cast<int>(asked.to >> 16);
     PeakgateProduct product = {};
@@ -376,7 +421,7 @@ void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instructio
     product.clamps = what.clamps;
     uint32_t sums[ROWS_AT_ONCE * MAX_COLUMNS];
     static Narrow narrow;
-    if (what.is_narrow) decode_narrow(asked, what, part, a, b, narrow, caller);
+    if (what.is_narrow) decode_narrow(asked, what, part, a, b, what.is_sparse ? selected : nullptr, narrow, caller);
     for (int first = 0; first < layout.rows; first += ROWS_AT_ONCE) {
         // Calls `use(word, sum)` for the words that are written, with the place of their sum.
         const auto for_words = [&](int how, auto use) {
@@ -392,6 +437,7 @@ void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instructio
             memset(sums, 0, sizeof sums);
             for_words(TENSOR_READS | TENSOR_WRITES, [&](const Word& word, uint32_t& sum, int shift) { sum |= (halves ? word.bits & 0xffff : word.bits) << shift; });
         }
+        if (what.is_sparse) product.selected = selected + first * ROW_BYTES / what.element_bytes;
         if (what.is_narrow)
             multiply_narrow(narrow, what, product, first, sums);
         else
@@ -413,33 +459,37 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
         not_emulated(caller, "tcgen05.mma that disables other lanes of one block of the pair than of the other");
 
     // Of a pair each block has half of the rows of A, and half of those of B.
-    RowsOfA a[2];
-    RowsOfB b;
-    const int rows_of_b = what.columns / what.blocks;
-    const Tile tile(asked.b, what.transposes_b, what.element_bytes, ROW_BYTES / UNIT, caller);
+    static RowsOfA a[2];
+    static RowsOfB b;
+    const int rows_of_b = what.columns / what.blocks, bytes_of_b = what.is_sparse ? 2 * ROW_BYTES : ROW_BYTES;
+    const Tile tile(asked.b, what.transposes_b, what.element_bytes, bytes_of_b / UNIT, caller);
     for (int i = 0; i < what.blocks; ++i) {
         gather_a(asked, what, parts.of[i], i != parts.own, caller, a[i]);
-        tile.gather(rows_of_b, operation(parts.of[i]), i != parts.own, caller, b + i * rows_of_b * ROW_BYTES);
+        tile.gather(rows_of_b, operation(parts.of[i]), i != parts.own, caller, b + i * rows_of_b * bytes_of_b);
     }
     for (int i = 0; i < what.blocks; ++i) multiply_rows_of_block(asked, what, parts.of[i], asked.disabled + 4 * i, a[i], b, caller);
 }
 
-// Of a pair each block's memory is copied to its own tensor memory.
+// Of a pair each block's memory is copied to its own tensor memory. The rows of 4x256b go to lanes 32 apart, from that of
+// the address on, as CuTe has them (SM100_UTCCP_4dp256bit).
 void copy(uint32_t to, uint64_t from, int rows, int units, int repeats, int blocks, uintptr_t caller) {
     constexpr int words = UNIT / 4;
     const int first_column = static_cast<int>(to & 0xffff);
+    const bool is_row_of_warps = rows == WARPS_OF_GROUP;
     const Parts parts = begin_operation(COPIED, 0, blocks, caller);
     for (int block = 0; block < blocks; ++block) {
         const Part& part = parts.of[block];
         check_columns(*part.memory, first_column, units * words, "cp", caller);
-        if (to >> 16) not_emulated(caller, "tcgen05.cp that does not begin in lane 0");
+        if (to >> 16 && !is_row_of_warps) not_emulated(caller, "tcgen05.cp that does not begin in lane 0");
+        if (to >> 16 >= WARP) not_emulated(caller, "tcgen05.cp of 4x256b that does not begin in one of the first 32 lanes");
         RowsOfA bytes;
         Tile(from, false, 0, units, caller).gather(rows, operation(part), block != parts.own, caller, bytes);
         for (int lane = 0; lane < TENSOR_LANES; ++lane) {
             const int quarter = lane / WARP;
+            if (is_row_of_warps && lane % WARP != static_cast<int>(to >> 16)) continue;
             // Of two halves, each goes to two quarters: the first one to 0 and 2, or to 0 and 1.
             const int half = repeats == 2 ? quarter % 2 : quarter / 2;
-            const int row = rows == TENSOR_LANES ? lane : repeats == 4 ? lane % WARP : half * WARP + lane % WARP;
+            const int row = rows == TENSOR_LANES ? lane : is_row_of_warps ? quarter : repeats == 4 ? lane % WARP : half * WARP + lane % WARP;
             for (int i = 0; i < units * words; ++i)
                 memcpy(&use_word(part, lane, first_column + i, TENSOR_WRITES).bits, bytes + row * units * UNIT + 4 * i, 4);
         }

@@ -356,6 +356,20 @@ def test_copies_from_shared_memory_fill_the_lanes(
     np.testing.assert_array_equal(found, matrix.view(np.uint32)[lanes])
 
 
+def test_a_copy_of_four_rows_fills_a_lane_of_each_warp(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(1).integers(0, 256, (8, 32), np.uint8)
+    placed, where = image(matrix, transposed=False, mode=0)
+    zeros = ", ".join(["%1"] * 8)
+    clear = f'asm volatile("tcgen05.st.sync.aligned.32x32b.x8.b32 [%0], {{{zeros}}};" ::"r"(words + lanes), "r"(0));'
+    clear += 'asm volatile("tcgen05.wait::st.sync.aligned;"); __syncthreads();'
+    copy = 'asm volatile("tcgen05.cp.cta_group::1.4x256b [%0], %1;" ::"r"(words + (31 << 16)), "l"(from));'
+    steps = f"const unsigned long long from = (at(memory) & 0x3ffff) >> 4 | {int(where) | 1 << 46}ull; {clear}"
+    found = moved(tmp_path, f"{steps} if (threadIdx.x == 0) {copy} {WAITED}", placed, 8)
+    expected = np.zeros((128, 8), np.uint32)
+    expected[31::32] = matrix[:4].view(np.uint32)
+    np.testing.assert_array_equal(found, expected)
+
+
 UNWRITTEN = {DefectKind.UNINITIALISED_TENSOR}
 BAD_STORES = {
     "no wait for the stores": (("wait::st", "wait::ld"), RACE),
@@ -389,13 +403,22 @@ def test_other_architectures_have_no_tensor_memory(capability: Any, specific: bo
         "tcgen05.shift.cta_group::1.down [%0];",
         "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%0}, [%0];",
         "tcgen05.mma.ws.cta_group::1.kind::mxf4.block_scale [%0], %1, %1, %0, [%0], [%0], p;",
-        "tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;",
+        "tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%0], %1, %1, [%0], %0, p;",
     ],
 )
 def test_what_is_not_emulated_is_refused_by_name(statement: str, tmp_path: Path) -> None:
     step = f'asm volatile("{{ .reg .pred p; {statement} }}" ::"r"(words), "l"(0ull));'
     with pytest.raises(EmulatorError, match=statement.split(maxsplit=1)[0].replace(".", r"\.")):
         moved(tmp_path, step, np.zeros(512, np.uint32), 4)
+
+
+def test_narrow_numbers_in_tensor_memory_are_refused(tmp_path: Path) -> None:
+    described = 1 << 4 | 5 << 7 | 1 << 17 | 8 << 24
+    product = "tcgen05.mma.cta_group::1.kind::f8f6f4 [%0], [%0 + 8], %1, %2, p;"
+    statement = f'asm volatile("{{ .reg .pred p; setp.eq.u32 p, 0, 1; {product} }}"'
+    steps = f'if (threadIdx.x == 0) {statement} ::"r"(words), "l"(1ull << 46), "r"({described}));'
+    with pytest.raises(EmulatorError, match="6 or 4 bits in tensor memory"):
+        moved(tmp_path, steps, np.zeros(512, np.uint32), 4)
 
 
 TURNS = """
