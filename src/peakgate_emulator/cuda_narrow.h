@@ -1,14 +1,15 @@
-// fp8 and fp4 of cuda_fp8.h and cuda_fp4.h: conversions round to nearest even and saturate to the largest finite
+// fp8, fp6 and fp4 of cuda_fp8.h, cuda_fp6.h and cuda_fp4.h: conversions round to nearest even and saturate to the largest finite
 // number; scales (e8m0) are rounded up, or to zero. Included in their place.
 #pragma once
 
 #include "cuda_half.h"
 
-typedef unsigned char __nv_fp8_storage_t, __nv_fp4_storage_t, __nv_fp4x2_storage_t;
-typedef unsigned short __nv_fp8x2_storage_t, __nv_fp4x4_storage_t;
-typedef unsigned __nv_fp8x4_storage_t;
+typedef unsigned char __nv_fp8_storage_t, __nv_fp6_storage_t, __nv_fp4_storage_t, __nv_fp4x2_storage_t;
+typedef unsigned short __nv_fp8x2_storage_t, __nv_fp6x2_storage_t, __nv_fp4x4_storage_t;
+typedef unsigned __nv_fp8x4_storage_t, __nv_fp6x4_storage_t;
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
+enum __nv_fp6_interpretation_t { __NV_E2M3, __NV_E3M2 };
 enum __nv_fp4_interpretation_t { __NV_E2M1 };
 enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
 
@@ -59,7 +60,7 @@ template <int mantissa, int exponents> struct Narrow {
     Narrow() = default;
     explicit Narrow(float value) : __x(narrowed(static_cast<double>(value), true)) {}
     explicit Narrow(double value) : __x(narrowed(value, true)) {}
-    explicit Narrow(int value) : __x(narrowed(value, true)) {}
+    template <class I, class = decltype(I() % 1)> explicit Narrow(I value) : __x(narrowed(static_cast<double>(value), true)) {}
     explicit Narrow(__half value) : Narrow(static_cast<float>(value)) {}
     explicit Narrow(__nv_bfloat16 value) : Narrow(static_cast<float>(value)) {}
     operator float() const { return widened(__x); }
@@ -76,9 +77,9 @@ protected:
     template <class... V> explicit NarrowWord(double first, V... others) : __x(0) {
         const double all[] = {first, others...};
         for (int i = 0; i < static_cast<int>(sizeof...(V)) + 1; ++i)
-            __x = static_cast<Storage>(__x | static_cast<unsigned>(T(all[i]).__x) << (T::bits * i));
+            __x = static_cast<Storage>(__x | static_cast<unsigned>(T(all[i]).__x) << (T::room * i));
     }
-    float part(int i) const { return T::widened(static_cast<unsigned char>(__x >> (T::bits * i) & (2 * T::minus - 1))); }
+    float part(int i) const { return T::widened(static_cast<unsigned char>(__x >> (T::room * i) & (2 * T::minus - 1))); }
 };
 template <class T, class Storage> struct NarrowPair : NarrowWord<T, Storage> {
     using Base = NarrowWord<T, Storage>;
@@ -107,14 +108,20 @@ template <class T, class Storage> struct NarrowQuad : NarrowWord<T, Storage> {
 using __nv_fp8_e4m3 = peakgate::Narrow<3, 4>;
 using __nv_fp8_e5m2 = peakgate::Narrow<2, 5>;
 using __nv_fp8_e8m0 = peakgate::Narrow<0, 8>;
+using __nv_fp6_e2m3 = peakgate::Narrow<3, 2>;
+using __nv_fp6_e3m2 = peakgate::Narrow<2, 3>;
 using __nv_fp4_e2m1 = peakgate::Narrow<1, 2>;
 using __nv_fp8x2_e4m3 = peakgate::NarrowPair<__nv_fp8_e4m3, __nv_fp8x2_storage_t>;
 using __nv_fp8x2_e5m2 = peakgate::NarrowPair<__nv_fp8_e5m2, __nv_fp8x2_storage_t>;
 using __nv_fp8x2_e8m0 = peakgate::NarrowPair<__nv_fp8_e8m0, __nv_fp8x2_storage_t>;
+using __nv_fp6x2_e2m3 = peakgate::NarrowPair<__nv_fp6_e2m3, __nv_fp6x2_storage_t>;
+using __nv_fp6x2_e3m2 = peakgate::NarrowPair<__nv_fp6_e3m2, __nv_fp6x2_storage_t>;
 using __nv_fp4x2_e2m1 = peakgate::NarrowPair<__nv_fp4_e2m1, __nv_fp4x2_storage_t>;
 using __nv_fp8x4_e4m3 = peakgate::NarrowQuad<__nv_fp8_e4m3, __nv_fp8x4_storage_t>;
 using __nv_fp8x4_e5m2 = peakgate::NarrowQuad<__nv_fp8_e5m2, __nv_fp8x4_storage_t>;
 using __nv_fp8x4_e8m0 = peakgate::NarrowQuad<__nv_fp8_e8m0, __nv_fp8x4_storage_t>;
+using __nv_fp6x4_e2m3 = peakgate::NarrowQuad<__nv_fp6_e2m3, __nv_fp6x4_storage_t>;
+using __nv_fp6x4_e3m2 = peakgate::NarrowQuad<__nv_fp6_e3m2, __nv_fp6x4_storage_t>;
 using __nv_fp4x4_e2m1 = peakgate::NarrowQuad<__nv_fp4_e2m1, __nv_fp4x4_storage_t>;
 
 inline __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
@@ -173,24 +180,46 @@ inline __nv_bfloat162_raw __nv_cvt_e8m0x2_to_bf162raw(__nv_fp8x2_storage_t x) {
     return {__nv_cvt_e8m0_to_bf16raw(static_cast<__nv_fp8_storage_t>(x)).x, __nv_cvt_e8m0_to_bf16raw(static_cast<__nv_fp8_storage_t>(x >> 8)).x};
 }
 
-// ---- fp4 ----
-inline __nv_fp4_storage_t __nv_cvt_double_to_fp4(double x, __nv_fp4_interpretation_t, cudaRoundMode rounding) {
+// ---- fp6 and fp4, which are saturated always ----
+namespace peakgate {
+inline unsigned char narrowed(double x, __nv_fp6_interpretation_t kind, cudaRoundMode rounding) {
+    const bool to_zero = rounding == cudaRoundZero;
+    return kind == __NV_E2M3 ? __nv_fp6_e2m3::narrowed(x, true, to_zero) : __nv_fp6_e3m2::narrowed(x, true, to_zero);
+}
+inline float widened(unsigned x, __nv_fp6_interpretation_t kind) {
+    const auto bits = static_cast<unsigned char>(x & 63);
+    return kind == __NV_E2M3 ? __nv_fp6_e2m3::widened(bits) : __nv_fp6_e3m2::widened(bits);
+}
+inline unsigned char narrowed(double x, __nv_fp4_interpretation_t, cudaRoundMode rounding) {
     return __nv_fp4_e2m1::narrowed(x, true, rounding == cudaRoundZero);
 }
-inline __nv_fp4_storage_t __nv_cvt_float_to_fp4(float x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {
-    return __nv_cvt_double_to_fp4(static_cast<double>(x), kind, rounding);
-}
-inline __nv_fp4x2_storage_t __nv_cvt_double2_to_fp4x2(double2 x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {
-    return static_cast<__nv_fp4x2_storage_t>(__nv_cvt_double_to_fp4(x.x, kind, rounding) | __nv_cvt_double_to_fp4(x.y, kind, rounding) << 4);
-}
-inline __nv_fp4x2_storage_t __nv_cvt_float2_to_fp4x2(float2 x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {
-    return __nv_cvt_double2_to_fp4x2({static_cast<double>(x.x), static_cast<double>(x.y)}, kind, rounding);
-}
-#define PEAKGATE_FP4_RAW(type, raw, raw2, to_one, to_two, from_one, from_two)                                              inline __nv_fp4_storage_t to_one(raw x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {                          return __nv_cvt_float_to_fp4(static_cast<float>(type::of_bits(x.x)), kind, rounding);                              }                                                                                                                      inline __nv_fp4x2_storage_t to_two(raw2 x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {                       return static_cast<__nv_fp4x2_storage_t>(to_one({x.x}, kind, rounding) | to_one({x.y}, kind, rounding) << 4);      }                                                                                                                      inline raw from_one(__nv_fp4_storage_t x, __nv_fp4_interpretation_t) {                                                     return {type(__nv_fp4_e2m1::widened(static_cast<unsigned char>(x & 15))).bits};                                    }                                                                                                                      inline raw2 from_two(__nv_fp4x2_storage_t x, __nv_fp4_interpretation_t kind) {                                             return {from_one(x, kind).x, from_one(static_cast<__nv_fp4_storage_t>(x >> 4), kind).x};                           }
-PEAKGATE_FP4_RAW(__half, __half_raw, __half2_raw, __nv_cvt_halfraw_to_fp4, __nv_cvt_halfraw2_to_fp4x2, __nv_cvt_fp4_to_halfraw,
-                 __nv_cvt_fp4x2_to_halfraw2)
-PEAKGATE_FP4_RAW(__nv_bfloat16, __nv_bfloat16_raw, __nv_bfloat162_raw, __nv_cvt_bfloat16raw_to_fp4, __nv_cvt_bfloat16raw2_to_fp4x2,
-                 __nv_cvt_fp4_to_bf16raw, __nv_cvt_fp4x2_to_bf162raw)
+inline float widened(unsigned x, __nv_fp4_interpretation_t) { return __nv_fp4_e2m1::widened(static_cast<unsigned char>(x & 15)); }
+} // namespace peakgate
+// Two numbers are `room` bits apart.
+#define PEAKGATE_SMALL_FROM(fp, room, type, pair, one, two, ...)                                                                    \
+    inline __nv_##fp##_storage_t one(type x, __nv_##fp##_interpretation_t kind, cudaRoundMode rounding) {                           \
+        return peakgate::narrowed(__VA_ARGS__, kind, rounding);                                                                     \
+    }                                                                                                                               \
+    inline __nv_##fp##x2_storage_t two(pair x, __nv_##fp##_interpretation_t kind, cudaRoundMode rounding) {                         \
+        return static_cast<__nv_##fp##x2_storage_t>(one(type{x.x}, kind, rounding) | one(type{x.y}, kind, rounding) << room);       \
+    }
+#define PEAKGATE_SMALL_TO(fp, room, number, raw, raw2, one, two)                                                                    \
+    inline raw one(__nv_##fp##_storage_t x, __nv_##fp##_interpretation_t kind) { return {number(peakgate::widened(x, kind)).bits}; } \
+    inline raw2 two(__nv_##fp##x2_storage_t x, __nv_##fp##_interpretation_t kind) {                                                 \
+        return {number(peakgate::widened(x, kind)).bits, number(peakgate::widened(x >> room, kind)).bits};                          \
+    }
+#define PEAKGATE_SMALL(fp, room)                                                                                                    \
+    PEAKGATE_SMALL_FROM(fp, room, double, double2, __nv_cvt_double_to_##fp, __nv_cvt_double2_to_##fp##x2, x)                        \
+    PEAKGATE_SMALL_FROM(fp, room, float, float2, __nv_cvt_float_to_##fp, __nv_cvt_float2_to_##fp##x2, static_cast<double>(x))       \
+    PEAKGATE_SMALL_FROM(fp, room, __half_raw, __half2_raw, __nv_cvt_halfraw_to_##fp, __nv_cvt_halfraw2_to_##fp##x2,                 \
+                        static_cast<double>(static_cast<float>(__half::of_bits(x.x))))                                              \
+    PEAKGATE_SMALL_FROM(fp, room, __nv_bfloat16_raw, __nv_bfloat162_raw, __nv_cvt_bfloat16raw_to_##fp,                              \
+                        __nv_cvt_bfloat16raw2_to_##fp##x2, static_cast<double>(static_cast<float>(__nv_bfloat16::of_bits(x.x))))    \
+    PEAKGATE_SMALL_TO(fp, room, __half, __half_raw, __half2_raw, __nv_cvt_##fp##_to_halfraw, __nv_cvt_##fp##x2_to_halfraw2)         \
+    PEAKGATE_SMALL_TO(fp, room, __nv_bfloat16, __nv_bfloat16_raw, __nv_bfloat162_raw, __nv_cvt_##fp##_to_bf16raw,                   \
+                      __nv_cvt_##fp##x2_to_bf162raw)
+PEAKGATE_SMALL(fp6, 8)
+PEAKGATE_SMALL(fp4, 4)
 
 // ---- PTX's conversions of two numbers in one register ----
 namespace peakgate_ptx {

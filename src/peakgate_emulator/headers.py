@@ -37,7 +37,7 @@ _OF_SYNC += ("cuda/std/semaphore",)
 _OWN = {
     "cuda_groups.h": [f"cooperative_groups{part}.h" for part in ("", "/reduce", "/scan", "/memcpy_async")],
     "cuda_half.h": [f"cuda_{kind}.{end}" for kind in ("fp16", "bf16") for end in ("h", "hpp")],
-    "cuda_narrow.h": ["cuda_fp8.h", "cuda_fp4.h"],
+    "cuda_narrow.h": ["cuda_fp8.h", "cuda_fp6.h", "cuda_fp4.h"],
     "cuda_wmma.h": ["mma.h"],
     "cuda_complex.h": ["cuComplex.h"],
     "cuda_cub.h": ["cub/util_type.cuh"]

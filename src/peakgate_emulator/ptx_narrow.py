@@ -14,8 +14,8 @@ from peakgate_emulator.ptx_grammar import Instruction, Names, Operand, Unknown
 FORMATS = {
     "e4m3x2": "__nv_fp8_e4m3",
     "e5m2x2": "__nv_fp8_e5m2",
-    "e2m3x2": "peakgate::Narrow<3, 2>",
-    "e3m2x2": "peakgate::Narrow<2, 3>",
+    "e2m3x2": "__nv_fp6_e2m3",
+    "e3m2x2": "__nv_fp6_e3m2",
     "e2m1x2": "__nv_fp4_e2m1",
     "ue8m0x2": "__nv_fp8_e8m0",
 }

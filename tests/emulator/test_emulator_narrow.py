@@ -17,6 +17,8 @@ from peakgate_emulator import DefectKind
 TYPES = {
     "float8_e4m3fn": ("__nv_fp8", "e4m3", ("unsigned", "unsigned short", "unsigned char"), 448),
     "float8_e5m2": ("__nv_fp8", "e5m2", ("unsigned", "unsigned short", "unsigned char"), 57344),
+    "float6_e2m3fn": ("__nv_fp6", "e2m3", ("unsigned", "unsigned short", "unsigned char"), 7.5),
+    "float6_e3m2fn": ("__nv_fp6", "e3m2", ("unsigned", "unsigned short", "unsigned char"), 28),
     "float4_e2m1fn": ("__nv_fp4", "e2m1", ("unsigned short", "unsigned char", "unsigned char"), 6),
 }
 
@@ -36,10 +38,8 @@ def run(name: str, given: np.ndarray, order: str = "__syncthreads()") -> list[np
 def test_numbers_are_rounded_and_packed_as_their_type_has_them(name: str) -> None:
     largest = TYPES[name][3]
     dtype = np.dtype(getattr(ml_dtypes, name))
-    exact = (
-        np.unique(np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)) if dtype != "float4_e2m1fn" else None
-    )
-    numbers = exact[np.isfinite(exact)] if exact is not None else np.arange(-12, 13, dtype=np.float32) / 2
+    exact = np.unique(np.arange(1 << int(name[5]), dtype=np.uint8).view(dtype).astype(np.float32))
+    numbers = exact[np.isfinite(exact)]
     middles = (numbers[1:] + numbers[:-1]) / 2
     values = np.concatenate(
         (numbers, middles, np.nextafter(middles, np.float32(0)), np.array([3 * largest, -np.inf], np.float32))
@@ -57,6 +57,48 @@ def test_numbers_are_rounded_and_packed_as_their_type_has_them(name: str) -> Non
     np.testing.assert_array_equal(run(name, beyond)[3][0], largest * np.sign(beyond[0]))
 
 
+@pytest.mark.parametrize("kind", ["e2m3", "e3m2", "e2m1"])
+@pytest.mark.parametrize("mode", ["Nearest", "Zero"])
+def test_functions_convert_numbers_of_6_and_4_bits(kind: str, mode: str, tmp_path: Path) -> None:
+    dtype, room, *_ = SMALL[kind]
+    fp = "fp4" if room == 4 else "fp6"
+    high, low = FLOATS, np.roll(FLOATS, 7)
+    how = f"__NV_{kind.upper()}, cudaRound{mode}"
+    halves = [np.clip(each, -60000, 60000).astype(np.float16) for each in (high, low)]
+    brains = [each.astype(ml_dtypes.bfloat16) for each in (high, low)]
+    calls = {
+        f"__nv_cvt_float2_to_{fp}x2(make_float2(F(b), F(a)), {how})": (high, low),
+        f"__nv_cvt_double2_to_{fp}x2(make_double2(F(b), F(a)), {how})": (high, low),
+        f"__nv_cvt_halfraw2_to_{fp}x2({{(unsigned short)b, (unsigned short)a}}, {how})": halves,
+        f"__nv_cvt_bfloat16raw2_to_{fp}x2({{(unsigned short)b, (unsigned short)a}}, {how})": brains,
+    }
+    steps = np.arange(1 << int(fp[2])).astype(np.uint8).view(dtype).astype(np.float64)
+    for call, given in calls.items():
+        columns = [each.view(np.uint16).astype(np.uint32) if each.itemsize == 2 else each for each in given]
+        out = applied(tmp_path, f"r = {call};", *columns)
+        expected = np.zeros(len(out), np.uint32)
+        for shift, each in zip((room, 0), given, strict=True):
+            values = each.astype(np.float64)
+            bits = narrow_bits(values, kind, relu=False)
+            if mode == "Zero":
+                bits = np.where(np.isnan(values), bits, [towards_zero(value, steps) for value in values])
+            expected |= bits.astype(np.uint32) << np.uint32(shift)
+        np.testing.assert_array_equal(out, expected, err_msg=call)
+    words = np.arange(1 << 2 * room, dtype=np.uint32) & (0x3F3F if room == 8 else 0xFF)
+    for what, wide in (("halfraw2", np.float16), ("bf162raw", ml_dtypes.bfloat16)):
+        call = f"const auto x = __nv_cvt_{fp}x2_to_{what}(a, __NV_{kind.upper()}); r = x.x | x.y << 16;"
+        pairs = applied(tmp_path, call, words).view(wide).reshape(-1, 2).astype(np.float64)
+        mask = (1 << room) - 1
+        parts = [(words >> shift & mask).astype(np.uint8).view(dtype).astype(np.float64) for shift in (0, room)]
+        np.testing.assert_array_equal(pairs, np.stack(parts, axis=1))
+
+
+def towards_zero(value: float, steps: np.ndarray) -> int:
+    """The code of the largest magnitude that does not exceed the value's, with its sign."""
+    fits = (np.abs(steps) <= abs(value)) & (np.signbit(steps) == np.signbit(value))
+    return int(np.where(fits, np.abs(steps), -1).argmax())
+
+
 def test_a_word_of_narrow_numbers_read_too_early_is_found() -> None:
     with finds(DefectKind.SHARED_RACE):
         run("float4_e2m1fn", np.ones((64, 4), np.float32), order="")
@@ -69,7 +111,7 @@ def applied(tmp_path: Path, statement: str, *columns: np.ndarray, result: str = 
     taken = "".join(f"const unsigned {name} = {name}_[i]; " for name in names)
     source = tmp_path / "k.cu"
     source.write_text(
-        "#include <cuda_fp8.h>\n#define F __uint_as_float\n"
+        "#include <cuda_fp6.h>\n#include <cuda_fp4.h>\n#define F __uint_as_float\n"
         f"__global__ void k(unsigned* out{parameters}, int n) {{\n    const int i = blockIdx.x * 32 + threadIdx.x;\n"
         f"    if (i >= n) return;\n    {taken}\n    {result} r;\n    {statement}\n    out[i] = r;\n}}\n"
     )

@@ -1,4 +1,5 @@
 #include <cuda_fp4.h>
+#include <cuda_fp6.h>
 #include <cuda_fp8.h>
 extern "C" __global__ void packed(WORD* quads, PAIR* pairs, ONE* ones, float4* back, const float4* in, int n) {
     __shared__ QUAD made[64];

@@ -15,6 +15,8 @@ _HEADERS = {
     r"__h(?:add|sub|mul|div|fma|neg|abs|max|min|eq|ne|[gl][te])2?",
     "cuda_bf16.h": r"__nv_bfloat16\w*|nv_bfloat16\w*|__\w+2bfloat16\w*|__bfloat16\w+",
     "cuda_fp8.h": r"__nv_fp8\w*",
+    "cuda_fp6.h": r"__nv_fp6\w*",
+    "cuda_fp4.h": r"__nv_fp4\w*",
     "mma.h": r"nvcuda",
     "cooperative_groups.h": r"cooperative_groups",
     "cub/cub.cuh": r"cub",
