@@ -27,6 +27,13 @@ SHARED_HUNGRY = """extern "C" __global__ void tiny(float* out) {
     out[threadIdx.x] = tile[out[0] > 0 ? threadIdx.x ^ 1 : 7];
 }
 """
+TENSOR_MEMORY = """extern "C" __global__ void tiny(float* out) {
+    __shared__ unsigned at;
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 256;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(&at)) : "memory");
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 256;"::"r"(at));
+}
+"""
 BROKEN = 'extern "C" __global__ void tiny(float* out)\n{\n    out[0] = missing;\n}\n'
 
 
@@ -68,6 +75,18 @@ def test_a_stage_for_the_features_of_one_architecture_is_compiled_for_that_alone
     major, minor = capability
     assert {target.sm for target in survey(builds([specific])).usage} == {10 * major + minor}
     assert survey(builds([specific]), (80,)).usage == {}
+
+
+def test_blocks_that_share_tensor_memory_are_said_to(source, monkeypatch, capsys):
+    (case,) = catalogue.cases(None)
+    said = "of the 8 blocks that fit on an SM, one waits in tcgen05.alloc if each allocates more than 64 of its 512"
+    run("--update")
+    assert said not in " ".join(capsys.readouterr().out.split())
+    source.write_text(TENSOR_MEMORY)
+    specific = replace(case, stage=replace(case.stage, specific=True, min_capability=(10, 0)))
+    monkeypatch.setattr(catalogue, "cases", lambda scale, tier=Tier.FULL: [specific])
+    run("--update")
+    assert said in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_architecture_that_is_not_compiled_for_by_default_can_be_asked_for(source, tmp_path):

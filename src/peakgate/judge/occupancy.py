@@ -2,7 +2,8 @@
 
 The limits per compute capability are those of the CUDA C++ Programming Guide, table "Technical Specifications per
 Compute Capability". The allocation rules (granularity of registers and shared memory, four register partitions per SM)
-reproduce ``cuOccupancyMaxActiveBlocksPerMultiprocessor`` with the largest shared-memory carveout.
+reproduce ``cuOccupancyMaxActiveBlocksPerMultiprocessor`` with the largest shared-memory carveout. Columns of tensor
+memory (10.0 and 10.3) do not count: a block allocates them while it runs, and waits if too few are free.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ SharedBytes = int | Callable[[int], int]
 KIB = 1024
 WARP_THREADS = 32
 THREADS_PER_BLOCK_MAX = 1024
+TENSOR_COLUMNS = 512
+"""Columns of tensor memory of an SM, where it has one."""
+
 GRID_MAX = (2**31 - 1, 65535, 65535)
 BLOCK_MAX = (1024, 1024, 64)
 REGISTERS_PER_THREAD_MAX = 255

@@ -42,6 +42,7 @@ from peakgate.inspect.resources.survey import (
     SurveyedBuild,
     build_keys,
     builds,
+    sharing_tensor_memory,
     survey,
     usage_anew,
 )
@@ -117,6 +118,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         sentences=[
             *([f"{chosen.baseline}: {reason}"] if reason else []),
             summary(current, findings, wall_s),
+            *(line for made in wanted for line in sharing_tensor_memory(made, current)),
             advice,
         ],
         fields={

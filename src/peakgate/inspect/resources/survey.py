@@ -13,7 +13,7 @@ from peakgate.base.options import OLDEST_CAPABILITY
 from peakgate.compile import cubin
 from peakgate.compile.cubin import Defines
 from peakgate.inspect.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage
-from peakgate.judge.occupancy import LIMITS, Resources
+from peakgate.judge.occupancy import LIMITS, TENSOR_COLUMNS, Resources
 from peakgate.spec.case import Case, Launch, Stage
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
@@ -114,6 +114,29 @@ def survey(
         usage={target: result for target, result in results.items() if isinstance(result, Usage)},
         broken={target: result for target, result in results.items() if isinstance(result, str)},
     )
+
+
+def sharing_tensor_memory(made: SurveyedBuild, found: Survey) -> list[str]:
+    """A line per block of a kernel that allocates tensor memory and of which an SM has room for several.
+
+    Their columns do not count for the occupancy: neither the compiler nor the launch gives their number.
+    """
+    usage = [(target.sm, found.usage[target]) for target in found.usage if target.kernel == made.kernel]
+    on = {sm: each.resources for sm, each in usage if sm // 10 == 10}
+    source = made.stage.source
+    files = cubin.source_files(source, made.stage.include) if on and source else ()
+    if not any("tcgen05.alloc" in file.read_text(encoding="utf-8") for file in files):
+        return []
+    blocks = {
+        block_label(launch): max(each.occupancy(capability(sm), launch).blocks_per_sm for sm, each in on.items())
+        for launch in made.launches
+    }
+    return [
+        f"{made.kernel} at block {label}: of the {count} blocks that fit on an SM, one waits in tcgen05.alloc if each "
+        f"allocates more than {TENSOR_COLUMNS // count} of its {TENSOR_COLUMNS} columns of tensor memory"
+        for label, count in blocks.items()
+        if count > 1
+    ]
 
 
 def usage_anew(made: SurveyedBuild, sm: int) -> Usage:
