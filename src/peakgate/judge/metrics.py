@@ -50,12 +50,13 @@ NVIDIA's whitepapers, TFLOP/s over SMs and boost clock:
 - 8.6 "NVIDIA Ampere GA102 GPU Architecture", 8.9 "NVIDIA Ada GPU Architecture": int8 284 / 82 / 1.695 and
   661 / 128 / 2.52, GeForce and professional ones alike.
 - 9.0 "NVIDIA H100 Tensor Core GPU Architecture": 989.4 TFLOP/s bf16 / 132 SM / 1.83 GHz = 4096.
-- 10.0 CUTLASS, "Blackwell SM100 GEMMs": tcgen05.mma has twice the rate of Hopper in each of these types; kind::mxf4 and
-  kind::mxf4nvf4 have four times Hopper's rate of fp8.
-- 10.3 NVIDIA's technical blog, "Inside NVIDIA Blackwell Ultra": dense fp4 15 PFLOP/s, fp8 a third of it. Data sheet of
-  the GB300 NVL72: fp8 720 PFLOP/s, int8 24 POP/s, a thirtieth. The other types as 10.0.
+- 10.0 CUTLASS 4, media/docs/cpp/blackwell_functionality.md, "Blackwell SM100 GEMMs": tcgen05.mma has twice the rate of
+  Hopper in each of these types; kind::mxf4 and kind::mxf4nvf4 have four times Hopper's rate of fp8.
+- 10.3 NVIDIA's technical blog, "Inside NVIDIA Blackwell Ultra": dense fp4 15 PFLOP/s, fp8 a third of it; the PTX ISA
+  has fp4 with K = 96 there beside 64. Data sheet of the GB300 NVL72: fp8 720 PFLOP/s, int8 24 POP/s, a thirtieth; the
+  PTX ISA has no kind::i8 there, and by the cuBLASDx guide integers are left to mma.sync. The other types as 10.0.
 - 12.0 "NVIDIA RTX PRO Blackwell GPU Architecture": RTX PRO 6000, bf16 503.8 / 188 / 2.617, tf32 half of that, fp8 and
-  int8 twice, fp4 four times.
+  int8 twice, fp4 four times. CUTLASS has the same ratios, see below.
 """
 
 GEFORCE_OPERATIONS: Mapping[Capability, Mapping[str, int]] = {(12, 0): {"tf32": 256, "bf16": 512, "fp16": 512}}
