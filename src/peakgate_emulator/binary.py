@@ -126,8 +126,15 @@ class LaunchStructure(ctypes.Structure):
     _fields_ = fields_of("Launch")
 
 
+RESERVED_SHARED = 1024
+"""Bytes of shared memory before those of the kernel: ``PEAKGATE_RESERVED_SHARED``."""
+
+
 class Symbol(NamedTuple):
-    """One symbol: ``kind`` is ELF's, such as ``STT_TLS``; ``section`` is empty if the file does not define it."""
+    """One symbol: ``kind`` is ELF's, such as ``STT_TLS``; ``section`` is empty if the file does not define it.
+
+    The address of a variable in shared memory is its offset there, in a shared object.
+    """
 
     name: str
     kind: str
@@ -152,12 +159,13 @@ def symbols_of(file: Path) -> tuple[Symbol, ...]:
     from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
 
     with file.open("rb") as stream:
-        sections = list(ELFFile(stream).iter_sections())
+        elf = ELFFile(stream)
+        sections, before = list(elf.iter_sections()), RESERVED_SHARED * (elf["e_type"] == "ET_DYN")
         return tuple(
             Symbol(
                 symbol.name,
                 symbol["st_info"]["type"],
-                symbol["st_value"],
+                symbol["st_value"] - before * (symbol["st_info"]["type"] == "STT_TLS"),
                 symbol["st_size"],
                 sections[symbol["st_shndx"]].name if isinstance(symbol["st_shndx"], int) else "",
             )

@@ -14,7 +14,7 @@ from typing import TypedDict, Unpack
 
 from peakgate_emulator import bounded, headers
 from peakgate_emulator.attributes import apart, with_bounds, with_keyword, without_prototypes
-from peakgate_emulator.binary import spread, symbols_of
+from peakgate_emulator.binary import RESERVED_SHARED, spread, symbols_of
 from peakgate_emulator.compiler import (
     COMMON,
     Compiler,
@@ -408,6 +408,9 @@ def _dynamic_shared(names: Sequence[str]) -> str:
     return (
         f'#include "{RUNTIME_FOLDER / "runtime_api.h"}"\n'
         'extern "C" {\n'
+        # First in the segment: see PEAKGATE_RESERVED_SHARED.
+        'asm(".section .tdata, \\"awT\\", %progbits\\n.balign 262144\\n'
+        f'.zero {RESERVED_SHARED}\\n.previous");\n'
         "alignas(1024) thread_local char peakgate_dynamic[PEAKGATE_MAX_DYNAMIC_SHARED];\n"
         f"{aliases}}}\n"
         "PEAKGATE_API char* peakgate_dynamic_shared() { return peakgate_dynamic; }\n"

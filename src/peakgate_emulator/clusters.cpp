@@ -390,7 +390,7 @@ uint64_t peakgate_cluster_address(const void* pointer) {
     const auto address = reinterpret_cast<uintptr_t>(pointer), own = reinterpret_cast<uintptr_t>(peakgate_shared_base());
     const int rank = rank_reached(address);
     if (rank < 0) return (address - own) | peakgate_own_window;
-    const uintptr_t window = reinterpret_cast<uintptr_t>(state.cluster->windows[rank]) & ~uintptr_t{1023};
+    const uintptr_t window = reinterpret_cast<uintptr_t>(state.cluster->windows[rank]) - PEAKGATE_RESERVED_SHARED;
     return static_cast<uint64_t>(rank) << PEAKGATE_RANK_SHIFT | (address - window);
 }
 

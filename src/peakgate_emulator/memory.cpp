@@ -82,8 +82,8 @@ int find_image(dl_phdr_info* image, size_t, void* inside) {
     state.data = image->dlpi_addr + data;
     state.data_size = data_end - data;
     if (dynamic) find_constants(dynamic);
-    state.shared = reinterpret_cast<uintptr_t>(image->dlpi_tls_data);
-    state.shared_size = shared_size;
+    state.shared = reinterpret_cast<uintptr_t>(image->dlpi_tls_data) + PEAKGATE_RESERVED_SHARED;
+    state.shared_size = shared_size - PEAKGATE_RESERVED_SHARED;
     return 1;
 }
 

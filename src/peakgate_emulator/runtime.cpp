@@ -499,8 +499,7 @@ void peakgate_grid_barrier(const void* caller) {
     wait_as(AT_GRID_BARRIER, called_at);
 }
 
-// Rounded down to the alignment of shared memory, so that offsets are aligned like addresses.
-char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared & ~uintptr_t{1023}); }
+char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared - PEAKGATE_RESERVED_SHARED); }
 
 int peakgate_is_shared(const void* address) {
     const auto at = reinterpret_cast<uintptr_t>(address);

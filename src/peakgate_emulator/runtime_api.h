@@ -35,6 +35,9 @@ struct PeakgateWarpCall {
     void (*together)(void* const* offered) = nullptr;
 };
 
+// As on a GPU, the first bytes of shared memory are not the kernel's, and the last 18 bits of a pointer into it are those of the
+// address in shared memory, from which kernels make matrix descriptors.
+#define PEAKGATE_RESERVED_SHARED 1024
 #define PEAKGATE_MAX_DYNAMIC_SHARED 232448 // 227 KiB, the largest limit of any GPU so far
 
 // Description of one parameter of a kernel for the launcher.

@@ -273,6 +273,19 @@ def test_the_end_of_a_shared_array_is_its_end(
         assert re.search(r"\bs\b.* 120\b", str(caught.value.defects[0]))
 
 
+@every_compiler
+def test_a_pointer_to_shared_memory_ends_as_the_address_there(compiler: Compiler, source: Path) -> None:
+    source.write_text(
+        "__global__ void kernel(unsigned* out) {\n    extern __shared__ char more[];\n    __shared__ int s[32];\n"
+        "    const int* p = s + threadIdx.x;\n    const unsigned at = (unsigned)__cvta_generic_to_shared(p);\n"
+        "    out[threadIdx.x] = at - ((unsigned long long)p & 0x3ffff);\n"
+        "    out[32 + threadIdx.x] = at >= 1024 && (unsigned)__cvta_generic_to_shared(more) >= 1024;\n}\n"
+    )
+    out = np.full(64, 9, np.uint32)
+    emulator.load(source, "kernel", compiler=compiler).launch((1, 1, 1), (32, 1, 1), (out,), shared_bytes=200000)
+    np.testing.assert_array_equal(out, [0] * 32 + [1] * 32)
+
+
 PADDED = """struct Item { char a; int b; short c; };
 __global__ void kernel(int* out, const int* in) {
     __shared__ Item items[32];
