@@ -59,7 +59,7 @@ _SMALL_SOURCES = (
     *("runtime.cpp", "tested_reads.cpp", "textures.cpp", "watchdog.cpp"),
 )
 """Compiled as one file: alone, the compiler's start and the headers would take as long as each of them."""
-RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h", "sparse.h", "tensor_memory.h")
+RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "halves.h", "shadow.h", "sparse.h", "tensor_memory.h")
 
 DEFAULT_CAPABILITY = (9, 0)
 """Default compute capability, which defines ``__CUDA_ARCH__``."""

@@ -409,7 +409,7 @@ void move(void* const* offered) {
     for (int lane = 1; lane < WARP; ++lane) {
         if (lanes[lane]->address == moved.address) continue;
         report(WARP_MASK, moved.caller, 0, "tcgen05.%s whose lanes give different addresses", what);
-        abandon_launch();
+        break; // the first lane's is used
     }
     const int first = static_cast<int>(moved.address & 0xffff), quarter = own_warp() % WARPS_OF_GROUP * WARP;
     // Hardware ignores the bits of the warp, and public kernels leave them out.

@@ -2,6 +2,7 @@
 //
 // A product is exact and rounded once, as by `peakgate_multiply_rows`; in which order hardware adds is not specified.
 // It is computed at its issue: tensor_memory.cpp and order.cpp find what is used or changed too early.
+#include "halves.h"
 #include "sparse.h"
 #include "tensor_memory.h"
 
@@ -203,7 +204,6 @@ Instruction described(const PeakgateTensorProduct& product, uintptr_t caller) {
     const bool halves = sums == 0 && (found.a == PEAKGATE_F16 || product.kind == PEAKGATE_KIND_F8F6F4);
     if (is_whole ? sums != 2 : sums != 1 && !halves) invalid(caller, "instruction descriptor with sums of type %u, which its kind does not have", sums);
     found.sums = is_whole ? PEAKGATE_S32 : sums ? PEAKGATE_F32 : PEAKGATE_F16;
-    if (found.is_narrow && found.sums == PEAKGATE_F16) not_emulated(caller, "tcgen05.mma of numbers of 6 or 4 bits with half sums");
     found.clamps = field(3, 1);
     found.negates_a = field(13, 1);
     found.negates_b = field(14, 1);
@@ -367,14 +367,24 @@ void add_narrow(const Narrow& from, int row, int columns, bool negates, double* 
     }
 }
 
+double sum_of(uint32_t word, int column, bool halves) {
+    return halves ? half_of(word >> column % 2 * 16 & 0xffff) : static_cast<double>(__builtin_bit_cast(float, word));
+}
+
 void multiply_narrow(const Narrow& from, const Instruction& what, const PeakgateProduct& product, int first_row, uint32_t* sums) {
+    const bool halves = what.sums == PEAKGATE_F16;
     for (int row = 0; row < ROWS_AT_ONCE; ++row) {
         double numbers[MAX_COLUMNS] = {};
         for (int column = 0; column < what.columns && product.adds; ++column)
-            numbers[column] = static_cast<double>(__builtin_bit_cast(float, sums[place_of_sum(row, column, product)]));
+            numbers[column] = sum_of(sums[place_of_sum(row, column, product)], column, halves);
         add_narrow(from, first_row + row, what.columns, what.negates_a != what.negates_b, numbers);
-        for (int column = 0; column < what.columns; ++column)
-            sums[place_of_sum(row, column, product)] = __builtin_bit_cast(uint32_t, static_cast<float>(numbers[column]));
+        for (int column = 0; column < what.columns; ++column) {
+            uint32_t& word = sums[place_of_sum(row, column, product)];
+            if (halves)
+                word = (column % 2 ? word & 0xffff : 0) | to_half(numbers[column]) << column % 2 * 16;
+            else
+                word = __builtin_bit_cast(uint32_t, static_cast<float>(numbers[column]));
+        }
     }
 }
 

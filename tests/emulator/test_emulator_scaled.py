@@ -39,12 +39,17 @@ class Scaled:
     powers: bool = True
     part: int = 0
     flags: int = 0
+    sums: type[np.floating] = np.float32
 
     def described(self) -> int:
         packed = self.kind.startswith("mxf4")
         a, b = (1 if packed else TYPES[name][0] for name in (self.a, self.b))
         described = a << 7 | b << 10 | self.columns // 8 << 17 | 8 << 24 | self.flags
-        return described | (1 << 4 if self.kind == "f8f6f4" else self.part << 4 | self.part << 29 | self.powers << 23)
+        return described | (
+            (self.sums is np.float32) << 4
+            if self.kind == "f8f6f4"
+            else self.part << 4 | self.part << 29 | self.powers << 23
+        )
 
 
 def codes(generator: np.random.Generator, rows: int, depth: int, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -88,6 +93,7 @@ FORMS = [
     Scaled("mxf4nvf4", 32, "e2m1", "e2m1", 0, powers=False, flags=1 << 14),
     Scaled("f8f6f4", 64, "e3m2", "e4m3"),
     Scaled("f8f6f4", 32, "e2m1", "e2m3", 0),
+    Scaled("f8f6f4", 48, "e3m2", "e2m1", sums=np.float16),
 ]
 
 
@@ -114,14 +120,14 @@ def launched(kernel: Any, form: Scaled, *, add: bool) -> tuple[np.ndarray, np.nd
         of_a *= np.repeat(a_scales, depth // count, 1)
         of_b *= np.repeat(b_scales, depth // count, 1)
     words = np.resize(np.concatenate((a_words, b_words)), 3 * 512)
-    out = generator.standard_normal((128, 256)).astype(np.float32)
+    out = generator.standard_normal((128, 256)).astype(form.sums)
     expected = out.copy()
     sign = -1 if form.flags & 1 << 14 else 1
     expected[:, : form.columns] = sign * of_a @ of_b.T + add * out[:, : form.columns].astype(np.float64)
-    found = out.view(np.uint32)
+    found = np.array(out.view(f"u{out.itemsize}"), np.uint32)
     given = (np.concatenate((first, second, words)).view(np.uint32), a_at, b_at, np.uint32(form.described()))
     kernel.launch(ONE, (128, 1, 1), (found, *given, np.int32(number), np.int32(add)), shared_bytes=67072)
-    return found.view(np.float32), expected
+    return found.astype(f"u{out.itemsize}").view(form.sums), expected
 
 
 @pytest.mark.parametrize("add", [False, True])

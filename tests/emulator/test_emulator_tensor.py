@@ -377,6 +377,7 @@ BAD_STORES = {
         ("x4.b32 [%0], {%1, %2, %3, %4}", "x1.b32 [%0], {%1}"),
         UNWRITTEN,
     ),
+    "an address of each lane": (("lanes + (0", "lanes + threadIdx.x % 2 + (0"), {DefectKind.WARP_MASK}),
     "stores of other warps": (("lanes + (0", "(lanes ^ 1 << 21) + (0"), ACCESS),
 }
 
