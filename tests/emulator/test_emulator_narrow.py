@@ -66,9 +66,9 @@ def test_functions_convert_numbers_of_6_and_4_bits(kind: str, mode: str, tmp_pat
     how = f"__NV_{kind.upper()}, cudaRound{mode}"
     halves = [np.clip(each, -60000, 60000).astype(np.float16) for each in (high, low)]
     brains = [each.astype(ml_dtypes.bfloat16) for each in (high, low)]
-    calls = {
-        f"__nv_cvt_float2_to_{fp}x2(make_float2(F(b), F(a)), {how})": (high, low),
-        f"__nv_cvt_double2_to_{fp}x2(make_double2(F(b), F(a)), {how})": (high, low),
+    calls: dict[str, list[np.ndarray]] = {
+        f"__nv_cvt_float2_to_{fp}x2(make_float2(F(b), F(a)), {how})": [high, low],
+        f"__nv_cvt_double2_to_{fp}x2(make_double2(F(b), F(a)), {how})": [high, low],
         f"__nv_cvt_halfraw2_to_{fp}x2({{(unsigned short)b, (unsigned short)a}}, {how})": halves,
         f"__nv_cvt_bfloat16raw2_to_{fp}x2({{(unsigned short)b, (unsigned short)a}}, {how})": brains,
     }
