@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from peakgate_emulator.masking import blanks, closing, masked
+from peakgate_emulator.masking import DIRECTIVE, blanks, closing, code_of
 from peakgate_emulator.signatures import listed, parameter_name
 
 _CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
 _STOP = re.compile(r"[(;{]")
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _MEMBER = re.compile(r"(?<=[\w)\]])(?P<access>\.|->)(?P<called>[A-Za-z_]\w*<[\w:,* ]+>\()")
 _PROTOTYPE = re.compile(r"\bextern\b[^;{}()#]*\b__\w+\s*\([^;{}()]*\)\s*;")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -41,7 +40,7 @@ def with_bounds(text: str) -> str:
     """
     calls = []
     for _start, end, body, given in _found(_BOUNDS, text):
-        if body is None or _DIRECTIVE.search(text, end, body):
+        if body is None or DIRECTIVE.search(text, end, body):
             continue
         parameters = listed(text[text.find("(", end) + 1 : body].rstrip(" \n\t{").removesuffix(")"))
         if not {*_WORD.findall(given)} & {*map(parameter_name, parameters)}:
@@ -54,13 +53,13 @@ def with_keyword(text: str) -> str:
 
     g++ needs it where the object's type depends on a template's parameter; NVRTC and nvcc do not.
     """
-    return _inserted(text, [(match.end("access"), "template ") for match in _MEMBER.finditer(_code(text))])
+    return _inserted(text, [(match.end("access"), "template ") for match in _MEMBER.finditer(code_of(text))])
 
 
 def without_prototypes(text: str) -> str:
     """A source without declarations of built-in functions, which editors want; some are macros here. Lines stay."""
     pieces, last = [], 0
-    for match in _PROTOTYPE.finditer(_code(text)):
+    for match in _PROTOTYPE.finditer(code_of(text)):
         pieces += [text[last : match.start()], blanks(match[0])]
         last = match.end()
     return "".join((*pieces, text[last:]))
@@ -71,7 +70,7 @@ def apart(text: str) -> str:
 
     An access through such a pointer is then below the frames in use, and is found. Inlined, the variable would live on.
     """
-    return _inserted(text, [(body, " PEAKGATE_APART;") for body in sorted(_returning_own_addresses(_code(text)))])
+    return _inserted(text, [(body, " PEAKGATE_APART;") for body in sorted(_returning_own_addresses(code_of(text)))])
 
 
 def _returning_own_addresses(code: str) -> set[int]:
@@ -110,15 +109,12 @@ def _inserted(text: str, pieces: Sequence[tuple[int, str]]) -> str:
     return "".join(begun + [piece + text[at:end] for (at, piece), end in zip(pieces, ends[1:], strict=True)])
 
 
-def _code(text: str) -> str:
-    """The text with blanks in place of comments, literals and directives."""
-    return _DIRECTIVE.sub(lambda match: blanks(match[0]), masked(text, literals=True))
-
-
 def _found(attribute: re.Pattern[str], text: str) -> list[tuple[int, int, int | None, str]]:
     """Start and end of each attribute, where the kernel's body begins (None: a prototype), and its arguments."""
-    found = []
-    code = _code(text)
+    found: list[tuple[int, int, int | None, str]] = []
+    if not attribute.search(text):
+        return found
+    code = code_of(text)
     for match in attribute.finditer(code):
         at = end = closing(code, match.end() - 1) + 1
         while (stop := _STOP.search(code, at)) and stop[0] == "(":

@@ -45,9 +45,11 @@ def closing(code: str, opening: int) -> int:
 
 def blanks(text: str) -> str:
     """The text with all characters except newlines replaced by blanks."""
-    return re.sub(r"[^\n]", " ", text)
+    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
 def _masked_token(match: re.Match[str]) -> str:
     """Blanks, and each backslash at the end of a line, which continues a directive."""
-    return re.sub(r"(?!\\\n)[^\n]", " ", match[0])
+    lines = match[0].split("\n")
+    continued = (" " * (len(line) - 1) + "\\" if line.endswith("\\") else " " * len(line) for line in lines[:-1])
+    return "\n".join((*continued, " " * len(lines[-1])))
