@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from kernels.ladder.markers import read_document
 from lab.injected import coverage, rates
 from lab.injected.record import MUTANTS, Cell, Experiment, read_facts, read_json, read_times
 from lab.injected.resample import Pairing, medians
@@ -158,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.gates < 1:
         parser.error(f"--gates {options.gates}: expected 1 or more")
     try:
+        if options.page is not None:
+            read_document(options.page)  # whether it is there: the tables take a minute
         show(tables(options.record, options.gates, options.whole), options.page)
     except PeakgateError as error:
         return refused(error)
