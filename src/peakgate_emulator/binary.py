@@ -180,14 +180,11 @@ def lines_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     wanted = {address for address in return_addresses if address}
     if not wanted:
         return {}
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # as above
-
     found: dict[int, str] = {}
-    with library.open("rb") as file:
-        for unit in ELFFile(file).get_dwarf_info().iter_CUs():
-            for start, end, line in _ranges(unit):
-                # The call itself lies before the address it returns to.
-                found.update({address: line for address in wanted if start < address <= end})
+    for unit in _debugging(library).iter_CUs():
+        for start, end, line in _ranges(unit):
+            # The call itself lies before the address it returns to.
+            found.update({address: line for address in wanted if start < address <= end})
     return found
 
 
@@ -199,24 +196,30 @@ def callers_of(library: Path, return_addresses: Set[int]) -> dict[int, str]:
     left, found = {address for address in return_addresses if address}, dict[int, str]()
     if not left:
         return {}
+    for unit in _debugging(library).iter_CUs():
+        program = unit.dwarfinfo.line_program_for_CU(unit)
+        if program is None:
+            continue
+        for entry in unit.iter_DIEs():  # a function comes before those that are inlined into it
+            if entry.tag != "DW_TAG_inlined_subroutine" or "DW_AT_call_line" not in entry.attributes:
+                continue
+            inside = {at for at in left if any(start < at <= end for start, end in _code_of(entry))}
+            if not inside:
+                continue
+            name = _file_name(program, entry.attributes["DW_AT_call_file"].value)
+            if name not in OWN_HEADERS:
+                found |= dict.fromkeys(inside, f"{name}:{entry.attributes['DW_AT_call_line'].value}")
+                left -= inside
+    return found
+
+
+@lru_cache(maxsize=4)
+def _debugging(library: Path) -> Any:
+    """A shared object's debugging information, as elftools parses it; cached, since several launches may need it."""
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # as above
 
-    with library.open("rb") as file:
-        for unit in ELFFile(file).get_dwarf_info().iter_CUs():
-            program = unit.dwarfinfo.line_program_for_CU(unit)
-            if program is None:
-                continue
-            for entry in unit.iter_DIEs():  # a function comes before those that are inlined into it
-                if entry.tag != "DW_TAG_inlined_subroutine" or "DW_AT_call_line" not in entry.attributes:
-                    continue
-                inside = {at for at in left if any(start < at <= end for start, end in _code_of(entry))}
-                if not inside:
-                    continue
-                name = _file_name(program, entry.attributes["DW_AT_call_file"].value)
-                if name not in OWN_HEADERS:
-                    found |= dict.fromkeys(inside, f"{name}:{entry.attributes['DW_AT_call_line'].value}")
-                    left -= inside
-    return found
+    with library.open("rb") as file:  # sections are copied; in a shared object, none is left to be relocated
+        return ELFFile(file).get_dwarf_info(relocate_dwarf_sections=False)
 
 
 def _file_name(program: Any, number: int) -> str:
