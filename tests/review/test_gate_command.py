@@ -115,14 +115,16 @@ class Clones:
 def runtime(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The emulator's runtime in each gate's own cache; the bytecode of one gate for all, where no test is about it."""
-    of_gate = command._environment
+    """The emulator's runtime in a gate's cache; one cache and bytecode for all gates, where no test is about them."""
+    of_gate, common = command._environment, tmp_path_factory.getbasetemp()
 
     def environment(home: Path, repository: Path) -> dict[str, str]:
         found = of_gate(home, repository)
-        with_runtime(Path(found["PEAKGATE_CACHE"]))
+        if "cache" not in request.function.__name__:
+            found["PEAKGATE_CACHE"] = str(common / "cache")
         if "bytecode" not in request.function.__name__:
-            found[BYTECODE] = str(tmp_path_factory.getbasetemp() / "bytecode")
+            found[BYTECODE] = str(common / "bytecode")
+        with_runtime(Path(found["PEAKGATE_CACHE"]))
         return found
 
     monkeypatch.setattr(command, "_environment", environment)
