@@ -279,12 +279,12 @@ def spread(built: Path) -> bool:
     with built.open("rb") as stream:
         file = ELFFile(stream)
         headers = file["e_shoff"], file["e_shentsize"]
-        named = [(number, section.name) for number, section in enumerate(file.iter_sections())]
-        guards = [number for number, name in named if name.startswith(_GUARD)]
+        numbered = list(enumerate(file.iter_sections()))
+        guards = [number for number, section in numbered if section.name.startswith(_GUARD)]
         shared = {
-            number: file.get_section(number)["sh_size"]
-            for number, name in named
-            if name.startswith(_SHARED) and not name.startswith(_GUARD)
+            number: section["sh_size"]
+            for number, section in numbered
+            if section.name.startswith(_SHARED) and not section.name.startswith(_GUARD)
         }
         sections = [
             (
@@ -293,7 +293,7 @@ def spread(built: Path) -> bool:
                 section["sh_size"],
                 section.data() if section["sh_type"] != "SHT_NOBITS" else b"",
             )
-            for number, section in enumerate(file.iter_sections())
+            for number, section in numbered
             if _is_variable(section.name) and section["sh_size"]
         ]
     content = bytearray(built.read_bytes())

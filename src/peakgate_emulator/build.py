@@ -220,16 +220,20 @@ def _precompiled(compiler: Compiler, given: Sequence[str], stand_ins: Path) -> P
     Only the stand-ins and the emulator's own folder are searched, not those in ``given``. g++ ignores what it
     precompiled with other flags, so that these are part of the header.
     """
-    flags = [*(flag for flag in given if not flag.startswith("-I")), f"-I{stand_ins}", f"-I{RUNTIME_FOLDER}"]
+    flags = [flag for flag in given if not flag.startswith("-I")]
     lines = [f"// {compiler.identity} {' '.join(flags)} {_own_digest(KERNEL_HEADERS)}"]
-    lines += [f'#include "{path}"' for path in (RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE)]
+    # By its place in the cache, so that a cache that is copied keeps it.
+    lines += [
+        f'#include "{path}"' for path in (RUNTIME_FOLDER / "cuda_cpu.h", f"../{stand_ins.name}/{headers.PRELUDE}")
+    ]
+    searched = (f"-I{stand_ins}", f"-I{RUNTIME_FOLDER}")
     header = _written({"kernel.h": "\n".join([*lines, ""])}) / "kernel.h"
     precompiled = header.with_name("kernel.h.gch")
     if not precompiled.exists():
         with alone(header.with_name("kernel.lock")), scratch_folder(builds_folder()) as scratch:
             made = scratch / precompiled.name
             if not precompiled.exists():  # otherwise another process was first
-                must_run((*compiler.command, *flags, "-x", "c++-header", header, "-o", made))
+                must_run((*compiler.command, *flags, *searched, "-x", "c++-header", header, "-o", made))
                 made.replace(precompiled)
     return header
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 from emulating import COMPILERS, every_compiler
+from emulator_cache import with_runtime
 
 import peakgate_emulator as emulator
 from peakgate_emulator import Compiler, EmulatorError, KernelBuildError
@@ -27,13 +28,9 @@ STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own, with the emulator's runtime in it and no kernel."""
-    runtimes = [build_module.build_runtime(compiler) for compiler in COMPILERS]
+    with_runtime(tmp_path / "cache")
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "cache" / "emulator"
-    folder.mkdir(parents=True)
-    for runtime in runtimes:
-        shutil.copy(runtime, folder)
-    return folder
+    return tmp_path / "cache" / "emulator"
 
 
 @pytest.fixture
@@ -126,12 +123,21 @@ def test_a_runtime_that_another_process_builds_is_waited_for(
 
 @pytest.mark.parametrize("compiler", [each for each in COMPILERS if each.is_gcc], ids=lambda compiler: compiler.name)
 def test_what_all_kernels_include_is_precompiled_once(compiler: Compiler, source: Path, cache: Path) -> None:
+    for built in cache.glob("headers-*"):
+        shutil.rmtree(built)
     made = []
     for value, options in (("1", ()), ("2", ("-Iothers",)), ("3", ("-std=c++20",))):
         build_module.build_kernel(source, "store", (("VALUE", value),), options=options, compiler=compiler)
         made.append({path: path.stat().st_ino for path in cache.glob("*/kernel.h.gch")})
     assert made[0] == made[1]
     assert [len(each) for each in made] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("compiler", [each for each in COMPILERS if each.is_gcc], ids=lambda compiler: compiler.name)
+def test_a_copied_cache_keeps_its_precompiled_header(compiler: Compiler, source: Path, cache: Path) -> None:
+    copied = {*cache.glob("*/kernel.h.gch")}
+    build_module.build_kernel(source, "store", (("VALUE", "1"),), compiler=compiler)
+    assert {*cache.glob("*/kernel.h.gch")} == copied != set()
 
 
 def test_prebuild_leaves_nothing_to_compile(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from emulator_cache import with_runtime
+
 from peakgate.base.processes import BYTECODE
 from peakgate.cli import main
 from peakgate.review import command as gate
-from peakgate_emulator import available_compilers
-from peakgate_emulator.build import build_runtime
 
 OF_GATE = gate._environment
-
-
-def with_runtime(cache: Path) -> None:
-    """Put the emulator's runtime into a cache: to build it takes seconds, and is no part of a change."""
-    for built in [build_runtime(each) for each in available_compilers()[:1]]:
-        (cache / built.parent.name).mkdir(parents=True, exist_ok=True)
-        shutil.copy(built, cache / built.parent.name)
 
 
 def environment(home: Path, repository: Path) -> dict[str, str]:

@@ -20,8 +20,8 @@ from typing import Any
 
 import stand_in_host
 from ab_fake import git
+from emulator_cache import with_runtime
 from ruamel.yaml import YAML
-from stand_in_for_gate import with_runtime
 
 from peakgate.base.files import CACHE_VARIABLE
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import sarif
 from ab_fake import git
+from emulator_cache import with_runtime
 from refusals import refusal
-from stand_in_for_gate import with_runtime
 
 from peakgate.base import seccomp
 from peakgate.base.errors import Code
