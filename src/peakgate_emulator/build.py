@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -150,7 +151,7 @@ def build_kernel(
         written = (*macros, *(file.text for file in files))
         by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
-        if compiler.is_gcc and not by_macros:
+        if compiler.is_gcc and not of_nvidia:
             included = [_precompiled(compiler, flags, stand_ins)]
         included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [
@@ -160,7 +161,7 @@ def build_kernel(
         searched = [f"-I{folder}" for folder in (*folders, of_hosts, stand_ins, RUNTIME_FOLDER)]
         searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
         command = [*compiler.command, *flags, *searched]
-        unit = scratch / "unit.cpp" if by_macros else wrapper
+        unit = scratch / ("unit.ii" if compiler.is_gcc else "unit.cpp") if by_macros else wrapper
         with_ptx = {file.path.name for file in files}
         with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
         rewritten = _watched if by_macros else lambda text: _watched(translated(text))
@@ -172,9 +173,8 @@ def build_kernel(
             # compiled.
             own = command if compiled == source else [*command, f"-iquote{source.parent}"]
             compilation = [*own, "-c", str(unit), "-o", str(kernel_object)]
-            done = run([*own, "-E", str(wrapper), "-o", str(unit)] if by_macros else compilation, limit_s, folder)
-            if by_macros and not done.returncode:  # translate inline PTX that macros generate
-                unit.write_text(preprocessed(unit.read_text(encoding="utf-8"), with_ptx), encoding="utf-8")
+            done = _preprocess(own, wrapper, unit, with_ptx, (limit_s, folder)) if by_macros else None
+            if done is None or not done.returncode:
                 done = run(compilation, limit_s, folder)
             if not done.returncode:
                 break
@@ -185,6 +185,17 @@ def build_kernel(
         described = _description(names, compiler, has_variables=spread(kernel_object))
         link((kernel_object, described, *_products(kernel_object, compiler), runtime), library, scratch, compiler)
     return library
+
+
+def _preprocess(
+    command: Sequence[str], wrapper: Path, unit: Path, with_ptx: Collection[str], limits: tuple[float, Path | None]
+) -> subprocess.CompletedProcess[str]:
+    """Write the preprocessor's output of ``wrapper`` to ``unit``, and translate inline PTX that macros generate."""
+    by_name = ["-fpch-preprocess"] if unit.suffix == ".ii" else []  # what g++ has precompiled is named, not copied
+    done = run([*command, *by_name, "-E", str(wrapper), "-o", str(unit)], *limits)
+    if not done.returncode:
+        unit.write_text(preprocessed(unit.read_text(encoding="utf-8"), with_ptx), encoding="utf-8")
+    return done
 
 
 def _missing_headers(command: Sequence[str], wrapper: Path, files: Sequence[SourceFile], scratch: Path) -> list[str]:

@@ -7,8 +7,8 @@ instructions are imported only for sources with ``asm``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile)\b)?\s*\(")
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
-_MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
+_MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
 _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
@@ -31,20 +31,21 @@ _RAW = re.compile(r'\bR"(?P<mark>[^()\\\s]{0,16})\((?P<text>.*?)\)(?P=mark)"', r
 _ESCAPES = {r"\n": "\n", r"\r": " ", r"\t": " ", r"\"": '"', "%%": "%", "%=": "0"}  # labels belong to their statement
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?P<word>if|elif|else|endif)[^\n]*\n", re.MULTILINE)
 
-# Macros that the generated statements use. The counter of barriers restarts in a second pass of the preprocessor.
-_WORDS = """\
-#define threadIdx (uint3{peakgate_thread_x, peakgate_thread_y, peakgate_thread_z})
-#define blockIdx (uint3{peakgate_block_x, peakgate_block_y, peakgate_block_z})
-#define blockDim (uint3{peakgate_block_size_x, peakgate_block_size_y, peakgate_block_size_z})
-#define gridDim (uint3{peakgate_grid_size_x, peakgate_grid_size_y, peakgate_grid_size_z})
-#define __syncthreads() peakgate_syncthreads(1000000 + __COUNTER__)
-#define __trap() peakgate_assertion("__trap()")
-"""
+_WORD = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\b|\b(?:__syncthreads|__trap)\(\)")
+_WORDS = {
+    "threadIdx": "(uint3{peakgate_thread_x, peakgate_thread_y, peakgate_thread_z})",
+    "blockIdx": "(uint3{peakgate_block_x, peakgate_block_y, peakgate_block_z})",
+    "blockDim": "(uint3{peakgate_block_size_x, peakgate_block_size_y, peakgate_block_size_z})",
+    "gridDim": "(uint3{peakgate_grid_size_x, peakgate_grid_size_y, peakgate_grid_size_z})",
+    "__syncthreads()": "peakgate_syncthreads(1000000 + __COUNTER__)",
+    "__trap()": 'peakgate_assertion("__trap()")',
+}
+"""Macros that generated statements use; the preprocessor does not see them. Its own counter began at 0 as well."""
 
 
 def translated(text: str) -> str:
     """The source with C++ in place of its inline PTX; line numbers stay."""
-    return _translated(text, text)
+    return _translated(text, text, str)
 
 
 def preprocessed(text: str, names: Collection[str]) -> str:
@@ -57,7 +58,13 @@ def preprocessed(text: str, names: Collection[str]) -> str:
         if marker:
             own.append(marker[0])
             at, user = marker.end(), Path(marker["file"]).name in names
-    return _WORDS + in_clusters(_translated(text, "".join(own)))
+    barriers = count()
+
+    def expanded(code: str) -> str:
+        code = _WORD.sub(lambda word: _WORDS[word[0]], code)
+        return re.sub(r"\b__COUNTER__\b", lambda _: str(next(barriers)), code)
+
+    return in_clusters(_translated(text, "".join(own), expanded))
 
 
 def put_together(text: str) -> bool:
@@ -103,23 +110,32 @@ def _is_literal(statement: str) -> bool:
     return not re.sub(_LITERALS, "", rest).replace(":", "").replace(",", "").strip()
 
 
-def _translated(text: str, own: str) -> str:
-    """The text with C++ in place of those statements that are also in ``own``, a text of the same length."""
+def _translated(text: str, own: str, finished: Callable[[str], str]) -> str:
+    """The text with C++, ``finished``, for those statements that are also in ``own``, a text of the same length."""
     pieces: list[str] = []
     last = 0
     for start, end, statement in _statements(own, masked(own, literals=True)):
         written = text[start:end]
         # In a macro's body every line except the last ends with a backslash.
         lines = "".join(re.findall(r"\\?\n", written))
-        code = _as_cpp(_MARKER.sub("", statement))
+        code = finished(_as_cpp(_MARKER.sub("", statement)))
         if markers := list(_MARKER.finditer(written)):
             lines = "\n" + markers[-1][0] + "\n" * written.count("\n", markers[-1].end())
         elif "\n" in code:
             begun = "" if code.endswith("\n") else "\n"
-            lines = f"{begun}#line {text[: end - 1].count(chr(10)) + 1}\n"
+            lines = f"{begun}{_line_directive(text, end - 1)}"
         pieces += [text[last:start], code, lines]
         last = end
     return "".join((*pieces, text[last:]))
+
+
+def _line_directive(text: str, at: int) -> str:
+    """What says which line is at a position; a preprocessor's output is numbered from its last line marker."""
+    begin = at
+    while (begin := text.rfind("\n# ", 0, begin)) >= 0:
+        if marker := _MARKER.match(text, begin + 1):
+            return f'# {int(marker["line"]) + text.count(chr(10), marker.end(), at)} "{marker["file"]}"\n'
+    return f"#line {text[:at].count(chr(10)) + 1}\n"
 
 
 def _as_cpp(text: str) -> str:

@@ -404,6 +404,14 @@ def test_a_statement_with_conditions_is_of_branches_that_hold(tmp_path: Path) ->
     np.testing.assert_array_equal(launched(tmp_path, body), 3 * (T + 1) + 100 + 1000 + 900)
 
 
+def test_lines_are_known_behind_an_operand_that_macros_spread(tmp_path: Path) -> None:
+    body = 'asm volatile("add.u32 %0, "\n SECOND\n ", %1;"\n : "=r"(result) : "r"(t +\n 1));\nadded(result, result);'
+    np.testing.assert_array_equal(launched(tmp_path, body, PUT_TOGETHER), 3 * T + 902)
+    line = f"kernel.cu:{PUT_TOGETHER.count(chr(10)) + 5 + body.count(chr(10))}: out of bounds"
+    with pytest.raises(KernelDefect, match=f"^{line}"):
+        launched(tmp_path, body + " out[1 << 20] = 0;", PUT_TOGETHER)
+
+
 def test_an_operand_may_span_lines(tmp_path: Path) -> None:
     body = 'asm volatile("add.u32 %0, %1, %2;" : "=r"(result) : "r"(t +\n 1), "r"(2\n * t));'
     line = translated(f"void f() {{ {body}\nint here = __LINE__;\n}}").partition("#line ")[2]
