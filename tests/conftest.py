@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from peakgate.base.report import Report
     from peakgate.base.sandbox import Isolation
+    from peakgate.inspect.workers import Idle
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).with_name("golden")
@@ -239,6 +240,16 @@ def checked() -> Callable[..., tuple[int, dict[str, Any]]]:
         return code, json.loads((config.current().out / "check.json").read_text())
 
     return run
+
+
+@pytest.fixture(scope="module")
+def idle() -> Iterator[Idle]:
+    """Workers for all tests of a file, which take longer to start than to find what a kernel of three lines needs."""
+    from peakgate.inspect import workers
+
+    with workers.kept() as started, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "kept", lambda: contextlib.nullcontext(started))
+        yield started
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,6 +9,7 @@ from peakgate.inspect.skeleton.write import skeleton
 from peakgate.spec.arguments import BufferAddress, Role, Struct
 from peakgate.spec.catalogue import family_at
 
+pytestmark = pytest.mark.usefixtures("idle")
 SCALE = "__global__ void scale(float* out, const float* x, int n, float by) { %s }\n"
 GUARDED = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = by * x[i];"
 ROUNDED_UP = "void run(float* o, float* x, int n) { scale<<<(n + 255) / 256, 256>>>(o, x, n, 2.0f); }\n"

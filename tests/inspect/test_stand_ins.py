@@ -8,15 +8,16 @@ from peakgate.inspect.skeleton.stand_ins import DECLARATIONS, IN_FOLDER, stand_i
 from peakgate.inspect.skeleton.write import skeleton
 
 KERNEL = "__global__ void k(float* x, int n) { %s }\n"
+pytestmark = pytest.mark.usefixtures("idle")
 
 
 @pytest.fixture
-def of_kernel(tmp_path):
+def of_kernel(tmp_path, idle):
     """The stand-ins for a text with a kernel ``k``."""
 
     def found(text, kernel="k"):
         (tmp_path / "own.cu").write_text(text)
-        return stand_ins([kernel], tmp_path / "own.cu", ())
+        return stand_ins([kernel], tmp_path / "own.cu", (), idle)
 
     return found
 
@@ -127,11 +128,11 @@ def test_a_namespace_of_which_nothing_is_used_is_empty(of_kernel):
 BROKEN = "#define TILE 4\n#define TWICE(x) \\\n    (2 * (x))\n#define UNUSED 1\nlost_t broken;\n"
 
 
-def test_a_header_that_does_not_build_is_replaced(tmp_path):
+def test_a_header_that_does_not_build_is_replaced(tmp_path, idle):
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "host.h").write_text(BROKEN)
     (tmp_path / "own.cu").write_text('#include "host.h"\n' + KERNEL % "x[0] = TWICE(TILE);")
-    found = stand_ins(["k"], tmp_path / "own.cu", (tmp_path / "include",))
+    found = stand_ins(["k"], tmp_path / "own.cu", (tmp_path / "include",), idle)
     assert (found.replaced, found.problems) == (("host.h",), {})
     assert "TILE 4" in found.files[DECLARATIONS]
     assert "UNUSED" not in found.files[DECLARATIONS]
@@ -139,12 +140,12 @@ def test_a_header_that_does_not_build_is_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("used", ["defined_there(n)", "WARP_SIZE", "TILE"])
-def test_a_header_that_a_kernel_needs_is_not_replaced(tmp_path, used):
+def test_a_header_that_a_kernel_needs_is_not_replaced(tmp_path, idle, used):
     (tmp_path / "include").mkdir()
     functions = "__device__ int defined_there(int n);\nconst int WARP_SIZE = 64;\n#ifdef A\n#define TILE 8\n#endif\n"
     (tmp_path / "include" / "host.h").write_text(BROKEN + functions)
     (tmp_path / "own.cu").write_text('#include "host.h"\n' + KERNEL % f"x[0] = {used};")
-    found = stand_ins(["k"], tmp_path / "own.cu", (tmp_path / "include",))
+    found = stand_ins(["k"], tmp_path / "own.cu", (tmp_path / "include",), idle)
     assert found.replaced == ()
     assert "lost_t" in found.problems["k"]
 

@@ -13,7 +13,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -122,42 +122,62 @@ class _Worker(Generic[Answer]):
         self.connection.close()
 
 
-def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> Iterator[tuple[int, Answer | Died]]:
+Idle = list[_Worker[Any]]
+
+
+@contextmanager
+def kept() -> Iterator[Idle]:
+    """Idle workers for several calls of ``run``, each of which would start its own; stopped at the end."""
+    idle: Idle = []
+    try:
+        yield idle
+    finally:
+        for worker in idle:
+            worker.stop()
+
+
+def run(
+    tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300, idle: Idle | None = None
+) -> Iterator[tuple[int, Answer | Died]]:
     """Run tasks in up to ``jobs`` processes; yield each task's number and result, in order of completion.
 
     A task without progress for ``limit_s`` of processor time, or for WALL_PER_PROCESSOR_S times that in wall time, is
     killed and gives Died. Exceptions of tasks are raised here. Forked processes start at the call, tasks at the first
-    iteration.
+    iteration. Workers that are ``idle`` are taken first, and all that live are there again at the end.
     """
-    forked: list[_Worker[Answer]] = _started(min(jobs, len(tasks)), get_context("fork")) if single_threaded() else []
-    return _answers(tasks, jobs, limit_s, forked)
+    with_own = nullcontext(idle) if idle is not None else kept()
+    lacking = min(jobs, len(tasks)) - len(idle or ())
+    forked: Idle = _started(lacking, get_context("fork")) if single_threaded() else []
+    return _answers(tasks, jobs, limit_s, with_own, forked)
 
 
 def _answers(
-    tasks: Sequence[Task[Answer]], jobs: int, limit_s: float, idle: list[_Worker[Answer]]
+    tasks: Sequence[Task[Answer]], jobs: int, limit_s: float, kept: AbstractContextManager[Idle], forked: Idle
 ) -> Iterator[tuple[int, Answer | Died]]:
     waiting = list(enumerate(tasks))[::-1]
     busy: dict[Connection, _Worker[Answer]] = {}
-    try:
-        while waiting or busy:
-            while waiting and len(busy) < jobs:
-                worker: _Worker[Answer] = idle.pop() if idle else _started(1, get_context("spawn"))[0]
-                worker.give(*waiting.pop())
-                busy[worker.connection] = worker
-            ready = wait(list(busy), min(_CHECK_LIMITS_EVERY_S, limit_s))
-            for worker in list(busy.values()):
-                answer = worker.answer() if worker.connection in ready else worker.overdue(limit_s)
-                if answer is None:
-                    continue
-                del busy[worker.connection]
-                if isinstance(answer, Died):
-                    worker.stop()
-                else:
-                    idle.append(worker)
-                yield worker.number, answer
-    finally:
-        for worker in (*idle, *busy.values()):
-            worker.stop()
+    with kept as idle:
+        idle.extend(forked)
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < jobs:
+                    worker: _Worker[Answer] = idle.pop() if idle else _started(1, get_context("spawn"))[0]
+                    worker.give(*waiting.pop())
+                    busy[worker.connection] = worker
+                ready = wait(list(busy), min(_CHECK_LIMITS_EVERY_S, limit_s))
+                for worker in list(busy.values()):
+                    answer = worker.answer() if worker.connection in ready else worker.overdue(limit_s)
+                    if answer is None:
+                        continue
+                    del busy[worker.connection]
+                    if isinstance(answer, Died):
+                        worker.stop()
+                    else:
+                        idle.append(worker)
+                    yield worker.number, answer
+        finally:
+            for worker in busy.values():
+                worker.stop()
 
 
 def _started(count: int, context: ForkContext | SpawnContext) -> list[_Worker[Answer]]:

@@ -22,7 +22,7 @@ from peakgate.base.files import write_whole
 from peakgate.device.cpu import load
 from peakgate.inspect import workers
 from peakgate.inspect.skeleton.meanings import meaning
-from peakgate.inspect.workers import TaskProgress
+from peakgate.inspect.workers import Idle, TaskProgress
 from peakgate_emulator.errors import KernelBuildError
 from peakgate_emulator.masking import DIRECTIVE, code_of, without_comments
 from peakgate_emulator.sources import SourceFile
@@ -119,22 +119,23 @@ class _Build:
     files: tuple[str, ...] = ()
 
 
-def stand_ins(entries: Sequence[str], source: Path, include: tuple[Path, ...]) -> StandIns:
+def stand_ins(entries: Sequence[str], source: Path, include: tuple[Path, ...], idle: Idle) -> StandIns:
     """What the kernels of a file need besides the headers in the folders ``include``, found by building each.
 
-    A header that is there but does not build gets a stand-in too, if more kernels build with it than without.
+    They are built by the ``idle`` workers. A header that is there but does not build gets a stand-in too, if more
+    kernels build with it than without.
     """
     ends = time.monotonic() + BUILDS_S
-    found = _built_with(entries, source, include, ends, replace=False)
+    found = _built_with(entries, source, include, ends, idle, replace=False)
     if found.problems and time.monotonic() < ends:
-        other = _built_with(entries, source, include, ends, replace=True)
+        other = _built_with(entries, source, include, ends, idle, replace=True)
         if other.problems.keys() < found.problems.keys():
             return other
     return found
 
 
 def _built_with(
-    entries: Sequence[str], source: Path, include: tuple[Path, ...], ends: float, *, replace: bool
+    entries: Sequence[str], source: Path, include: tuple[Path, ...], ends: float, idle: Idle, *, replace: bool
 ) -> StandIns:
     """The stand-ins with which most kernels build, also in place of headers that do not build if ``replace``.
 
@@ -157,7 +158,7 @@ def _built_with(
             searched = (*(Path(temporary, folder) for folder in folders), *include)
             macros = () if folders else filter(None, map(_DEFINE.fullmatch, known.values()))
             defines = for_cuda | {match[1]: match[2] for match in macros}
-            builds = _built(tried, source, searched, defines)
+            builds = _built(tried, source, searched, defines, idle)
             failing, is_late = any(each.problem for each in builds.values()), time.monotonic() > ends
             lacking = {name for each in builds.values() for name in each.missing} - {*headers}
             if lacking and not is_late:
@@ -242,11 +243,11 @@ def _files(
 
 
 def _built(
-    entries: Sequence[str], source: Path, include: tuple[Path, ...], defines: Mapping[str, str]
+    entries: Sequence[str], source: Path, include: tuple[Path, ...], defines: Mapping[str, str], idle: Idle
 ) -> dict[str, _Build]:
     """The builds of kernels, in processes that the kernels' code may end."""
     tasks = [partial(_build, entry, source, include, tuple(defines.items())) for entry in entries]
-    builds_of = workers.run(tasks, max(1, min(len(tasks), os.cpu_count() or 1)), limit_s=_LIMIT_S)
+    builds_of = workers.run(tasks, max(1, min(len(tasks), os.cpu_count() or 1)), limit_s=_LIMIT_S, idle=idle)
     answers = dict(progress.each(builds_of, "building the kernels, to find what they need", len(tasks), "kernel"))
     found = (answers[number] for number in range(len(tasks)))
     builds = (_Build(each.how) if isinstance(each, workers.Died) else each for each in found)

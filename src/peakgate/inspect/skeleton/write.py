@@ -27,6 +27,7 @@ from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
 from peakgate.inspect.skeleton.stand_ins import DECLARATIONS, IN_FOLDER, StandIns, searched_below, stand_ins
 from peakgate.inspect.skeleton.trials import problems
+from peakgate.inspect.workers import Idle
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
 from peakgate.spec.catalogue import FAMILY_FILE
@@ -84,13 +85,14 @@ def skeleton(source: Path, folder: Path, root: Path) -> Skeleton:
     include = (*searched_below(folder), *_include(source, root))
     texts = [file.text for file in read_sources(source, include)]
     named = [each.entry for each in drafts(texts[0], "\n".join(texts[1:])) if isinstance(each, Draft)]
-    lacking = stand_ins(named[:MOST_KERNELS], source, include)
-    given = drafts(texts[0], "\n".join([*texts[1:], lacking.files.get(DECLARATIONS, "")]))
-    possible = [each for each in given if isinstance(each, Draft)]
-    described = possible[:MOST_KERNELS]
+    with workers.kept() as idle:
+        lacking = stand_ins(named[:MOST_KERNELS], source, include, idle)
+        given = drafts(texts[0], "\n".join([*texts[1:], lacking.files.get(DECLARATIONS, "")]))
+        possible = [each for each in given if isinstance(each, Draft)]
+        described = possible[:MOST_KERNELS]
+        found = _found(described, source, include, lacking, idle)
     left_out = [f"left out: {each.name}: {each.why}" for each in given if isinstance(each, LeftOut)]
     left_out += [f"left out: {each.name}: more than {MOST_KERNELS} kernels" for each in possible[MOST_KERNELS:]]
-    found = _found(described, source, include, lacking)
     left_out += [
         f"left out: {draft.name}: its shapes are not found, {of.shapeless}"
         for draft, of in zip(described, found, strict=True)
@@ -190,7 +192,9 @@ def _apart(folder: Path, source: Path) -> int:
     return len(source.parts) - len(Path(os.path.commonpath([folder, source])).parts)
 
 
-def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...], lacking: StandIns) -> list[Found]:
+def _found(
+    described: Sequence[Draft], source: Path, include: tuple[Path, ...], lacking: StandIns, idle: Idle
+) -> list[Found]:
     """What the emulator says of each kernel that builds, in a process that the kernel may end."""
     found = {draft.entry: Found(problem=lacking.problems.get(draft.entry, "")) for draft in described}
     with TemporaryDirectory() as temporary:
@@ -201,7 +205,7 @@ def _found(described: Sequence[Draft], source: Path, include: tuple[Path, ...], 
         limit_s = min(extents.LIMIT_S, LAUNCHES_S * jobs / max(1, len(building)))
         defines = tuple(lacking.defines.items())
         tasks = [partial(extents.found, draft, source, searched, defines, limit_s=limit_s) for draft in building]
-        answers = workers.run(tasks, jobs, limit_s=2 * limit_s)
+        answers = workers.run(tasks, jobs, limit_s=2 * limit_s, idle=idle)
         text = "running the kernels in the emulator, to find the shapes of their arrays"
         for number, answer in progress.each(answers, text, len(tasks), "kernel"):
             entry = building[number].entry
