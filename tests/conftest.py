@@ -242,6 +242,15 @@ def checked() -> Callable[..., tuple[int, dict[str, Any]]]:
     return run
 
 
+@pytest.fixture(autouse=True)
+def _forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are forked from a process that has imported what they need, though pytest has several threads."""
+    if workers := sys.modules.get("peakgate.inspect.workers"):
+        import forked_workers
+
+        monkeypatch.setattr(workers, "get_context", forked_workers.context)
+
+
 @pytest.fixture(scope="module")
 def idle() -> Iterator[Idle]:
     """Workers for all tests of a file, which take longer to start than to find what a kernel of three lines needs."""
