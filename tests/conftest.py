@@ -262,6 +262,14 @@ def idle() -> Iterator[Idle]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _unsynced() -> Iterator[None]:
+    """Files are not waited for until they are on a disk, thousands of times: no test ends with a power failure."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _text_of_python() -> None:
     """Text is held as where PyArrow, which a fleet needs, is not installed: small frames take a third less time."""
     with contextlib.suppress(ImportError):
