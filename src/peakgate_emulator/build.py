@@ -55,6 +55,8 @@ _ON_DEMAND = {
 PRODUCTS = "matrix_products.cpp"
 """Linked to the kernels that multiply matrices, which alone wait for its compilation."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp") if path.name != PRODUCTS))
+_OF_RUNTIME = ("peakgate_", "__tsan_", "__ubsan_", "__tls_get_addr", "_GLOBAL_OFFSET_TABLE_")
+"""How the names of symbols begin that a kernel has of the runtime, or of every process."""
 _SMALL_SOURCES = (
     *("async_copy.cpp", "casts.cpp", "faults.cpp", "memory.cpp", "named_barriers.cpp", "readers.cpp", "reports.cpp"),
     *("runtime.cpp", "tested_reads.cpp", "textures.cpp", "watchdog.cpp"),
@@ -173,8 +175,9 @@ def build_kernel(
             # compiled.
             own = command if compiled == source else [*command, f"-iquote{source.parent}"]
             compilation = [*own, "-c", str(unit), "-o", str(kernel_object)]
-            done = _preprocess(own, wrapper, unit, with_ptx, (limit_s, folder)) if by_macros else None
-            if done is None or not done.returncode:
+            if by_macros:
+                done = _preprocess(own, wrapper, unit, with_ptx, (limit_s, folder))
+            if not by_macros or not done.returncode:
                 done = run(compilation, limit_s, folder)
             if not done.returncode:
                 break
@@ -183,7 +186,7 @@ def build_kernel(
             raise failed(done, files, kernel, wrapper, limit_s=limit_s, missing=further)
         names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
         described = _description(names, compiler, has_variables=spread(kernel_object))
-        link((kernel_object, described, *_products(kernel_object, compiler), runtime), library, scratch, compiler)
+        _link_kernel(kernel_object, (described, runtime), library, compiler)
     return library
 
 
@@ -289,6 +292,16 @@ def _products(kernel_object: Path, compiler: Compiler) -> list[Path]:
             _compile(compiler, RUNTIME_FOLDER / PRODUCTS, scratch / built.name)
             (scratch / built.name).replace(built)
     return [built]
+
+
+def _link_kernel(kernel_object: Path, needed: Iterable[Path], library: Path, compiler: Compiler) -> None:
+    """Link a kernel with what it needs, and with C's libraries if it calls them; most call the runtime alone."""
+    products = _products(kernel_object, compiler)
+    undefined = [each for each in symbols_of(kernel_object) if each.name and not each.section]
+    called = [each.name for each in undefined if each.kind not in ("STT_FILE", "STT_TLS")]
+    of_c = not all(name.startswith(_OF_RUNTIME) for name in called)
+    objects = (kernel_object, *products, *needed)
+    link(objects, library, kernel_object.parent, compiler, with_libraries=of_c or bool(products))
 
 
 def _compile(compiler: Compiler, source: Path, built: Path) -> None:
