@@ -18,7 +18,9 @@ def with_runtime(cache: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         shared = runtime.parent.glob("shared-*.o")
         for built in (runtime, *shared):
-            shutil.copy(built, folder)
+            if not (folder / built.name).exists():
+                shutil.copy(built, folder)
         if compiler.is_gcc:
             header = _precompiled(compiler, kernel_flags(compiler), _written(headers.emulator_headers())).parent
-            shutil.copytree(header, folder / header.name, dirs_exist_ok=True)
+            if not (folder / header.name).exists():
+                shutil.copytree(header, folder / header.name)
