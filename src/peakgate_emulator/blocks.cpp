@@ -346,22 +346,16 @@ bool run_grid() {
     return ready;
 }
 
-} // namespace peakgate
-
-using namespace peakgate;
-
-void peakgate_try_cancel(void* to, const void* barrier, int to_all, const void* caller) {
+void cancel_cluster(uint32_t* response) {
     const uint32_t* grid = state.launch.grid;
     const uint32_t total = grid[0] * grid[1] * grid[2], size = cluster_blocks();
     const uint32_t next = (begun + size - 1) / size * size, first = next + skipped; // of the first cluster that has not begun
-    uint32_t response[4] = {}; // whether a cluster is cancelled, and the index of its first block
-    if (first < total && !state.launch.cooperative) {
-        (begun == next ? begun : skipped) += size;
-        const uint3 index = index_of_block(size > 1 ? first : shuffled(first, total));
-        const uint32_t cancelled[] = {1, index.x, index.y, index.z};
-        memcpy(response, cancelled, sizeof response);
-    }
-    if (!to_all) return peakgate_send_value(to, response, sizeof response, barrier, caller);
-    for (unsigned rank = 0; rank < size; ++rank)
-        peakgate_send_value(peakgate_map_shared(to, rank, caller), response, sizeof response, peakgate_map_shared(barrier, rank, caller), caller);
+    memset(response, 0, 4 * sizeof *response);
+    if (first >= total || state.launch.cooperative) return;
+    (begun == next ? begun : skipped) += size;
+    const uint3 index = index_of_block(size > 1 ? first : shuffled(first, total));
+    const uint32_t cancelled[] = {1, index.x, index.y, index.z};
+    memcpy(response, cancelled, sizeof cancelled);
 }
+
+} // namespace peakgate

@@ -54,14 +54,24 @@ _ON_DEMAND = {
 """Headers that are included only if the source matches; each would add 10 ms to every build."""
 PRODUCTS = "matrix_products.cpp"
 """Linked to the kernels that multiply matrices, which alone wait for its compilation."""
-RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp") if path.name != PRODUCTS))
 _OF_RUNTIME = ("peakgate_", "__tsan_", "__ubsan_", "__tls_get_addr", "_GLOBAL_OFFSET_TABLE_")
 """How the names of symbols begin that a kernel has of the runtime, or of every process."""
-_SMALL_SOURCES = (
-    *("async_copy.cpp", "casts.cpp", "faults.cpp", "memory.cpp", "named_barriers.cpp", "readers.cpp", "reports.cpp"),
-    *("runtime.cpp", "tested_reads.cpp", "textures.cpp", "watchdog.cpp"),
+_UNITS = (
+    ("checks.cpp", "warp.cpp"),
+    (
+        *("absent.cpp", "async_copy.cpp", "blocks.cpp", "casts.cpp", "faults.cpp", "memory.cpp", "named_barriers.cpp"),
+        *("readers.cpp", "reports.cpp", "runtime.cpp", "sync_objects.cpp", "tested_reads.cpp", "watchdog.cpp"),
+    ),
+    ("order.cpp", "clusters.cpp"),
 )
-"""Compiled as one file: alone, the compiler's start and the headers would take as long as each of them."""
+"""The runtime's sources, by what is compiled as one file: the compiler's start and the headers take 0.05 s each."""
+_FURTHER_UNITS = (
+    ("agents.cpp", "bulk_copy.cpp", "textures.cpp"),
+    ("tensor_memory.cpp", "tensor_products.cpp"),
+    ("tensor_cores.cpp",),
+)
+"""The same of a runtime for kernels that call them, a third of its compilation; in others absent.cpp replaces them."""
+RUNTIME_SOURCES = tuple(sorted(name for unit in (*_UNITS, *_FURTHER_UNITS) for name in unit))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "halves.h", "shadow.h", "sparse.h", "tensor_memory.h")
 
 DEFAULT_CAPABILITY = (9, 0)
@@ -186,7 +196,7 @@ def build_kernel(
             raise failed(done, files, kernel, wrapper, limit_s=limit_s, missing=further)
         names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
         described = _description(names, compiler, has_variables=spread(kernel_object))
-        _link_kernel(kernel_object, (described, runtime), library, compiler)
+        _link_kernel(kernel_object, described, library, compiler)
     return library
 
 
@@ -252,15 +262,16 @@ def _precompiled(compiler: Compiler, given: Sequence[str], stand_ins: Path) -> P
     return header
 
 
-def build_runtime(compiler: Compiler) -> Path:
+def build_runtime(compiler: Compiler, *, whole: bool = False) -> Path:
     """The shared object of the emulator's runtime, built if it does not exist, by one process at a time.
 
+    ``whole``: for kernels that use the copy engine, textures, products of warpgroups or tensor memory.
     Raises UnwritableCache if builds cannot be stored.
     """
     folder = builds_folder()
-    flags = [runtime_flags(compiler, name) for name in RUNTIME_SOURCES]
+    flags = [runtime_flags(compiler, unit) for unit in (*_UNITS, *_FURTHER_UNITS)]
     key = _digest((compiler.identity, flags, _own_digest((*RUNTIME_SOURCES, *RUNTIME_HEADERS))))
-    library = folder / f"runtime-{key}.so"
+    library = folder / f"runtime-{key}{'-whole' if whole else ''}.so"
     if library.exists():
         return library
     with writing(folder):
@@ -268,44 +279,44 @@ def build_runtime(compiler: Compiler) -> Path:
     with alone(library.with_suffix(".lock")), scratch_folder(folder) as scratch:
         if library.exists():  # another process was first
             return library
-        small = scratch / "small.cpp"
-        small.write_text("".join(f'#include "{RUNTIME_FOLDER / name}"\n' for name in _SMALL_SOURCES), encoding="utf-8")
-        large = (RUNTIME_FOLDER / name for name in {*RUNTIME_SOURCES} - {*_SMALL_SOURCES})
-        largest_first = [small, *sorted(large, key=lambda source: -source.stat().st_size)]
-        objects = [scratch / f"{source.name}.o" for source in largest_first]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             if compiler.is_gcc:  # the first kernel will need it
                 pool.submit(_precompiled, compiler, kernel_flags(compiler), _written(headers.emulator_headers()))
-            list(pool.map(partial(_compile, compiler), largest_first, objects))
+            objects = list(pool.map(partial(_object, compiler), (*_UNITS, *(_FURTHER_UNITS if whole else ()))))
         link(objects, library, scratch, compiler)
     return library
 
 
-def _products(kernel_object: Path, compiler: Compiler) -> list[Path]:
-    """The object file with products of matrices, built if it does not exist, if the kernel calls one."""
-    if not any(symbol.name.startswith("peakgate_multiply") for symbol in symbols_of(kernel_object)):
-        return []
-    digest = _digest((compiler.identity, runtime_flags(compiler, PRODUCTS), _own_digest((PRODUCTS, *RUNTIME_HEADERS))))
-    built = builds_folder() / f"products-{digest}.o"
+def _object(compiler: Compiler, unit: tuple[str, ...]) -> Path:
+    """The object file of some of the runtime's sources, built if it does not exist, by one process at a time."""
+    flags = runtime_flags(compiler, unit)
+    digest = _digest((compiler.identity, flags, _own_digest((*unit, *RUNTIME_HEADERS))))
+    built = builds_folder() / f"{Path(unit[0]).stem}-{digest}.o"
     with alone(built.with_suffix(".lock")), scratch_folder(builds_folder()) as scratch:
         if not built.exists():
-            _compile(compiler, RUNTIME_FOLDER / PRODUCTS, scratch / built.name)
+            source = scratch / "unit.cpp"
+            source.write_text("".join(f'#include "{RUNTIME_FOLDER / name}"\n' for name in unit), encoding="utf-8")
+            must_run((*compiler.command, *flags, "-c", source, "-o", scratch / built.name))
             (scratch / built.name).replace(built)
-    return [built]
+    return built
 
 
-def _link_kernel(kernel_object: Path, needed: Iterable[Path], library: Path, compiler: Compiler) -> None:
-    """Link a kernel with what it needs, and with C's libraries if it calls them; most call the runtime alone."""
-    products = _products(kernel_object, compiler)
+def _link_kernel(kernel_object: Path, described: Path, library: Path, compiler: Compiler) -> None:
+    """Link a kernel with what it calls: a runtime, before that products of matrices, and C's libraries, if any."""
     undefined = [each for each in symbols_of(kernel_object) if each.name and not each.section]
-    called = [each.name for each in undefined if each.kind not in ("STT_FILE", "STT_TLS")]
+    called = {each.name for each in undefined if each.kind not in ("STT_FILE", "STT_TLS")}
+    products = [_object(compiler, (PRODUCTS,))] if any(name.startswith("peakgate_multiply") for name in called) else []
+    runtime = build_runtime(compiler, whole=not called.isdisjoint(further_functions()))
     of_c = not all(name.startswith(_OF_RUNTIME) for name in called)
-    objects = (kernel_object, *products, *needed)
+    objects = (kernel_object, described, *products, runtime)
     link(objects, library, kernel_object.parent, compiler, with_libraries=of_c or bool(products))
 
 
-def _compile(compiler: Compiler, source: Path, built: Path) -> None:
-    must_run((*compiler.command, *runtime_flags(compiler, source.name), "-c", source, "-o", built))
+@lru_cache
+def further_functions() -> frozenset[str]:
+    """The functions that kernels may call and only a whole runtime has."""
+    texts = [(RUNTIME_FOLDER / name).read_text(encoding="utf-8") for unit in _FURTHER_UNITS for name in unit]
+    return frozenset(re.findall(r"^\w[^\n;(]*\b(peakgate_\w+)\(", "".join(texts), re.MULTILINE))
 
 
 def _read(source: Path, folders: Sequence[Path]) -> list[SourceFile]:

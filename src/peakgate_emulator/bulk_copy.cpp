@@ -406,6 +406,14 @@ void peakgate_send_value(void* to, const void* value, unsigned bytes, const void
     send(sent_bytes(value, bytes), to, barrier, called_at);
 }
 
+void peakgate_try_cancel(void* to, const void* barrier, int to_all, const void* caller) {
+    uint32_t response[4];
+    cancel_cluster(response);
+    if (!to_all) return peakgate_send_value(to, response, sizeof response, barrier, caller);
+    for (unsigned rank = 0; rank < cluster_blocks(); ++rank)
+        peakgate_send_value(peakgate_map_shared(to, rank, caller), response, sizeof response, peakgate_map_shared(barrier, rank, caller), caller);
+}
+
 void peakgate_reduce_value(void* to, const void* value, unsigned bytes, const void* barrier, const PeakgateReduction* reduction,
                            const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);

@@ -55,15 +55,15 @@ namespace {
 
 Cluster** clusters; // clusters with blocks that have not ended
 size_t cluster_count, cluster_room;
-Cluster** spare;
-size_t spare_count, spare_room;
+Cluster** spare_clusters;
+size_t spare_cluster_count, spare_cluster_room;
 
 size_t visitors(const Cluster& cluster) {
     return static_cast<size_t>(cluster.size) * static_cast<size_t>(state.thread_count);
 }
 
 Cluster* new_cluster(uint32_t number) {
-    auto* cluster = spare_count ? spare[--spare_count] : static_cast<Cluster*>(calloc(1, sizeof(Cluster)));
+    auto* cluster = spare_cluster_count ? spare_clusters[--spare_cluster_count] : static_cast<Cluster*>(calloc(1, sizeof(Cluster)));
     if (!cluster) return nullptr;
     cluster->number = number;
     cluster->size = static_cast<int>(cluster_blocks());
@@ -94,7 +94,7 @@ void remove(Cluster* cluster) {
     for (size_t i = 0; i < cluster_count; ++i) {
         if (clusters[i] == cluster) clusters[i] = clusters[--cluster_count];
     }
-    append(spare, spare_count, spare_room, cluster);
+    append(spare_clusters, spare_cluster_count, spare_cluster_room, cluster);
 }
 
 uint32_t number_of(const Cluster& cluster, size_t rank) {

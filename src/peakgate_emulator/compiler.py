@@ -75,7 +75,7 @@ _CHECKED_CLANG = (
 # slow. Tracking variables takes up to a quarter of the time even at -g1, which does not use it.
 _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 
-_HOT = ("checks.cpp", "warp.cpp", "matrix_products.cpp")
+_HOT = {"checks.cpp", "warp.cpp", "matrix_products.cpp"}
 """Sources of the runtime that are optimised most; for the others it takes longer than it saves."""
 
 _NOT_EMULATED = {
@@ -200,10 +200,10 @@ def builds_folder() -> Path:
     return cache_folder() / "emulator"
 
 
-def runtime_flags(compiler: Compiler, name: str) -> tuple[str, ...]:
-    """Flags for a source of the runtime, which is not instrumented."""
+def runtime_flags(compiler: Compiler, names: Sequence[str]) -> tuple[str, ...]:
+    """Flags for sources of the runtime, which are compiled together and not instrumented."""
     own = () if compiler.is_gcc else ("-fno-sanitize=all",)  # zig enables some by default
-    return (*COMMON, "-O2" if name in _HOT else "-O1", "-ffp-contract=fast", *own)
+    return (*COMMON, "-O1" if _HOT.isdisjoint(names) else "-O2", "-ffp-contract=fast", *own)
 
 
 def kernel_flags(compiler: Compiler) -> tuple[str, ...]:

@@ -441,6 +441,8 @@ void begin_block_of_warps();
 bool run_grid();
 Block* new_block();
 void give_back(Block* block);
+// Cancels a cluster that has not begun. The response is whether there was one, and the index of its first block.
+void cancel_cluster(uint32_t* response);
 // Switches to another block of the cluster during its lifetime.
 struct InBlock {
     explicit InBlock(Block& block);

@@ -173,6 +173,8 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
             details};
 }
 
+// Ends the launch: an access to none of the memory that the kernel may use.
+[[noreturn]] void outside(const char* what, uintptr_t address, size_t size, uintptr_t caller);
 // Ends the launch: an access to the gap behind a static array, whose words have the mark BEHIND_ARRAY.
 [[noreturn]] void behind_array(bool reads, uintptr_t offset, uintptr_t caller);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from peakgate_emulator import Compiler, EmulatorError, KernelBuildError
 from peakgate_emulator import build as build_module
 from peakgate_emulator import compiler as compiler_module
 from peakgate_emulator import launch as launch_module
+from peakgate_emulator.binary import symbols_of
 
 STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; }\n'
 
@@ -119,6 +121,32 @@ def test_a_runtime_that_another_process_builds_is_waited_for(
     monkeypatch.setattr(build_module, "alone", waited)
     monkeypatch.setattr(build_module, "must_run", pytest.fail)
     assert build_module.build_runtime(compiler).exists()
+
+
+def test_every_source_of_the_runtime_is_compiled() -> None:
+    sources = {path.name for path in build_module.RUNTIME_FOLDER.glob("*.cpp")}
+    assert sources == {*build_module.RUNTIME_SOURCES, build_module.PRODUCTS}
+
+
+@every_compiler
+def test_kernels_find_every_function_in_one_of_two_runtimes(compiler: Compiler) -> None:
+    smaller, whole = (build_module.build_runtime(compiler, whole=whole) for whole in (False, True))
+    defined = [{each.name for each in symbols_of(path) if each.section} for path in (smaller, whole)]
+    api = (build_module.RUNTIME_FOLDER / "runtime_api.h").read_text()
+    declared = set(re.findall(r"^PEAKGATE_API [^\n(]*\b(peakgate_\w+)\(", api, re.MULTILINE))
+    of_image = {name for name in declared if name.startswith("peakgate_multiply")}
+    assert declared - of_image <= defined[1]
+    assert declared - of_image - defined[0] == build_module.further_functions()
+
+
+@every_compiler
+def test_a_kernel_gets_the_larger_runtime_if_it_calls_it(compiler: Compiler, source: Path) -> None:
+    for reads, whole in (("0", False), ("tex1Dfetch<int>(in, 0)", True)):
+        source.write_text(
+            f'extern "C" __global__ void store(int* out, cudaTextureObject_t in) {{ out[0] = {reads}; }}\n'
+        )
+        built = build_module.build_kernel(source, "store", compiler=compiler)
+        assert build_module.build_runtime(compiler, whole=whole).name.encode() in built.read_bytes()
 
 
 @pytest.mark.parametrize("compiler", [each for each in COMPILERS if each.is_gcc], ids=lambda compiler: compiler.name)
@@ -284,7 +312,7 @@ def test_the_runtime_compiles_for_every_machine_without_warning(name: str, machi
     done = compiler_module.run(
         [
             *command,
-            *compiler_module.runtime_flags(zig, name),
+            *compiler_module.runtime_flags(zig, (name,)),
             *strict,
             "-c",
             build_module.RUNTIME_FOLDER / name,
