@@ -42,6 +42,7 @@ _ON_DEMAND = {
     "cuda_textures.h": re.compile(
         r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
     ),
+    "cuda_atomics.h": re.compile(r"\b__nv_atomic_"),
     "cuda_simd.h": re.compile(r"\b__v[a-z]+\w*[24su]\b"),
     "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
     "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),

@@ -87,6 +87,9 @@ _NOT_EMULATED = {
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:|(?:protected |hidden )?symbol) [`']?(\w+(?:::\w+)*)")
+"""A variable that is declared and not defined, by the linkers of g++, clang and zig."""
+
 _CUDA_HEADER = re.compile(
     r"(?!cuda\w*\.cuh$)(?:cuda/|cuda_|cuda\w*\.|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*"
 )
@@ -225,7 +228,15 @@ def link(
         options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
     linked = scratch / "linked.so"
     libraries = ("-lm", "-lc") if with_libraries and compiler.name != "zig" else ()
-    must_run((*compiler.linker, "-shared", "-o", linked, *options, *objects, *libraries))
+    command = (*compiler.linker, "-shared", "-o", linked, *options, *objects, *libraries)
+    done = run(command)
+    if elsewhere := dict.fromkeys(_UNDEFINED.findall(done.stderr)):
+        names = ", ".join(f"`{name}`" for name in elsewhere)
+        raise KernelBuildError(
+            f"{names}: declared and used, but defined in none of the files that the kernel's file includes; "
+            "define it in a header that the stage's `include` has"
+        )
+    _must_end_well(done, command)
     linked.replace(library)
 
 
@@ -241,10 +252,13 @@ def run(
 def must_run(command: Iterable[str | Path]) -> None:
     """As ``run``, for the emulator's own sources; raises KernelBuildError if they do not compile."""
     arguments = tuple(command)
-    done = run(arguments)
+    _must_end_well(run(arguments), arguments)
+
+
+def _must_end_well(done: subprocess.CompletedProcess[str], command: Sequence[str | Path]) -> None:
     if done.returncode:
         words = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()
-        raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}")
+        raise KernelBuildError(f"the emulator itself does not build with {command[0]}: {words[0]}")
 
 
 def failed(

@@ -10,6 +10,7 @@
 #define PEAKGATE_EMULATED 1
 #define PEAKGATE 1
 // The build defines __CUDA_ARCH__.
+#define __NVCC__ 1
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
 #define __CUDACC_VER_MAJOR__ 13
@@ -277,6 +278,8 @@ PEAKGATE_OPERATOR void operator delete(void* object) noexcept { peakgate_free(ob
 PEAKGATE_OPERATOR void operator delete[](void* objects) noexcept { peakgate_free(objects); }
 PEAKGATE_OPERATOR void operator delete(void* object, size_t) noexcept { peakgate_free(object); }
 PEAKGATE_OPERATOR void operator delete[](void* objects, size_t) noexcept { peakgate_free(objects); }
+// Variables in shared memory are not destroyed: CUDA takes only types whose destructor is empty.
+extern "C" PEAKGATE_OPERATOR int __cxa_thread_atexit(void (*)(void*), void*, void*) { return 0; }
 extern "C" PEAKGATE_OPERATOR void __cxa_pure_virtual() { peakgate_assertion("no pure virtual function is called"); }
 #define clock64() peakgate_clock()
 #define clock() peakgate_clock()

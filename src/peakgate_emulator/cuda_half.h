@@ -110,6 +110,7 @@ template <class T> struct alignas(4) Half2 {
     Half2() = default;
     constexpr Half2(T x_, T y_) : x(x_), y(y_) {}
     constexpr Half2(__half2_raw raw) : x(typename T::Raw{raw.x}), y(typename T::Raw{raw.y}) {}
+    constexpr operator __half2_raw() const { return {x.bits, y.bits}; }
 };
 
 // Declared in the namespace where templates, such as atomics, look them up.

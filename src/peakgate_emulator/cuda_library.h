@@ -5,7 +5,6 @@
 #include <iosfwd>
 #include <utility>
 
-#define __NVCC__ 1
 #define CCCL_DISABLE_CTK_COMPATIBILITY_CHECK 1
 #define CCCL_DISABLE_EXCEPTIONS 1
 // Prevents including NVIDIA's own narrow types, which the emulator replaces.

@@ -18,6 +18,7 @@ template <class T> __attribute__((always_inline)) inline T get(uint64_t from) {
     return value;
 }
 template <class T> inline void assign(T& to, uint64_t from) { to = get<T>(from); }
+template <class T> inline void assign(volatile T& to, uint64_t from) { to = get<T>(from); }
 // Registers of 128 bits.
 inline unsigned __int128 bits(unsigned __int128 value) { return value; }
 inline unsigned __int128 bits(__int128 value) { return static_cast<unsigned __int128>(value); }

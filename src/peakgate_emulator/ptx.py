@@ -22,6 +22,10 @@ _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__vo
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
 _MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_PARAMETERS = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+\w+\(([^()]*)\)(?:[^\\\n]|\\\n|\\.)*?\b(?:asm|__asm__|__asm)\b", re.MULTILINE
+)
+"""Those of a macro with a statement in its body."""
 _LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
 _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
 
@@ -76,9 +80,10 @@ def put_together(text: str) -> bool:
 
 
 def collides(texts: Iterable[str]) -> bool:
-    """Whether a source defines macros whose names the C++ in place of its inline PTX uses."""
+    """Whether a source defines macros whose names the C++ in place of its inline PTX uses, or those of parameters."""
     texts = list(texts)
     macros = {name for text in texts for name in _DEFINED.findall(text)}
+    macros |= {name for text in texts for names in _PARAMETERS.findall(text) for name in re.findall(r"\w+", names)}
     statements = (found for text in texts if macros for found in _statements(text, masked(text, literals=True)))
     return any(_own_words(statement) & macros for _, _, statement in statements)
 

@@ -23,7 +23,7 @@ from peakgate_emulator.ptx_grammar import (
 from peakgate_emulator.ptx_integers import INTEGER_STATEMENTS, carried, carries
 from peakgate_emulator.ptx_narrow import FORMATS, narrow_conversion
 from peakgate_emulator.ptx_tensor import tensor_statement
-from peakgate_emulator.ptx_values import DIRECTED, TYPES, Value, value_of
+from peakgate_emulator.ptx_values import DIRECTED, LOGIC, TYPES, Value, value_of
 
 _ATOMICS = {
     "add": "peakgate_atomicAdd",
@@ -363,8 +363,8 @@ def _activemask(instruction: Instruction, names: Names) -> str:
 def _set_predicate(instruction: Instruction, names: Names) -> str:
     """``setp``: a comparison, combined with a predicate if given; the second result uses the negated comparison."""
     compared, *modifiers, kind = instruction.modifiers
-    combined = next((sign for word, sign in (("and", "&&"), ("or", "||"), ("xor", "!=")) if word in modifiers), "")
-    ptx_async.all_known(modifiers, "ftz", "and", "or", "xor")
+    combined = next((LOGIC[word] for word in modifiers if word in LOGIC), "")
+    ptx_async.all_known(modifiers, "ftz", *LOGIC)
     ftz = ".ftz" if "ftz" in modifiers else ""
     if value_of(f"set.{compared}{ftz}.u32.{kind}") is None:
         raise Unknown

@@ -27,6 +27,9 @@ TYPES = {
 }
 """C++ types by PTX type."""
 
+LOGIC = {"and": "&&", "or": "||", "xor": "!="}
+"""How a comparison is combined with a predicate."""
+
 DIRECTED = {"rz": "TO_ZERO", "rm": "DOWN", "rp": "UP"}
 """Roundings other than C++'s, which is to nearest even."""
 
@@ -38,8 +41,11 @@ _CLASSES = {
     "ANY": "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64",
     "HALVES": "f16|f16x2|bf16|bf16x2",
     "RND": "rn|rz|rm|rp",
+    "LOGIC": "|".join(LOGIC),
     "ORDERED": "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan",
 }
+
+_COMPARED = "(peakgate_ptx::compared_{first}(a, b){also})"
 
 _FORMS = (
     # pattern, C++, operands of other types, type of the result if it differs
@@ -151,20 +157,20 @@ _FORMS = (
     ("slct ftz ANY f32", "peakgate_ptx::flushed(c) >= 0 ? a : b", "a:FIRST b:FIRST c:f32", "FIRST"),
     *(
         pattern
-        for compared, numbers in (
-            ("eq|ne|lt|le|gt|ge|lo|ls|hi|hs", "u16|u32|u64"),
-            ("eq|ne|lt|le|gt|ge", "SIGNED"),
-            ("eq|ne", "BITS"),
-            ("ORDERED", "f64"),
-            ("ORDERED ftz?", "f32"),
+        for compared, ftz, numbers in (
+            ("eq|ne|lt|le|gt|ge|lo|ls|hi|hs", "", "u16|u32|u64"),
+            ("eq|ne|lt|le|gt|ge", "", "SIGNED"),
+            ("eq|ne", "", "BITS"),
+            ("ORDERED", "", "f64"),
+            ("ORDERED", "ftz?", "f32"),
         )
         for pattern in (
-            (f"set {compared} u32|s32 {numbers}", "peakgate_ptx::compared_{first}(a, b) ? ~0u : 0u", "", "u32"),
-            (f"set {compared} f32 {numbers}", "peakgate_ptx::compared_{first}(a, b) ? 1.0f : 0.0f", "", "f32"),
+            (f"set {compared} LOGIC? {ftz} u32|s32 {numbers}", f"{_COMPARED} ? ~0u : 0u", "c:pred", "u32"),
+            (f"set {compared} LOGIC? {ftz} f32 {numbers}", f"{_COMPARED} ? 1.0f : 0.0f", "c:pred", "f32"),
         )
     ),
-    ("set ORDERED ftz? u32|s32 f16", "peakgate_ptx::compared_{first}(a, b) ? ~0u : 0u", "", "u32"),
-    ("set ORDERED u32|s32 bf16", "peakgate_ptx::compared_{first}(a, b) ? ~0u : 0u", "", "u32"),
+    ("set ORDERED LOGIC? ftz? u32|s32 f16", f"{_COMPARED} ? ~0u : 0u", "c:pred", "u32"),
+    ("set ORDERED LOGIC? u32|s32 bf16", f"{_COMPARED} ? ~0u : 0u", "c:pred", "u32"),
 )
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "min": "<", "max": ">"}
@@ -220,6 +226,7 @@ def _value(written: tuple[str, ...], expression: str, takes: str, result: str) -
         sign=_SIGNS.get(written[0], ""),
         name=written[0],
         first=written[1],
+        also="".join(f" {LOGIC[word]} c" for word in written[2:3] if word in LOGIC),
         is_high=str("hi" in written).lower(),
         clamps=str("clamp" in written).lower(),
         signed=str(kind[0] == "s").lower(),

@@ -468,6 +468,47 @@ def test_what_uses_a_class_of_host_code_is_left_out_with_it(source: Path) -> Non
     assert out[0] == 5
 
 
+NVCC = """
+#include <cuda_fp16.h>
+#include <sm_32_intrinsics.h>
+#ifndef __NVCC__
+#include <of_another_compiler.h>
+#endif
+struct Field { int value; __device__ Field() {} __device__ ~Field() {} };
+__global__ void kernel(int* out, unsigned* box) {
+    __shared__ Field fields[2];
+    fields[threadIdx.x].value = 3;
+    const __half2_raw raw(__half2(1.0f, 2.0f));
+    if (threadIdx.x == 0) {
+        out[0] = fields[0].value + raw.y;
+        __nv_atomic_store_n(box, 2u, ORDER, __NV_THREAD_SCOPE_DEVICE);
+    } else {
+        unsigned seen = 2;
+        while (!__nv_atomic_compare_exchange_n(box, &seen, 9u, false, __NV_ATOMIC_ACQ_REL, __NV_ATOMIC_ACQUIRE)) {
+            seen = 2;
+        }
+        out[1] = out[0] + __nv_atomic_fetch_add(box, 1, __NV_ATOMIC_RELAXED);
+    }
+}
+"""
+
+
+def test_what_nvcc_has_without_an_include_is_there(source: Path) -> None:
+    out, box = np.zeros(2, np.int32), np.zeros(1, np.uint32)
+    kernel_of(source, NVCC, defines=[("ORDER", "__NV_ATOMIC_RELEASE")]).launch(ONE, (2, 1, 1), (out, box))
+    assert [*out, *box] == [0x4003, 0x4003 + 9, 10]
+    with pytest.raises(KernelDefect) as caught:
+        kernel_of(source, NVCC, defines=[("ORDER", "__NV_ATOMIC_RELAXED")]).launch(ONE, (2, 1, 1), (out, box))
+    assert {defect.kind for defect in caught.value.defects} == {DefectKind.GLOBAL_RACE}
+
+
+@every_compiler
+def test_a_variable_that_another_file_defines_is_named(source: Path, compiler: Compiler) -> None:
+    text = "namespace a { extern __constant__ int factor; }\n__global__ void kernel(int* out) { *out = a::factor; }\n"
+    with pytest.raises(KernelBuildError, match=r"^`a::factor`: declared and used, but defined in none"):
+        kernel_of(source, text, compiler=compiler)
+
+
 @every_compiler
 def test_new_takes_from_the_heap_of_malloc(source: Path, compiler: Compiler) -> None:
     text = "__global__ void kernel(int* out) { int* p = new int[2]; p[1] = 7; out[0] = p[%d]; delete[] p; }\n"

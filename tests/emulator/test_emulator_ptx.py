@@ -33,6 +33,8 @@ ONCE_WRONG = (
         "min.NaN.f32",
         "bfe.s32",
         "setp.ne.f32",
+        "set.gt.and.u32.u64",
+        "set.lt.xor.ftz.f32.f32",
     ),
 )
 
@@ -435,6 +437,12 @@ def test_a_kernels_macro_changes_nothing_in_its_ptx(macro: str, tmp_path: Path) 
     name, _, value = macro.partition(" ")
     out = launched(tmp_path, f"{body}\nother = 0;\n", f"#define {name} {value or '17'}\n")
     np.testing.assert_array_equal(out.astype(np.int32), 0 * T - 3)
+
+
+def test_a_parameter_of_a_macro_changes_nothing_in_its_ptx(tmp_path: Path) -> None:
+    macro = '#define WIDE(to, a, b) asm("mul.wide.u32 %0, %1, %2;" : "=l"(to) : "r"(a), "r"(b))' + "\n"
+    body = "uint64_t whole[1]; volatile uint64_t kept; WIDE(whole[0], t, 3); WIDE(kept, whole[0], 2);"
+    np.testing.assert_array_equal(launched(tmp_path, f"{body} result = kept; other = 0;", macro), 6 * T)
 
 
 def test_a_product_may_be_of_a_type_that_a_macro_is_named_like(tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ def shape(opcode: str) -> tuple[list[str], str]:
         takes, gives = [modifiers[-2], modifiers[-2], kind], modifiers[-2]
     elif name in ("set", "cvt"):
         gives = modifiers[-2]
+        takes += ["pred"] * (name == "set" and not _LOGIC.keys().isdisjoint(modifiers))
     elif name in ("dp4a", "dp2a"):
         gives = "s32" if "s" in modifiers[-2] + kind else "u32"
         takes = [modifiers[-2], kind, gives]
@@ -308,8 +309,9 @@ def _result(
     if name in ("set", "setp"):
         is_so = compared(modifiers[0], a, b)
         combined = next((word for word in modifiers if word in _LOGIC), "")
+        is_so = _LOGIC[combined](is_so, c) if combined else is_so
         if name == "setp":
-            return _LOGIC[combined](is_so, c) if combined else is_so
+            return is_so
         return (1.0 if is_so else 0.0) if gives == "f32" else -int(is_so)
     if name == "cvt":
         return _converted(a, modifiers, kind, gives)
