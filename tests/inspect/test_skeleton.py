@@ -512,6 +512,15 @@ def test_a_kernel_of_much_work_is_run_and_checked_at_small_sizes(race, written):
     assert not found.problem
 
 
+def test_sizes_are_so_large_that_the_grid_has_blocks(written):
+    of_tiles = SCALE % "int i = blockIdx.x * blockDim.x + threadIdx.x; out[i] = by * x[i];"
+    of_tiles += "void run(float* o, float* x, int n) { scale<<<n / 8192, 32>>>(o, x, n, 2.0f); }\n"
+    found, _ = written(of_tiles)
+    assert "grid=lambda n: n // 8192," in found.text
+    assert "edges=[16384, 24576]," in found.text
+    assert not found.problem
+
+
 def test_rows_of_which_indices_reach_the_begin_are_whole_ones(written):
     found, _ = written(
         "__global__ void pick(const float* rows, const int* at, float* out, int m, int n, int k) {\n"

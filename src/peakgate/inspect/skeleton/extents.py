@@ -25,6 +25,7 @@ from peakgate.inspect.skeleton.trials import (
     divided,
     is_whole,
     problems,
+    with_blocks,
 )
 from peakgate.inspect.workers import TaskProgress
 from peakgate.spec.case import Role
@@ -89,7 +90,7 @@ def found(
     try:
         runs.learn_types(limit_s)
         only = dict(zip(draft.sizes, draft.only, strict=True)) if draft.only else {}
-        tried = (only, only) if only else problems(draft.sizes, len(draft.grid))
+        tried = (only, only) if only else with_blocks(draft, problems(draft.sizes, len(draft.grid)))
         if not only and (divisor := runs.divisor(tried[0])) > 1:
             first, second = (divided(each, divisor) for each in tried)
             tried = small = (first, second)

@@ -17,7 +17,7 @@ import numpy as np
 from peakgate.base.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable, load
 from peakgate.device.interface import KernelFault
-from peakgate.inspect.skeleton.host_code import evaluated
+from peakgate.inspect.skeleton.host_code import Unknown, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, Draft, Operand, arguments_of
 from peakgate.inspect.workers import TaskProgress
 from peakgate.measure.data import input_array
@@ -74,6 +74,22 @@ def problems(names: tuple[str, ...], axes: int = 1) -> tuple[Numbers, Numbers]:
     return dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True))
 
 
+def with_blocks(draft: Draft, tried: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
+    """Problems made larger until the grid has blocks at both, as of a kernel whose grid is ``n / 256``."""
+    for times in (1, 4, 16):
+        first, second = ({name: times * number for name, number in size.items()} for size in tried)
+        if has_blocks(draft, first) and has_blocks(draft, second):
+            return first, second
+    return tried
+
+
+def has_blocks(draft: Draft, size: Numbers) -> bool:
+    """Whether the grid is known and has blocks at a size."""
+    with suppress(Unknown):
+        return all(evaluated(extent, size) > 0 for extent in draft.grid)
+    return False
+
+
 def divided(size: Numbers, divisor: int) -> Numbers:
     """A smaller problem: each size divided, those of at most _LEAST as they are."""
     return {name: max(number // divisor, min(number, _LEAST)) for name, number in size.items()}
@@ -104,7 +120,7 @@ class TrialLaunches:
 
         All launches after these have ``limit_s`` of processor time.
         """
-        size, _ = problems(self.draft.sizes, len(self.draft.grid))
+        size, _ = with_blocks(self.draft, problems(self.draft.sizes, len(self.draft.grid)))
         for _ in self.draft.operands:
             try:
                 self._defects(self._launchable({each.name: 1 for each in self.draft.operands}, {}, size))
@@ -124,10 +140,14 @@ class TrialLaunches:
         self._ends = time.process_time() + limit_s  # from here on: the first launch waits for its compiler
 
     def divisor(self, size: Numbers) -> int:
-        """The least of _DIVISORS by which a problem is divided for a quick launch, or the largest."""
+        """The least of _DIVISORS by which a problem is divided for a quick launch, or the largest with blocks."""
         self._accesses = FEW_ACCESSES
-        for divisor in _DIVISORS:
-            smaller = divided(size, divisor)
+        divisor = 1
+        for tried in _DIVISORS:
+            smaller = divided(size, tried)
+            if not has_blocks(self.draft, smaller):
+                break
+            divisor = tried
             lengths = {each.name: LONGEST for each in self.draft.operands if each.is_array}  # so that it does not end
             with suppress(TooLong):
                 launchable = self._launchable(lengths, {}, smaller)
@@ -268,6 +288,8 @@ class TrialLaunches:
             return value if each.member else Scalar(value, each.dtype), each.dtype
 
         operands = Operands.of(arguments_of(draft.operands, given, Struct), self._folder, "")
+        if not has_blocks(draft, size):
+            raise Unknown
         grid, block = ((*each, 1, 1)[:3] for each in ([evaluated(text, size) for text in draft.grid], draft.block))
         launch = Launch(tuple(grid), tuple(block), draft.shared_bytes)
         sequence = (KernelLaunch(self._stage.kernel, launch, operands.passed),)

@@ -26,7 +26,7 @@ from peakgate.inspect.skeleton.extents import Found
 from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
 from peakgate.inspect.skeleton.stand_ins import DECLARATIONS, IN_FOLDER, StandIns, searched_below, stand_ins
-from peakgate.inspect.skeleton.trials import problems
+from peakgate.inspect.skeleton.trials import problems, with_blocks
 from peakgate.inspect.workers import Idle
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
@@ -237,7 +237,7 @@ def _kernel(
 
     written = [replace(each, text=_broken(each.text)) for each in arguments_of(draft.operands, made, _struct)]
     only = str(draft.only if len(draft.only) > 1 else draft.only[0]) if draft.only else ""
-    both = [tuple(each.values()) for each in found.small or problems(draft.sizes)]
+    both = [tuple(each.values()) for each in found.small or with_blocks(draft, problems(draft.sizes))]
     usual = f"[{', '.join(str(each if len(each) > 1 else each[0]) for each in both)}]"
     edges = f"[{only}]" if only else usual if _needs_edges(draft, found) else ""
     grid = draft.grid[0] if len(draft.grid) == 1 else f"({', '.join(draft.grid)})"
@@ -261,7 +261,7 @@ def _kernel(
 
 def _measured(draft: Draft, lengths: Mapping[str, str]) -> str:
     """A large size whose grid CUDA takes, and whose arrays are in memory."""
-    usual = tuple(problems(draft.sizes)[0].values())
+    usual = tuple(with_blocks(draft, problems(draft.sizes))[0].values())
     few = str(usual if len(usual) > 1 else usual[0])
     if draft.sizes == (BLOCKS,):
         return "1 << 14"
