@@ -72,8 +72,12 @@ _CHECKED_CLANG = (
     "-tsan-distinguish-volatile=1",
 )
 # Unique symbols would merge variables of kernels with one name; a wrapper around every access to shared memory would be
-# slow. Tracking variables takes up to a quarter of the time even at -g1, which does not use it.
-_GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
+# slow. Tracking variables takes up to a quarter of the time even at -g1, which does not use it. Local arrays that are
+# larger than a stack and its guard of 2^16 bytes must touch the guard, not what is behind it.
+_GCC = (
+    *("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking"),
+    *("-fstack-clash-protection", "--param", "stack-clash-protection-guard-size=16"),
+)
 
 _HOT = {"checks.cpp", "warp.cpp", "matrix_products.cpp"}
 """Sources of the runtime that are optimised most; for the others it takes longer than it saves."""

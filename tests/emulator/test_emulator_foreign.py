@@ -502,6 +502,14 @@ def test_what_nvcc_has_without_an_include_is_there(source: Path) -> None:
     assert {defect.kind for defect in caught.value.defects} == {DefectKind.GLOBAL_RACE}
 
 
+@pytest.mark.parametrize("compiler", [each for each in COMPILERS if each.is_gcc], ids=lambda each: each.name)
+def test_local_arrays_beyond_a_stack_and_its_guard_are_a_fault(source: Path, compiler: Compiler) -> None:
+    text = "__global__ void kernel(int* out) { int own[100000]; own[out[0] * 7] = 1; out[1] = own[out[0]]; }\n"
+    with pytest.raises(KernelDefect) as caught:
+        kernel_of(source, text, compiler=compiler).launch(ONE, ONE, (np.zeros(2, np.int32),))
+    assert {defect.kind for defect in caught.value.defects} == {DefectKind.FAULT}
+
+
 @every_compiler
 def test_a_variable_that_another_file_defines_is_named(source: Path, compiler: Compiler) -> None:
     text = "namespace a { extern __constant__ int factor; }\n__global__ void kernel(int* out) { *out = a::factor; }\n"
