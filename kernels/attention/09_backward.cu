@@ -90,7 +90,7 @@ __device__ __forceinline__ void load_rows(unsigned char* to, const CUtensorMap* 
     }
 }
 
-// Each warp arrives, since each reads logarithms and deltas for itself.
+// One lane arrives for its warp, after all of its stores.
 __device__ __forceinline__ void arrive_as_warp(Barrier* barrier) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
@@ -239,12 +239,12 @@ struct Group {
             start_sums(of_values, weights, tiles.out_gradient(turn.slot));
             start_queries(unit);
             wgmma_wait<1>();
-            arrive_as_warp(tiles.out_empty(turn.slot));
+            barrier_arrive(tiles.out_empty(turn.slot));
             start_sums(of_keys, rounded, tiles.queries(turn.slot));
             wgmma_wait<1>();
             add_queries(unit, tile);
             wgmma_wait<0>();
-            arrive_as_warp(tiles.queries_empty(turn.slot));
+            barrier_arrive(tiles.queries_empty(turn.slot));
             turn.next();
         }
     }
@@ -286,8 +286,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (unsigned slot = 0; slot < SLOTS; ++slot) {
             barrier_init(tiles.queries_full(slot), 1);
             barrier_init(tiles.out_full(slot), 1);
-            barrier_init(tiles.queries_empty(slot), 4 * GROUPS);
-            barrier_init(tiles.out_empty(slot), 4 * GROUPS);
+            barrier_init(tiles.queries_empty(slot), 128 * GROUPS);
+            barrier_init(tiles.out_empty(slot), 128 * GROUPS);
         }
         fence_barrier_init();
     }
