@@ -376,7 +376,8 @@ def judged(kind: Kind, dtype: str, seed: int = 1) -> Iterator[dict[str, Any]]:
     exact = [each.astype(np.float64) for each in given]
     wanted = kind.reference(np, exact)
     rounded = Rounded(TOLERANCES[dtype], unit_of_sums(dtype))
-    (estimate,) = estimated(np, lambda moved: [kind.reference(np, moved)], exact, [wanted], [rounded])
+    moves = estimated(np, lambda moved: [kind.reference(np, moved)], exact, [wanted], [rounded])
+    (estimate,) = moves.with_neighbours(np)
     limits = bound_of(1.0, dtype, "float64")
     unit = kind.magnitude(exact) * TOLERANCES[dtype] + limits.relative * np.abs(wanted) + limits.absolute
     orders = (*ORDERS, f"parts in {dtype}") if np.dtype(TYPES[dtype]).itemsize == 2 else ORDERS

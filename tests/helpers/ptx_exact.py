@@ -309,7 +309,7 @@ def _result(
     if name in ("set", "setp"):
         is_so = compared(modifiers[0], a, b)
         combined = next((word for word in modifiers if word in _LOGIC), "")
-        is_so = _LOGIC[combined](is_so, c) if combined else is_so
+        is_so = bool(_LOGIC[combined](is_so, c)) if combined else is_so
         if name == "setp":
             return is_so
         return (1.0 if is_so else 0.0) if gives == "f32" else -int(is_so)

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from peakgate.judge.magnitudes import Rounded, by_evaluations, estimated, of_row, shares, with_rounding
+from peakgate.judge.magnitudes import (
+    Rounded,
+    by_evaluations,
+    estimated,
+    exact_in_float32,
+    of_row,
+    shares,
+    with_rounding,
+)
 
 SHARE = 2.0**-20
 PARTS = (0.0, 1e-3, 0.5, 1.0, 3.0, -2.0, 40.0, math.inf, math.nan)
@@ -59,7 +67,7 @@ def test_a_magnitude_is_four_deviations_of_three_evaluations(values, moves, tole
         return [np.array(values) + by_seed[len(seeds) - 1]]
 
     with np.errstate(invalid="ignore"):
-        (found,) = by_evaluations(np, [np.array(values)], [Rounded(tolerance, unit)], moved, SHARE)
+        (found,) = by_evaluations(np, [np.array(values)], [Rounded(tolerance, unit)], moved, SHARE).with_neighbours(np)
         exact = [(np.array(values) + each - np.array(values)) ** 2 for each in by_seed]
     assert np.allclose(found, magnitudes(values, exact, tolerance, unit), rtol=1e-12)
     assert min(np.diff(sorted(seeds))) > 100  # an argument's position is added to a seed
@@ -82,9 +90,8 @@ def test_numbers_move_by_up_to_a_millionth_and_integers_stay():
         seen.append(given)
         return [given[0] - given[1]]
 
-    (found,) = estimated(np, reference, [x, x, n], [x - x], [Rounded(1e-5, 2.0**-24)])
-    narrow, *seen = seen
-    assert (narrow[0].dtype, len(seen)) == (np.dtype("float32"), 3)
+    (found,) = estimated(np, reference, [x, x, n], [x - x], [Rounded(1e-5, 2.0**-24)]).with_neighbours(np)
+    assert len(seen) == 3
     moved = [given[at] / x - 1 for given in seen for at in (0, 1)]
     for each in moved:
         assert SHARE / 2.01 < np.abs(each).min() < SHARE / 1.99
@@ -104,9 +111,9 @@ def test_a_row_stands_in_where_no_input_moves():
         (lambda given: [], [x]),
         (lambda given: {}[0], [x]),
     ):
-        (found,) = estimated(np, reference, inputs, [x], [Rounded(1e-5, 2.0**-24)])
+        (found,) = estimated(np, reference, inputs, [x], [Rounded(1e-5, 2.0**-24)]).with_neighbours(np)
         assert np.allclose(found, row)
-    (found,) = estimated(np, lambda given: [given[1] * 1.0], [n, x], [x], [Rounded(1e-5, 2.0**-24)])
+    (found,) = estimated(np, lambda given: [given[1] * 1.0], [n, x], [x], [Rounded(1e-5, 2.0**-24)]).with_neighbours(np)
     assert not np.allclose(found, row)
 
 
@@ -114,7 +121,7 @@ def test_exact_and_empty_outputs_have_no_magnitude():
     x = np.array([3.0 + 4.0j])
     outputs = [x, np.zeros((0, 3)), np.zeros(2)]
     rounded = [Rounded(1e-5, 2.0**-24)] * 2 + [Rounded(0.0, 0.0)]
-    found = estimated(np, lambda given: [given[0], outputs[1], outputs[2]], [x], outputs, rounded)
+    found = estimated(np, lambda given: [given[0], outputs[1], outputs[2]], [x], outputs, rounded).with_neighbours(np)
     assert found[1:] == [None, None]
     assert found[0].dtype == float
     assert 5 <= found[0][0] < 40
@@ -140,7 +147,7 @@ def test_what_does_not_round_or_is_empty_has_no_rows_magnitude():
 
 def in_float32(reference, x, tolerance=1e-5, unit=2.0**-24, redrawn=lambda seed: [np.ones(1)]):
     """What an element's bound allows it to be off besides its own rounding, with the reference's error in float32."""
-    (before,) = estimated(np, reference, [x], reference([x]), [Rounded(tolerance, unit)])
+    (before,) = estimated(np, reference, [x], reference([x]), [Rounded(tolerance, unit)]).with_neighbours(np)
     (after,) = with_rounding(np, reference, [x], [before], [Rounded(tolerance, unit)], redrawn=redrawn)
     return tolerance * before, tolerance * after
 
@@ -251,5 +258,8 @@ def test_neighbours_do_not_count_where_nothing_is_rounded(reference, raised):
     inputs = [rng.uniform(1, 2, 256).astype("float32").astype("float64") for _ in range(3)]
     inputs[0][::64] *= 2.0**20
     values = reference(inputs)
-    (found,) = estimated(np, reference, inputs, values, [Rounded(1e-5, 2.0**-24)])
+    moved = estimated(np, reference, inputs, values, [Rounded(1e-5, 2.0**-24)])
+    (found,) = moved.with_neighbours(np, exact_in_float32(reference, inputs, values))
     assert (np.median(found / np.abs(values[0])) > 100) == raised
+    (alone,) = moved.alone(np)
+    assert np.median(alone / np.abs(values[0])) < 10

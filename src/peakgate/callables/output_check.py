@@ -176,7 +176,7 @@ class OutputCheck:
             share = call.share()
             rounded = [Rounded(self._tolerance(each.dtype), unit_of_sums(each.dtype)) for each in expected]
             moved = partial(call.moved, self._given.reference, share)
-            return by_evaluations(xp, values, rounded, moved, share)
+            return by_evaluations(xp, values, rounded, moved, share).with_neighbours(xp)
         finally:
             call.saved, call.result = kept, result
             for array, elements in zip(call.arrays, after, strict=True):

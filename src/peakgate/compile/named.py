@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from peakgate.base.emulated import read_sources
+from peakgate.base.errors import PeakgateError
 from peakgate.measure.patterns import NOTHING_NAMED, Named
 from peakgate.spec.arguments import Scalar
 from peakgate.spec.case import Case
@@ -29,7 +30,7 @@ _COMPARED_AFTER = re.compile(r"\s*(?:[=!<>]=|<(?!<)|>(?!>))")
 
 def named_numbers(case: Case) -> Named:
     """The numbers of a case's source, first those with which it compares, and the real values that it is given."""
-    if case.stage.source is None or not case.stage.source.is_file():  # a missing one is reported where it is built
+    if case.stage.source is None:
         return NOTHING_NAMED
     given = [abs(each.value) for each in case.arguments if isinstance(each, Scalar) and isinstance(each.value, float)]
     known = _of_source(case.stage.source)
@@ -45,7 +46,11 @@ def _first(numbers: list[float] | tuple[float, ...]) -> tuple[float, ...]:
 def _of_source(source: Path) -> Named:
     """All numbers of a file and of the files beside it that it includes, those of comparisons first."""
     compared, others = (list[float](), list[float]()), (list[float](), list[float]())
-    for file in read_sources(source):
+    try:
+        files = read_sources(source)
+    except PeakgateError:  # which is reported where it is built
+        return NOTHING_NAMED
+    for file in files:
         for word in _WORDS.finditer(file.text):
             letter, number = word["letter"], word["number"]
             if not letter and not number:

@@ -14,7 +14,7 @@ from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, RefusedS
 from peakgate.base.formatting import counted
 from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
 from peakgate.judge.correctness import ExpectedOutputs
-from peakgate.judge.magnitudes import Rounded, estimated, of_row, with_rounding
+from peakgate.judge.magnitudes import Rounded, estimated, exact_in_float32, of_row, with_rounding
 from peakgate.measure.data import input_array, saved_array
 from peakgate.measure.patterns import Patterned, beyond_declared
 from peakgate.spec import dtypes
@@ -117,6 +117,11 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
         return exact_inputs(_values(xp, [input_array(xp, each, seed + at) for at, each in enumerate(buffers)], buffers))
 
     moved = cache(lambda: estimated(xp, of_inputs, exact_inputs(inputs), values, rounded))
+
+    def with_neighbours() -> list[Array | None]:
+        return moved().with_neighbours(xp, exact_in_float32(of_inputs, exact_inputs(inputs), values))
+
+    around = cache(with_neighbours)
     # In a range that its author declares, a kernel has to be right, whatever the reference's steps do in float32.
     may_overflow = any(beyond_declared(buffer.data) for buffer in case.inputs)
 
@@ -126,14 +131,14 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
             xp,
             of_inputs,
             exact_inputs(inputs),
-            moved(),
+            around(),
             rounded,
             redrawn=redrawn,
             may_overflow=may_overflow,
             alike=alike,
         )
 
-    return ExpectedOutputs(values, [moved, cache(in_float32)])
+    return ExpectedOutputs(values, [cache(lambda: moved().alone(xp)), around, cache(in_float32)])
 
 
 def _of_rows(xp: Any, values: Sequence[Array]) -> Sequence[Callable[[], Sequence[Array | None]]]:

@@ -60,28 +60,54 @@ class Rounded:
     unit: float
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Outputs in float64, how each rounds, and how far each element moves with the inputs: relative to their change.
+
+    ``moves`` is None where no input can be perturbed, or the reference fails on perturbed inputs: the root mean square
+    of an element's row then stands for its magnitude.
+    """
+
+    values: Sequence[Array]
+    rounded: Sequence[Rounded]
+    moves: Sequence[Array] | None
+
+    def alone(self, xp: Any) -> list[Array | None]:
+        """The magnitudes by each element's own change."""
+        if self.moves is None:
+            return [of_row(xp, value) for value in self.values]
+        each = zip(self.moves, self.values, self.rounded, strict=True)
+        return [_own(xp, moves, xp.abs(value)) if moves.size and how.tolerance else None for moves, value, how in each]
+
+    def with_neighbours(self, xp: Any, exact: Sequence[bool] = ()) -> list[Array | None]:
+        """The magnitudes by the change of an element and its neighbours, which do not count for ``exact`` outputs."""
+        own = self.alone(xp)
+        if self.moves is None:
+            return own
+        each = zip(own, self.moves, self.rounded, exact or [False] * len(own), strict=True)
+        return [
+            found if found is None or alone else _raised(xp, found, moves, how) for found, moves, how, alone in each
+        ]
+
+
 def estimated(
     xp: Any,
     reference: Callable[[Sequence[Array]], Sequence[Array]],
     inputs: Sequence[Array],
     values: Sequence[Array],
     rounded: Sequence[Rounded],
-) -> list[Array | None]:
-    """The magnitudes of the outputs ``values`` of ``reference`` for ``inputs`` in float64.
-
-    ``rounded`` is how each output rounds. Integer inputs are not perturbed. If no input can be perturbed, or the
-    reference fails on perturbed inputs, the root mean square of an element's row is used instead.
-    """
+) -> Moved:
+    """How the outputs ``values`` of ``reference`` move for ``inputs`` in float64; integer inputs are not perturbed."""
 
     def moved(seed: int) -> Sequence[Array]:
         if not any(array.dtype.kind in "fc" for array in inputs):
             raise ValueError("no input rounds")
         return reference([_moved(xp, array, seed + at) for at, array in enumerate(inputs)])
 
-    return by_evaluations(xp, values, rounded, moved, SHARE, exact=_exact_in_float32(reference, inputs, values))
+    return by_evaluations(xp, values, rounded, moved, SHARE)
 
 
-def _exact_in_float32(
+def exact_in_float32(
     reference: Callable[[Sequence[Array]], Sequence[Array]], inputs: Sequence[Array], values: Sequence[Array]
 ) -> list[bool]:
     """Whether the reference computes each output in float32, and without a rounding in any element."""
@@ -155,14 +181,8 @@ def by_evaluations(
     rounded: Sequence[Rounded],
     moved: Callable[[int], Sequence[Array]],
     share: float,
-    *,
-    exact: Sequence[bool] = (),
-) -> list[Array | None]:
-    """The magnitudes of ``values``; ``moved(seed)`` returns them for inputs perturbed by up to ``share``.
-
-    ``exact`` outputs lose nothing in float32: neighbours do not count there. If ``moved`` raises an error (no input can
-    be perturbed, or the reference fails), ``of_row`` is used instead.
-    """
+) -> Moved:
+    """How ``values`` move; ``moved(seed)`` returns them for inputs perturbed by up to ``share``, or raises an error."""
     squares: list[Any] = [0.0] * len(values)
     for evaluation in range(_EVALUATIONS):
         try:
@@ -171,12 +191,9 @@ def by_evaluations(
                 for at, (other, value) in enumerate(zip(others, values, strict=True)):
                     squares[at] = squares[at] + _distance(xp, other, value) ** 2
         except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
-            return [of_row(xp, value) for value in values]
+            return Moved(values, rounded, None)
     scale = _DEVIATIONS / (share * _SHARES_RMS * math.sqrt(_EVALUATIONS))
-    return [
-        _with_neighbours(xp, xp.sqrt(each) * scale, xp.abs(value), how, alone=alone) if each.size else None
-        for each, value, how, alone in zip(squares, values, rounded, exact or [False] * len(values), strict=True)
-    ]
+    return Moved(values, rounded, [xp.sqrt(each) * scale for each in squares])
 
 
 def _distance(xp: Any, other: Array, value: Array) -> Array:
@@ -208,13 +225,12 @@ def of_row(xp: Any, value: Array) -> Array | None:
     return xp.sqrt(_neighbours(xp, squares, min([_ROW, *value.shape[-1:]]))).reshape(value.shape)
 
 
-def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded, *, alone: bool) -> Array | None:
-    """Magnitudes from the changes ``moves`` of each element and, unless ``alone``, of its neighbours."""
-    if not rounded.tolerance:
-        return None
-    own = xp.fmax(xp.where(xp.isfinite(moves), moves, 0.0), sizes)
-    if alone:
-        return own
+def _own(xp: Any, moves: Array, sizes: Array) -> Array:
+    return xp.fmax(xp.where(xp.isfinite(moves), moves, 0.0), sizes)
+
+
+def _raised(xp: Any, own: Array, moves: Array, rounded: Rounded) -> Array:
+    """The ``own`` magnitudes, raised as far as the moves of neighbours allow."""
     around = xp.sqrt(_neighbours(xp, moves**2, _NEIGHBOURS)).reshape(moves.shape)
     most = min(max(_BOUND_BY_NEIGHBOURS / rounded.tolerance, 1.0), _MOST_BY_NEIGHBOURS)
     least = _UNITS_BY_NEIGHBOURS * rounded.unit / rounded.tolerance / _DEVIATIONS
