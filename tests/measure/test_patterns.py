@@ -73,6 +73,15 @@ def test_large_numbers_overflow_exponentials_and_squares():
     assert np.abs(values[4:8]).max() > 1e4
 
 
+def test_large_numbers_meet_small_ones_in_the_problem_with_all_patterns():
+    arguments = (*problem().arguments, Buffer(Role.IN, (40, 60), "float32"))
+    case = patterned([replace(problem(), arguments=arguments)])[PATTERNS.index("large")]
+    first, second = (np.abs(each).max(axis=1) > 256 for each in inputs_of(np, case))
+    assert (~first & second).any()
+    assert (first & ~second).any()
+    assert (first & second).any()
+
+
 @pytest.mark.parametrize(("shape", "alike"), [((40, 60), 4), ((4, 1000), 1), ((3000,), 4 * 61)])
 def test_large_numbers_of_one_sign_stay_far_from_zero(shape, alike):
     values = data_of("large", shape=shape)

@@ -100,8 +100,9 @@ def varied(problems: Sequence[Case], named: Named = NOTHING_NAMED) -> Varied:
     """A build's problems: the largest ones each with another pattern, and at the end one with every pattern.
 
     That one is the smallest problem that is large enough for all patterns, else the largest; so each pattern is tried
-    at two sizes, with few more problems than there are anyway. Problems without an open input, or with saved results,
-    stay as they are. ``named`` numbers are among the powers, and in a range.
+    at two sizes, with few more problems than there are anyway. In the one with every pattern, large numbers of an input
+    meet small ones of the next. Problems without an open input, or with saved results, stay as they are. ``named``
+    numbers are among the powers, and in a range.
     """
     computed = (each for each in problems if not isinstance(each.reference, tuple))
     free = sorted((each for each in computed if any(map(_open, each.inputs))), key=_size)
@@ -115,7 +116,8 @@ def varied(problems: Sequence[Case], named: Named = NOTHING_NAMED) -> Varied:
             left.remove(pattern)
             filled[id(problem)] = each = _filled(problem, pattern, named)
             plain[each.id] = problem
-    last = () if every is None else (each for name in PATTERNS if (each := _filled(every, name, named)) is not every)
+    with_each = (_filled(every, pattern, named, apart=True) for pattern in PATTERNS) if every is not None else ()
+    last = (each for each in with_each if each is not every)
     return Varied((*(filled.get(id(problem), problem) for problem in problems), *last), plain)
 
 
@@ -136,7 +138,7 @@ def _open(buffer: Buffer) -> bool:
     return buffer.data is None or (isinstance(buffer.data, tuple) and buffer.data[0] < buffer.data[1])
 
 
-def _filled(case: Case, pattern: str, named: Named) -> Case:
+def _filled(case: Case, pattern: str, named: Named, *, apart: bool = False) -> Case:
     """The case with this pattern in its open inputs; the same object if none of them can have it.
 
     With integer outputs, real inputs without a range get no large numbers: they may be quantized or used as an index.
@@ -155,7 +157,8 @@ def _filled(case: Case, pattern: str, named: Named) -> Case:
             known = Named(tuple(number for number in known.reals if number <= _SMALL[1]))
         if pattern == "sorted":
             seed = alike.setdefault((each.dtype, each.shape, given), at)
-        data = of_type(pattern, each.dtype, given, seed, low_end=filled % 2 > 0, other=seed != at, named=known)
+        in_turn = filled % 2 > 0 and (apart or isinstance(given, tuple))
+        data = of_type(pattern, each.dtype, given, seed, in_turn=in_turn, other=seed != at, named=known)
         if data:
             arguments[at] = replace(each, data=data)
             filled += 1
@@ -206,14 +209,15 @@ def of_type(
     given: Data,
     seed: int,
     *,
-    low_end: bool = False,
+    in_turn: bool = False,
     other: bool = False,
     named: Named = NOTHING_NAMED,
 ) -> Data:
     """A data function with a pattern for one argument, None if its range has none; cached, for equal arguments.
 
-    ``given`` is the argument's range ``(low, high)``; anything else stands for all numbers of the type. ``other`` is an
-    input that equals one before it in nearly all elements, where the pattern is sorted.
+    ``given`` is the argument's range ``(low, high)``; anything else stands for all numbers of the type. Where numbers
+    are large, those of an input ``in_turn`` are near the other end of the range, or large in other rows. ``other`` is
+    an input that equals one before it in nearly all elements, where the pattern is sorted.
     """
     real = dtypes.limits(dtype).kind in ("float", "complex")
     between = given if isinstance(given, tuple) else None
@@ -229,9 +233,12 @@ def of_type(
     elif pattern == "powers":
         make = partial(_few, dtype, between, _near(dtype, between, named))
     elif between is None:
-        make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
+        if real and pattern == "large":
+            make = partial(_large, dtype, in_turn=in_turn)
+        else:
+            make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
     elif pattern == "large":
-        make = partial(_near_an_end, dtype, *between, low_end=low_end)
+        make = partial(_near_an_end, dtype, *between, low_end=in_turn)
     elif pattern == "mixed" and real and between[0] <= 0 < between[1]:
         make = partial(_near_zero, dtype, *between)
     else:
@@ -409,16 +416,17 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
     return flat.reshape(shape)
 
 
-def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+def _large(dtype: str, shape: tuple[int, ...], seed: int, *, in_turn: bool) -> np.ndarray[Any, Any]:
     """Numbers whose exponential overflows in float32 and whose square overflows in float16.
 
     Rows are of four kinds, up to four of a kind together: up to 256 in magnitude; far larger; only negative and only
-    positive ones from half of that: they exceed the initial values that kernels use for a minimum or maximum.
+    positive ones from half of that: they exceed the initial values that kernels use for a minimum or maximum. An input
+    ``in_turn`` has the next kind in each row.
     """
     values = _uniform(shape, seed)
     at = np.indices(shape[-2:], sparse=True)
     rows, count = (at[0], shape[-2]) if len(at) > 1 else (at[0] // _SEGMENT, shape[-1] // _SEGMENT)
-    kind = rows // max(min(count // 4, 4), 1) % 4
+    kind = (rows // max(min(count // 4, 4), 1) + in_turn) % 4
     larger = _ends_of_type(dtype)[1]
     both_signs = np.array([True, True, False, False])[kind]
     values = np.where(both_signs, values, (np.abs(values) + 1) / 2)
@@ -464,5 +472,5 @@ def _largest(dtype: str) -> int:
 
 
 _MakeOfType = Callable[[str, tuple[int, ...], int], np.ndarray[Any, Any]]
-_REALS: dict[str, _MakeOfType] = {"mixed": _mixed, "cancelling": _cancelling, "large": _large}
+_REALS: dict[str, _MakeOfType] = {"mixed": _mixed, "cancelling": _cancelling}
 _INTEGERS: dict[str, _MakeOfType] = {"mixed": _lengths, "cancelling": _opposites, "large": _limits}
