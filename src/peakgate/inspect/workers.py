@@ -122,13 +122,13 @@ class _Worker(Generic[Answer]):
         self.connection.close()
 
 
-Idle = list[_Worker[Any]]
+IdleWorkers = list[_Worker[Any]]
 
 
 @contextmanager
-def kept() -> Iterator[Idle]:
+def kept() -> Iterator[IdleWorkers]:
     """Idle workers for several calls of ``run``, each of which would start its own; stopped at the end."""
-    idle: Idle = []
+    idle: IdleWorkers = []
     try:
         yield idle
     finally:
@@ -137,7 +137,7 @@ def kept() -> Iterator[Idle]:
 
 
 def run(
-    tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300, idle: Idle | None = None
+    tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300, idle: IdleWorkers | None = None
 ) -> Iterator[tuple[int, Answer | Died]]:
     """Run tasks in up to ``jobs`` processes; yield each task's number and result, in order of completion.
 
@@ -147,12 +147,16 @@ def run(
     """
     with_own = nullcontext(idle) if idle is not None else kept()
     lacking = min(jobs, len(tasks)) - len(idle or ())
-    forked: Idle = _started(lacking, get_context("fork")) if single_threaded() else []
+    forked: IdleWorkers = _started(lacking, get_context("fork")) if single_threaded() else []
     return _answers(tasks, jobs, limit_s, with_own, forked)
 
 
 def _answers(
-    tasks: Sequence[Task[Answer]], jobs: int, limit_s: float, kept: AbstractContextManager[Idle], forked: Idle
+    tasks: Sequence[Task[Answer]],
+    jobs: int,
+    limit_s: float,
+    kept: AbstractContextManager[IdleWorkers],
+    forked: IdleWorkers,
 ) -> Iterator[tuple[int, Answer | Died]]:
     waiting = list(enumerate(tasks))[::-1]
     busy: dict[Connection, _Worker[Answer]] = {}

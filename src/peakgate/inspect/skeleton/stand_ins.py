@@ -22,7 +22,7 @@ from peakgate.base.files import write_whole
 from peakgate.device.cpu import load
 from peakgate.inspect import workers
 from peakgate.inspect.skeleton.meanings import meaning
-from peakgate.inspect.workers import Idle, TaskProgress
+from peakgate.inspect.workers import IdleWorkers, TaskProgress
 from peakgate_emulator.errors import KernelBuildError
 from peakgate_emulator.masking import DIRECTIVE, code_of, without_comments
 from peakgate_emulator.sources import SourceFile
@@ -119,7 +119,7 @@ class _Build:
     files: tuple[str, ...] = ()
 
 
-def stand_ins(entries: Sequence[str], source: Path, include: tuple[Path, ...], idle: Idle) -> StandIns:
+def stand_ins(entries: Sequence[str], source: Path, include: tuple[Path, ...], idle: IdleWorkers) -> StandIns:
     """What the kernels of a file need besides the headers in the folders ``include``, found by building each.
 
     They are built by the ``idle`` workers. A header that is there but does not build gets a stand-in too, if more
@@ -135,7 +135,7 @@ def stand_ins(entries: Sequence[str], source: Path, include: tuple[Path, ...], i
 
 
 def _built_with(
-    entries: Sequence[str], source: Path, include: tuple[Path, ...], ends: float, idle: Idle, *, replace: bool
+    entries: Sequence[str], source: Path, include: tuple[Path, ...], ends: float, idle: IdleWorkers, *, replace: bool
 ) -> StandIns:
     """The stand-ins with which most kernels build, also in place of headers that do not build if ``replace``.
 
@@ -243,7 +243,7 @@ def _files(
 
 
 def _built(
-    entries: Sequence[str], source: Path, include: tuple[Path, ...], defines: Mapping[str, str], idle: Idle
+    entries: Sequence[str], source: Path, include: tuple[Path, ...], defines: Mapping[str, str], idle: IdleWorkers
 ) -> dict[str, _Build]:
     """The builds of kernels, in processes that the kernels' code may end."""
     tasks = [partial(_build, entry, source, include, tuple(defines.items())) for entry in entries]

@@ -27,7 +27,7 @@ from peakgate.inspect.skeleton.host_code import Decision, evaluated
 from peakgate.inspect.skeleton.signature import BLOCKS, WIDTH_NAMES, Draft, LeftOut, Operand, arguments_of, drafts
 from peakgate.inspect.skeleton.stand_ins import DECLARATIONS, IN_FOLDER, StandIns, searched_below, stand_ins
 from peakgate.inspect.skeleton.trials import problems, with_blocks
-from peakgate.inspect.workers import Idle
+from peakgate.inspect.workers import IdleWorkers
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import Role
 from peakgate.spec.catalogue import FAMILY_FILE
@@ -193,7 +193,7 @@ def _apart(folder: Path, source: Path) -> int:
 
 
 def _found(
-    described: Sequence[Draft], source: Path, include: tuple[Path, ...], lacking: StandIns, idle: Idle
+    described: Sequence[Draft], source: Path, include: tuple[Path, ...], lacking: StandIns, idle: IdleWorkers
 ) -> list[Found]:
     """What the emulator says of each kernel that builds, in a process that the kernel may end."""
     found = {draft.entry: Found(problem=lacking.problems.get(draft.entry, "")) for draft in described}
