@@ -311,9 +311,8 @@ bool has_ended(const Operation& of) {
     return is_of_own_warp(of) ? of.waited : known_of_agent(of.block, state.current, of.agent, false) > of.stamp;
 }
 
-// Reports an operation on deallocated columns that may not have ended.
-void check_ended(const Allocation& freed, uintptr_t caller) {
-    const TensorMemory& memory = here();
+// Reports an operation on deallocated columns of a block's memory that may not have ended.
+void check_ended(const TensorMemory& memory, const Allocation& freed, uintptr_t caller) {
     uint32_t last = 0;
     for (int lane = 0; lane < TENSOR_LANES; ++lane) {
         for (int column = freed.first; column < freed.first + freed.columns; ++column) {
@@ -343,7 +342,9 @@ void deallocate(void* const* offered) {
     const Allocation freed = memory.allocations[number];
     if (static_cast<unsigned>(freed.columns) != asked.columns)
         refuse(asked.caller, freed.caller, "tcgen05.dealloc of %u columns, other than were allocated", asked.columns);
-    check_ended(freed, asked.caller);
+    check_ended(memory, freed, asked.caller);
+    // The blocks of a pair synchronise their accesses before they deallocate, since the call may not wait (9.7.16.7.1).
+    if (asked.blocks == 2) check_ended(memory_of(*other_of_pair()), freed, asked.caller);
     for (int column = freed.first; column < freed.first + freed.columns; ++column) {
         memory.owner[column] = 0;
         memory.freed_at[column] = asked.caller;

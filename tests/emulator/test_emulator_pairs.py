@@ -107,6 +107,7 @@ BROKEN: dict[str, tuple[dict[str, str], set[DefectKind], str]] = {
         {ACCESS},
         "waits for the other block",
     ),
+    "freed while the other block may load": ({"END": "__syncthreads()"}, {RACE}, "tcgen05.dealloc of columns"),
     "freed as columns of one block": ({"DEALLOC": DEALLOC.replace("group::2", "group::1")}, {ACCESS}, "cta_group"),
     "blocks without a pair": ({"CLUSTER": "1"}, {ACCESS}, "cluster"),
     "a block that ends during the products": (
