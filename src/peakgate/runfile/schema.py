@@ -103,7 +103,9 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     static_shared_bytes: Annotated[Number | None, means("shared memory per block that the kernel declares")] = None
     dynamic_shared_bytes: Annotated[Number | None, means("shared memory per block that the launch adds")] = None
     shared_bytes: Annotated[Number | None, means("shared memory per block, both together", 26)] = None
-    occupancy: Annotated[Number | None, means("theoretical occupancy, from 0 to 1", 27)] = None
+    occupancy: Annotated[
+        Number | None, means("theoretical occupancy, from 0 to 1; columns of tensor memory do not count", 27)
+    ] = None
     occupancy_limiter: Annotated[Text | None, means("what limits the occupancy", 17)] = None
     fingerprint: Annotated[
         Text | None,
