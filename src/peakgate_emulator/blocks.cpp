@@ -64,13 +64,15 @@ bool set_aside(Block& block) {
     return save_shared(block);
 }
 
-// In shuffled thread orders, groups of four or two neighbouring blocks are permuted too.
+// In shuffled thread orders, groups of four or two neighbouring blocks are permuted too. The last group begins first:
+// its last block, which often gathers what the others leave, may forget to wait for them.
 uint32_t shuffled(uint32_t number, uint32_t total) {
     if (state.launch.schedule < 2) return number;
     if (const uint32_t size = cluster_blocks(); size > 1) // blocks of one cluster begin one after the other
         return number / size * size + (number + state.launch.schedule) % size;
-    if ((number | 3) < total) return number ^ (1 + state.launch.schedule % 3);
-    return (number | 1) < total ? number ^ 1 : number;
+    const uint32_t from_last = total - 1 - (total > 4 ? (number + total - 4) % total : number);
+    if ((from_last | 3) < total) return total - 1 - (from_last ^ (1 + state.launch.schedule % 3));
+    return (from_last | 1) < total ? total - 1 - (from_last ^ 1) : total - 1 - from_last;
 }
 
 bool begin_block(uint32_t number) {
@@ -243,10 +245,14 @@ bool all_wait_for_grid() {
 bool run_blocks(uint32_t total) {
     size_t place = 0;
     uint64_t idle = 0, seen = state.progress;
+    bool fresh = false;
     while (!is_abandoned() && (begun < total || block_count)) {
         const bool room = begun < total && block_count < most_alive;
         const size_t changed = block_count ? worth_running(place, CHANGED) : 0;
-        bool fresh = room && (block_count < BEGIN_FIRST || changed == block_count || state.launch.cooperative);
+        // One other block at most begins before an interrupted one continues, or it would see none of them half-way.
+        const size_t waiting = fresh && block_count ? worth_running(place, INTERRUPTED) : block_count;
+        const bool held_up = waiting < block_count && blocks[waiting] != state.block;
+        fresh = room && !held_up && (block_count < BEGIN_FIRST || changed == block_count || state.launch.cooperative);
         if (!fresh && block_count && all_wait_for_grid()) {
             if (block_count < total) {
                 make_current(*blocks[0]);

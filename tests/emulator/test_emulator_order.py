@@ -105,6 +105,27 @@ def test_polling_of_all_that_live_is_a_deadlock(tmp_path: Path) -> None:
     assert "186 wait" in str(caught.value)
 
 
+@pytest.mark.parametrize("blocks", [5, 17, 257])
+@pytest.mark.parametrize("read", ["((volatile int*)out)[1 + i]", "atomicAdd(out + 1 + i, 0)"])
+def test_the_last_block_may_not_gather_without_waiting(tmp_path: Path, read: str, blocks: int) -> None:
+    body = (
+        "if (threadIdx.x) return; atomicExch(out + 1 + b, 1); __threadfence(); if (b + 1 < gridDim.x) return; "
+        f"int sum = 0; for (int i = 0; i < gridDim.x; i++) sum += {read}; *out = sum;"
+    )
+    assert launched(tmp_path, body, blocks)[0] == blocks
+    assert launched(tmp_path, body, blocks, schedule=2)[0] < blocks
+
+
+@pytest.mark.parametrize("schedule", [0, 2, 3])
+def test_a_block_that_looks_back_at_all_before_it_gets_an_answer(tmp_path: Path, schedule: int) -> None:
+    body = (
+        "if (threadIdx.x) return; volatile int* const flag = out; int sum = 1; "
+        "for (int i = b - 1; i >= 0; i--) { int found; while (!(found = flag[i])) {} sum += found > 0; } flag[b] = 1; "
+        "out[2000 + b] = sum;"
+    )
+    assert launched(tmp_path, body, 150, schedule)[2000:2150].tolist() == list(range(1, 151))
+
+
 LOCK = (
     "bool done = false; while (!done) { if (atomicCAS(out, 0, 1) == 0) { __threadfence(); out[1] += 1; %s "
     "atomicExch(out, 0); done = true; } }"

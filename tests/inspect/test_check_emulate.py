@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 from emulating import CUDA
 
 from peakgate.base.verdict import ExitCode
@@ -195,3 +196,23 @@ def test_a_case_passes_a_struct_by_value():
     arguments = (Buffer(Role.OUT, (8,)), Buffer(Role.IN, (8,)), line)
     stage = Stage("along", "", FOREIGN)
     assert findings(foreign_case(stage, arguments, lambda xp, inputs: [3 + inputs[0].astype("float64") / 2])) == []
+
+
+KEEPS = (
+    'extern "C" __global__ void kept(float* out, const float* in, float* first, int* runs) {\n'
+    "    const int i = threadIdx.x;\n    if (!runs[i]) first[i] = 2 * in[i];\n    %s out[i] = first[i];\n}\n"
+)
+
+
+@pytest.mark.parametrize(("line", "kinds"), [("runs[i] = 1;", ["wrong result"]), ("", [])])
+@pytest.mark.parametrize("data", [None, (0, 8)])
+def test_a_result_that_scratch_kept_is_wrong_for_other_inputs(tmp_path, line, kinds, data):
+    (tmp_path / "kept.cu").write_text(KEEPS % line)
+    arguments = (
+        Buffer(Role.OUT, (8,)),
+        Buffer(Role.IN, (8,), data=data),
+        Buffer(Role.SCRATCH, (8,)),
+        Buffer(Role.SCRATCH, (8,), "int32"),
+    )
+    case = foreign_case(Stage("kept", "", tmp_path / "kept.cu"), arguments, lambda xp, inputs: [2 * inputs[0]])
+    assert [finding.kind for found in check_case(case, (0, 2)) for finding in found] == kinds

@@ -8,7 +8,7 @@ import pytest
 from synthetic_cases import make_case
 
 from peakgate.measure.data import inputs_of
-from peakgate.measure.patterns import NOTHING_NAMED, PATTERNS, Named, varied
+from peakgate.measure.patterns import NOTHING_NAMED, PATTERNS, Named, redrawn, varied
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Role
 
@@ -281,3 +281,21 @@ def test_numbers_to_quantize_are_named_up_to_16():
     (values,) = inputs_of(np, case)
     assert 3.0 in values
     assert np.abs(values).max() < 4
+
+
+@pytest.mark.parametrize("data", [None, (0, 100)])
+def test_other_inputs_have_the_same_range_and_pattern(data):
+    plain = problem(shape=(2000,), dtype="int32", data=data)
+    for case in (plain, *patterned([plain])):
+        (own,), (other,) = inputs_of(np, case), redrawn(np, case, 2)
+        assert own.dtype == other.dtype
+        assert own.shape == other.shape
+        assert (own != other).any() or case.variant in ("positive", "negative")  # one integer of a range is enough
+        assert data is None or (other.min() >= 0 and other.max() < 100)
+        assert np.array_equal(other, redrawn(np, case, 2)[0])
+
+
+def test_given_data_and_saved_results_have_no_other_inputs():
+    assert redrawn(np, problem(), 0) is None
+    assert redrawn(np, problem(reference=(Path("saved.npy"),)), 2) is None
+    assert redrawn(np, problem(data=lambda xp, shape: xp.ones(shape)), 2) is None

@@ -29,7 +29,7 @@ from peakgate.device.interface import KernelFault
 from peakgate.inspect.problems import BuildKey, build_problems, error_of_family, refused
 from peakgate.inspect.workers import TaskProgress
 from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check
-from peakgate.measure.patterns import PATTERNS, varied
+from peakgate.measure.patterns import PATTERNS, redrawn, varied
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Scale
 from peakgate.spec.catalogue import kernel_name
@@ -263,6 +263,8 @@ def check_case(
 ) -> list[list[LaunchFinding]]:
     """The findings of each launch, up to the first launch with any, which may leave data that make later ones fail.
 
+    Every order has inputs of its own, where the family leaves them open; the ascending one those of a GPU.
+
     With ``beyond_races`` other orders are run after a launch that had races alone; of these, races at other lines are
     findings: a race that every order has would hide, also where it is waived, one that only another order has.
 
@@ -273,14 +275,18 @@ def check_case(
     launched: list[list[LaunchFinding]] = []
     wanted: ExpectedOutputs | None = None
     undecided: PeakgateError | None = None
-    try:
-        wanted = None if case.unchecked else expected(np, launchable, CpuLaunchable)
-    except ReferenceFault as fault:
-        return [_findings(case, orders[0], fault.__cause__, "its reference kernel: ")]
-    except PeakgateError as error:
-        undecided = error  # a defect can be found without a reference
     raced: set[frozenset[str | None]] = set()  # the lines of each race
     for order in orders:
+        others = redrawn(np, case, order)  # so that what an earlier launch left in memory is none of their results
+        if others is not None:
+            launchable.give(others)
+        if order == orders[0] or others is not None:
+            try:
+                wanted = None if case.unchecked else expected(np, launchable, CpuLaunchable)
+            except ReferenceFault as fault:
+                return [*launched, _findings(case, order, fault.__cause__, "its reference kernel: ")]
+            except PeakgateError as error:
+                wanted, undecided = None, error  # a defect can be found without a reference
         try:
             launchable.run(order)
         except KernelFault as fault:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from peakgate.base.emulated import LaunchNotEnded
 from peakgate.base.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.interface import KernelFault
 from peakgate.inspect.problems import builds
 from peakgate.inspect.workers import TaskProgress
+from peakgate.measure.patterns import redrawn
 from peakgate_emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate_emulator.defects import SharedAccess, Trace, Triple
 
@@ -76,6 +79,8 @@ def pictures(text: str, family_file: Path | None, case_id: str, order: int, repo
     report(case_id)
     case = next(each for cases in builds(text, family_file).values() for each in cases if each.id == case_id)
     launchable = CpuLaunchable(case)
+    if (others := redrawn(np, case, order)) is not None:
+        launchable.give(others)
     drawn: dict[tuple[DefectKind, str | None], RacePicture] = {}
     for defect in _defects(launchable, order):
         place = (defect.kind, defect.location)

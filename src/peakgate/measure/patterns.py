@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from peakgate.measure.data import COMPLEX_PARTS, input_array, mixed, random_array, random_bits
+from peakgate.measure.refill import renewable
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Data, Role
 
@@ -36,6 +37,9 @@ _ALIKE_PATTERNS = ("sorted", "positive", "negative")
 
 _OTHER_PART = 1 << 16
 """Added to the seed for the imaginary part."""
+
+_OTHER_INPUTS = 1_000_003
+"""Added to the seeds for other inputs: more than the seeds of one case differ by."""
 
 _SEGMENT, _ROWS_ALIKE = 61, 8
 """Elements of a one-dimensional input that are treated as a row, a prime so that rows end inside a kernel's tiles, and
@@ -195,6 +199,29 @@ class Patterned:
             values = np.maximum(np.abs(values), _LEAST_SCALE)
         complex_type = self.dtype in COMPLEX_PARTS
         return xp.asarray(values + 1j * self.make(shape, self.seed + _OTHER_PART) if complex_type else values)
+
+
+def redrawn(xp: Any, case: Case, seed: int) -> list[Array] | None:
+    """A case's IN and INOUT buffers with other elements of the same patterns and ranges, the others as they are.
+
+    None if no buffer may be redrawn, as with saved results, and for seed 0, the case's own.
+    """
+    if not seed or isinstance(case.reference, tuple) or not any(map(_redrawable, case.inputs)):
+        return None
+    found = []
+    for position, each in enumerate(case.arguments):
+        if not isinstance(each, Buffer) or each.role not in (Role.IN, Role.INOUT):
+            continue
+        if isinstance(each.data, Patterned):
+            other = replace(each, data=replace(each.data, seed=each.data.seed + _OTHER_INPUTS * seed))
+            found.append(input_array(xp, other, position))
+        else:
+            found.append(input_array(xp, each, position + _OTHER_INPUTS * seed * _redrawable(each)))
+    return found
+
+
+def _redrawable(buffer: Buffer) -> bool:
+    return renewable(buffer) or isinstance(buffer.data, Patterned)
 
 
 def beyond_declared(data: Data) -> bool:
