@@ -105,6 +105,23 @@ _NONFINITE = {
     "float8_e4m3fn": (1, 0x7F),
 }
 """By floating-point type: its bytes, and the bits that are all set only in its NaNs and infinities."""
+_FORMATS = {
+    0xA5: ("float16", "__half", "fu"),
+    0x78: ("bfloat16", "__nv_bfloat16", "u"),
+    0x34: ("float8_e4m3fn", "__nv_fp8_e4m3", "u"),
+    0x25: ("float8_e5m2", "__nv_fp8_e5m2", "u"),
+    0x08: ("float8_e8m0fnu", "__nv_fp8_e8m0", "u"),
+}
+"""By ``element_format``: the type's name, its name in CUDA, and the kinds of arrays of its size that can store it."""
+
+_OF_SIZE = {
+    (4, True): ("float32",),
+    (8, True): ("float64",),
+    (1, False): ("int8", "uint8", "bool"),
+    **{(size, False): (f"int{8 * size}", f"uint{8 * size}") for size in (2, 4, 8)},
+}
+"""NumPy's types by bytes, and whether they are floating-point types."""
+
 _ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 
 
@@ -189,6 +206,8 @@ class Arguments:
         array = _array(where, value)
         if parameter.element_is_scalar:
             _check_dtype(where, array.dtype, parameter.element_size, parameter)
+        elif parameter.element_format in _FORMATS:
+            _check_format(where, array.dtype, parameter)
         return ctypes.addressof(self._known(where, place, array, writable=not parameter.points_to_const))
 
     def _pointing(self, where: str, place: int, given: Pointing, parameter: Parameter) -> int:
@@ -307,7 +326,7 @@ class Arguments:
         if not isinstance(value, np.generic):
             raise ArgumentsError(f"{where}: {type(value).__name__} given for a value, expected a NumPy scalar")
         if parameter.element_is_scalar:
-            _check_dtype(where, value.dtype, parameter.size, parameter)
+            _check_dtype(where, value.dtype, parameter.size, parameter, is_value=True)
         elif value.nbytes != parameter.size:
             raise ArgumentsError(f"{where}: {value.nbytes} bytes given, expected {parameter.size}")
         return self._kept(value.tobytes())
@@ -347,8 +366,22 @@ def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStruct
     return ctypes.addressof(texture)
 
 
-def _check_dtype(where: str, dtype: np.dtype[Any], size: int, parameter: Parameter) -> None:
-    floating = np.issubdtype(dtype, np.floating)
-    if dtype.itemsize != size or floating != bool(parameter.element_is_floating):
-        kind = "a floating-point" if parameter.element_is_floating else "an integer"
-        raise ArgumentsError(f"{where}: {dtype} given, expected {kind} type of {size} bytes")
+def _check_dtype(where: str, dtype: np.dtype[Any], size: int, parameter: Parameter, *, is_value: bool = False) -> None:
+    floating = bool(parameter.element_is_floating)
+    if dtype.itemsize != size or np.issubdtype(dtype, np.floating) != floating:
+        types = _OF_SIZE.get((size, floating), (f"an integer type of {size} bytes",))
+        raise ArgumentsError(
+            f"{where}: {dtype} given, expected {_either(types)}", value_type=types[0] if is_value else None
+        )
+
+
+def _either(types: Sequence[str]) -> str:
+    """``int8, uint8 or bool``."""
+    return " or ".join(filter(None, (", ".join(types[:-1]), types[-1])))
+
+
+def _check_format(where: str, dtype: np.dtype[Any], parameter: Parameter) -> None:
+    """Refuse an array whose elements cannot be the parameter's; those of types that NumPy lacks are stored as bits."""
+    name, in_cuda, kinds = _FORMATS[parameter.element_format]
+    if dtype.itemsize != parameter.element_size or dtype.kind not in f"{kinds}iV":
+        raise ArgumentsError(f"{where}: {dtype} given, expected {name}, the type of {in_cuda}")

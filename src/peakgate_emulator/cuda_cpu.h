@@ -332,12 +332,18 @@ template <> struct Element<void> {
 template <class T> constexpr bool is_floating = false;
 template <> constexpr bool is_floating<float> = true;
 template <> constexpr bool is_floating<double> = true;
+template <int mantissa, int exponent> struct Half;
+template <int mantissa, int exponents> struct Narrow;
+template <class T> constexpr uint32_t format = 0;
+template <int mantissa, int exponent> constexpr uint32_t format<Half<mantissa, exponent>> = 16 * mantissa + exponent;
+template <int mantissa, int exponent> constexpr uint32_t format<Narrow<mantissa, exponent>> = 16 * mantissa + exponent;
 
 template <class A> constexpr PeakgateParameter describe() {
     using T = typename Value<A>::type;
     using P = Pointer<T>;
     using E = Element<typename P::Element>;
-    return {sizeof(T), P::is, P::to_const, E::size, is_floating<typename P::Element>, E::is_scalar};
+    using N = typename P::Element;
+    return {sizeof(T), P::is, P::to_const, E::size, is_floating<N>, E::is_scalar, format<N>};
 }
 
 template <int... I> struct Indices {};

@@ -19,7 +19,14 @@ class SourceError(EmulatorError):
 
 
 class ArgumentsError(EmulatorError):
-    """Arguments that do not fit the kernel's parameters, or a variable that does not exist."""
+    """Arguments that do not fit the kernel's parameters, or a variable that does not exist.
+
+    ``value_type`` is the type that a value of another one should have had.
+    """
+
+    def __init__(self, message: str, value_type: str | None = None) -> None:
+        super().__init__(message)
+        self.value_type = value_type
 
 
 class LaunchError(EmulatorError):

@@ -149,7 +149,8 @@ class EmulatedKernel:
             bound = Arguments(self.name, self._parameters, arguments)
         except ArgumentsError as error:
             names = self._parameter_names() if len(arguments) != len(self._parameters) else []
-            raise ArgumentsError(self._with_names(str(error)) + (f": {', '.join(names)}" if names else "")) from None
+            message = self._with_names(str(error)) + (f": {', '.join(names)}" if names else "")
+            raise ArgumentsError(message, error.value_type) from None
         bound.expect_written(outputs)
         bound.report_nonfinite(nonfinite or {})
         for name, values in (constants or {}).items():

@@ -48,6 +48,7 @@ struct PeakgateParameter {
     uint32_t element_size;        // bytes of the pointed-to type; 0 for a void pointer
     uint32_t element_is_floating; // of the pointed-to element, or of the argument itself
     uint32_t element_is_scalar;   // false for structs such as float4
+    uint32_t element_format;      // of __half and the like: 16 * bits of the mantissa + bits of the exponent; otherwise 0
 };
 
 #define PEAKGATE_API extern "C" __attribute__((visibility("default")))

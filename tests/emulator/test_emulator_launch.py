@@ -104,18 +104,44 @@ def test_launches_from_several_threads_do_not_meet(scale: EmulatedKernel) -> Non
 
 
 @pytest.mark.parametrize(
+    ("parameter", "header", "fit", "misfit"),
+    [
+        ("__half", "cuda_fp16.h", ("float16", "uint16", "int16"), ("float32", "uint8", "int32")),
+        ("__nv_bfloat16", "cuda_bf16.h", ("uint16",), ("float16", "float32", "uint32")),
+        ("__nv_fp8_e4m3", "cuda_fp8.h", ("uint8",), ("float32", "float16", "uint16", "bool")),
+    ],
+)
+def test_arrays_for_types_that_numpy_lacks_have_their_size(
+    tmp_path: Path, parameter: str, header: str, fit: tuple[str, ...], misfit: tuple[str, ...]
+) -> None:
+    source = tmp_path / "copy.cu"
+    source.write_text(
+        f"#include <{header}>\n"
+        f'extern "C" __global__ void copy({parameter}* out, const {parameter}* in) {{ out[0] = in[0]; }}\n'
+    )
+    copy = emulator.load(source, "copy")
+    for dtype in fit:
+        out = np.zeros(1, dtype)
+        copy.launch(ONE, ONE, (out, np.ones(1, dtype)))
+        assert out[0] == 1
+    for dtype in misfit:
+        with pytest.raises(EmulatorError, match=rf"argument 2 \(in\): {dtype} given"):
+            copy.launch(ONE, ONE, (np.zeros(1, fit[0]), np.ones(1, dtype)))
+
+
+@pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"n": np.int64(8)}, "argument 4 (n): int64 given, expected an integer type of 4 bytes"),
-        ({"n": np.float32(8)}, "argument 4 (n): float32 given, expected an integer type of 4 bytes"),
-        ({"factor": np.float64(2)}, "argument 3 (factor): float64 given, expected a floating-point type of 4 bytes"),
+        ({"n": np.int64(8)}, "argument 4 (n): int64 given, expected int32 or uint32"),
+        ({"n": np.float32(8)}, "argument 4 (n): float32 given, expected int32 or uint32"),
+        ({"factor": np.float64(2)}, "argument 3 (factor): float64 given, expected float32"),
         ({"n": 8.0}, "argument 4 (n): float given for a value, expected a NumPy scalar"),
         ({"n": 1 << 32}, "argument 4 (n): 4294967296 given, expected an integer of 4 bytes"),
         ({"factor": 2}, "argument 3 (factor): int given for a value, expected a NumPy scalar"),
         ({"n": np.zeros(8, np.int32)}, "argument 4 (n): ndarray given for a value, expected a NumPy scalar"),
         ({"out": np.float32(1)}, "argument 1 (out): float32 given for a pointer, expected a NumPy array"),
-        ({"out": np.zeros(8)}, "argument 1 (out): float64 given, expected a floating-point type of 4 bytes"),
-        ({"source": np.zeros(8, np.int32)}, "argument 2 (in): int32 given, expected a floating-point type of 4 bytes"),
+        ({"out": np.zeros(8)}, "argument 1 (out): float64 given, expected float32"),
+        ({"source": np.zeros(8, np.int32)}, "argument 2 (in): int32 given, expected float32"),
         (
             {"source": np.zeros(16, np.float32)[::2]},
             "argument 2 (in): array of strides (8,) given, expected",

@@ -137,7 +137,19 @@ def test_the_limits_of_a_type(dtype, kind, expected):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bfloat", "float8_e4m3", "float8", "int5", "S3", "object", ml_dtypes.float8_e4m3b11fnuz]
+    "dtype",
+    [
+        "half",
+        "float",
+        "f4",
+        "longdouble",
+        "bfloat",
+        "float8_e4m3",
+        "int5",
+        "S3",
+        "object",
+        ml_dtypes.float8_e4m3b11fnuz,
+    ],
 )
 def test_an_unknown_type_of_a_buffer_or_value_is_one_line(dtype):
     for made in (lambda: Buffer(Role.IN, (4,), dtype), lambda: Scalar(1, dtype)):
@@ -149,8 +161,9 @@ def test_an_unknown_type_of_a_buffer_or_value_is_one_line(dtype):
 def test_the_nearest_known_name_is_given():
     with pytest.raises(PeakgateError, match="did you mean 'bfloat16'"):
         dtypes.storage("bfloat")
-    with pytest.raises(PeakgateError, match="float8_e4m3fn"):
-        dtypes.storage("float8_e4m3")
+    for given, meant in (("float8_e4m3", "float8_e4m3fn"), ("half", "float16"), ("float", "float32")):
+        with pytest.raises(PeakgateError, match=f"did you mean {meant!r}"):
+            dtypes.storage(given)
 
 
 def test_a_row_of_an_odd_number_of_half_bytes_is_refused():

@@ -38,6 +38,7 @@ from peakgate.spec.arguments import BufferAddress, Struct, Surface, TensorMapArg
 from peakgate.spec.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
 from peakgate.spec.recorded import Energy
 from peakgate_emulator.defects import DefectKind, Trace
+from peakgate_emulator.errors import ArgumentsError
 
 if TYPE_CHECKING:  # of a GPU
     from peakgate.judge.metrics import Peaks
@@ -279,6 +280,11 @@ class CpuLaunchable:
                 )
         except emulator.KernelDefect as defect:
             raise fault_of(defect) from defect
+        except ArgumentsError as error:
+            if error.value_type is None:
+                raise
+            message = f'{error.message}; give its type, as in Value(..., "{error.value_type}")'
+            raise PeakgateError(message, Code.ARGUMENTS) from error
 
     def _arrays(self, takes: Sequence[int]) -> dict[emulator.Place, int]:
         """The positions of a launch's arrays in the case, by their places among its arguments."""

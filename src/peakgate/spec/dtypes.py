@@ -39,6 +39,22 @@ RAW = BITS.keys() | PACKED.keys()
 
 _KINDS: dict[str, NumberKind] = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex"}
 _SIZES = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64), "complex": (64, 128)}
+_OTHER_NAMES = {
+    **dict.fromkeys(("half", "fp16", "__half"), "float16"),
+    **dict.fromkeys(("bf16", "__nv_bfloat16"), "bfloat16"),
+    **dict.fromkeys(("float", "single", "fp32"), "float32"),
+    **dict.fromkeys(("double", "fp64"), "float64"),
+    **dict.fromkeys(("float8_e4m3", "e4m3", "__nv_fp8_e4m3"), "float8_e4m3fn"),
+    **dict.fromkeys(("e5m2", "__nv_fp8_e5m2"), "float8_e5m2"),
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "unsigned": "uint32",
+    "long": "int64",
+    "size_t": "uint64",
+}
+"""Names of types in CUDA and elsewhere. None is accepted: NumPy's ``float`` has 64 bits, CUDA's 32."""
+
 KNOWN = ("bool", *(f"{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes), *BITS, *PACKED)
 
 
@@ -60,20 +76,14 @@ class Limits:
 
 @cache
 def storage(dtype: str) -> np.dtype[Any]:
-    """The type of the array that stores such elements; raises PeakgateError for an unknown type."""
+    """The type of the array that stores such elements; raises PeakgateError for a type that is not in ``KNOWN``."""
     if dtype in RAW:
         return np.dtype(BITS.get(dtype, "uint8"))
-    if dtype == "float8_e4m3":
-        raise PeakgateError("type 'float8_e4m3': CUDA's __nv_fp8_e4m3 is float8_e4m3fn; write that name", Code.TYPE)
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if found is None or found.kind not in _KINDS or not found.isbuiltin == 1:
-        raise PeakgateError(
-            f"type {dtype!r} is unknown{nearest(str(dtype), KNOWN)}; expected one of {', '.join(KNOWN)}", Code.TYPE
-        )
-    return found
+    if dtype not in KNOWN:
+        other = _OTHER_NAMES.get(dtype)
+        meant = f", did you mean {other!r}?" if other else nearest(str(dtype), KNOWN)
+        raise PeakgateError(f"type {dtype!r} is unknown{meant}; expected one of {', '.join(KNOWN)}", Code.TYPE)
+    return np.dtype(dtype)
 
 
 def storage_shape(shape: Sequence[int], dtype: str) -> tuple[int, ...]:

@@ -125,15 +125,12 @@ class TrialLaunches:
             try:
                 self._defects(self._launchable({each.name: 1 for each in self.draft.operands}, {}, size))
             except PeakgateError as error:
-                fits = re.search(
-                    r"argument (\d+).* expected (a floating-point|an integer) type of (\d+) bytes", str(error)
-                )
+                fits = re.search(r"argument (\d+).* expected ((?:b?float|int)\d\w*)", str(error))
                 if fits is None:
                     raise
                 operands = list(self.draft.operands)
                 at = next(at for at, each in enumerate(operands) if each.argument == int(fits[1]))
-                kind = "float" if "float" in fits[2] else "int"
-                operands[at] = replace(operands[at], dtype=f"{kind}{8 * int(fits[3])}")
+                operands[at] = replace(operands[at], dtype=fits[2])
                 self.draft = replace(self.draft, operands=tuple(operands))
             else:
                 break
