@@ -155,10 +155,56 @@ def test_a_result_that_an_older_rule_passed_names_both_criteria():
     mismatch = judged(case, (output, reference)).mismatch
     assert "tolerance 7.63e-06" in mismatch
     assert "largest element" in mismatch
-    assert "atol=" in mismatch
+    assert "GELU" not in mismatch
     output[0, 1] = 2
     assert "as before" not in judged(case, (output, reference)).mismatch
     assert "as before" not in judged(replace(case, rtol=0.1), (np.ones(1), np.array([math.inf]))).mismatch
+
+
+def test_only_an_error_of_the_size_of_cancelled_ones_is_called_that():
+    x = np.array([[-5.0, 0.01, 3.0]])
+    gelu = x / 2 * np.array([[math.erfc(-each / math.sqrt(2)) for each in x[0]]])
+    for found, hinted in (
+        (np.array([[gelu[0, 0] * 1.04, *gelu[0, 1:]]]), True),  # as 1 + erf(x) in float32
+        (gelu * np.array([[1, 1.01, 1]]), False),
+        (gelu * np.array([[0.0, 1, 1]]) + np.array([[1e-6, 0, 0]]), False),
+        (gelu * (1 + 1e-3), False),
+    ):
+        result = judged(writing(make_case(tolerance=1e-5), "float32"), (found.astype(np.float32), gelu))
+        assert not result.right
+        assert ("GELU" in result.mismatch) == hinted
+
+
+@pytest.mark.parametrize(
+    ("inputs", "off", "wrong", "hinted"),
+    [
+        ("float32", 1, 2, True),
+        ("float32", -1, 1, True),
+        ("float32", 2, 2, False),
+        ("float32", 1, 60, False),
+        ("int32", 1, 2, False),
+    ],
+)
+def test_few_integers_off_by_one_may_be_ties(inputs, off, wrong, hinted):
+    buffers = (Buffer(Role.IN, (100,), inputs), Buffer(Role.OUT, (100,), "int8"))
+    case = replace(make_case(tolerance=0.0), arguments=buffers)
+    wanted = np.arange(100, dtype="int8")
+    found = wanted + np.where(np.arange(100) < wrong, off, 0).astype("int8")
+    result = judged(case, (found, wanted))
+    assert not result.right
+    assert ("atol=1" in result.mismatch) == hinted
+    assert judged(replace(case, atol=1), (found, wanted)).right == (abs(off) == 1)
+
+
+def test_the_output_of_which_nothing_is_compared_is_named():
+    case = replace(writing(make_case(), "int8", "float32"), atol=1)
+    ones = np.full(4, 5, "int8")
+    with pytest.raises(NothingCompared, match="output 1"):
+        judged(case, (ones, ones.copy()), (np.full(4, 0.01, "float32"), np.full(4, 0.01)))
+
+
+def test_a_negative_zero_that_is_expected_is_shown_as_zero():
+    assert "expected 0," in judged(NEAR, (np.ones(2), np.array([-0.0, 1.0]))).mismatch
 
 
 def test_a_result_that_is_nan_passes_by_no_rule():

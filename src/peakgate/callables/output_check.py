@@ -138,7 +138,7 @@ class OutputCheck:
             if result.mismatch is not None:
                 raise WrongResult(f"{when}{self._call.output_name(index)}{result.mismatch}")
             if result.blank:
-                raise NothingCompared
+                raise NothingCompared(self._call.output_name(index))
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
         if not any(each.array.size for each in outputs):
             raise PeakgateError(
