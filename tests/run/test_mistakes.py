@@ -152,7 +152,7 @@ BEFORE_ANY_CASE = {*list(WHOLE_MISTAKES)[:8], "an id given twice"}
 
 LONG_MISTAKES = {
     "an id given twice": ("case('beside')", ".beside is used twice"),
-    "no file": ("case('gone')", "stage gone has no file"),
+    "no file": ("case('gone')", "beside.cu, mine.cu"),
     "a list in place of a tuple": ("replace(case('mine'), defines=[('A', '1')])", "unhashable"),
     "a reference that gives an array alone": ("case('mine', lambda xp, inputs: inputs[0])", "gives "),
     "a reference that gives lists": ("case('mine', lambda xp, inputs: [[1, 2]])", "gives [1, 2]"),

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from peakgate.base import config, progress
 from peakgate.base.config import Project
 from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_at, raised_at
 from peakgate.base.errors import described as described_error
-from peakgate.base.formatting import encodable
+from peakgate.base.formatting import encodable, nearest
 from peakgate.base.options import selector
 from peakgate.base.processes import exit_raises
 from peakgate.spec.case import MOST_FAMILY_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
@@ -183,15 +184,22 @@ def refused_as(case: Case, reason: str) -> RefusedCase:
     return RefusedCase.named(case.family, case.id.removeprefix(f"{case.family}."), reason)
 
 
+_MOST_SOURCES_NAMED = 5
+
+
 def _problem(case: Case, seen: Collection[str]) -> str | None:
     """Why a case cannot be run; None if it can."""
     if case.id in seen:
         return f"case id {case.id} is used twice; ids must be unique, see the family {case.family}"
     for stage in (case.stage, *([case.reference.stage] if isinstance(case.reference, Case) else [])):
         if stage.source is not None and not _is_file(stage.source):
+            there: list[str] = []
+            with suppress(OSError):  # a name of more than 255 letters
+                there = sorted(path.name for path in stage.source.parent.glob("*.cu"))[:_MOST_SOURCES_NAMED]
+            named = f", there is {', '.join(there)}" if there else ""
             return (
-                f"stage {stage.name} has no file {stage.source}: write the kernel, or take the stage out of the family "
-                f"{case.family}"
+                f"no file {stage.source}{nearest(stage.source.name, there)}; expected the CUDA source of {stage.name}"
+                f"{named}; correct the name in the family, or write the kernel"
             )
     if missing := [path for path in case.saved if not _is_file(path)]:
         return f"{case.id}: no file {missing[0]}; expected the array there that numpy.save writes"
