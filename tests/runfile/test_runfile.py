@@ -130,10 +130,13 @@ def test_absurd_nesting_and_absurd_numbers_are_refused(tmp_path: Path) -> None:
     assert refused(long).startswith(str(long))
 
 
+DECIDED = {"schema": 1, "command": ["peakgate", "bench"], "exit_code": 0, "cases": []}
+
+
 def test_other_json_is_distinguished_from_a_damaged_run(tmp_path: Path) -> None:
     content = document()
     del content["peakgate_schema"]
-    for name, foreign in (("foreign", content), ("other", {"verdict": "PASS"})):
+    for name, foreign in (("foreign", content), ("other", {"verdict": "PASS"}), ("decided", DECIDED)):
         with pytest.raises(ForeignFileError):
             load_run(save(tmp_path, name, foreign))
 

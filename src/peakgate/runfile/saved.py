@@ -149,6 +149,11 @@ def load_run(path: Path) -> Run:
         document = records.read(path, RunDocument, REMEDY)
     except records.RecordError as error:
         required = {"benchmarks", "machine_info", "peakgate_schema"}
+        if isinstance(error.document, dict) and {"exit_code", "command"} <= error.document.keys():
+            raise ForeignFileError(
+                f"{path}: not a run, but what a command decided; give a run, such as latest, or one below .benchmarks/",
+                Code.NO_RUN,
+            ) from None
         if isinstance(error.document, dict) and (missing := required - error.document.keys()):
             raise ForeignFileError(
                 f"{path}: not a run of Peakgate: it has no {' or '.join(sorted(missing))}; `peakgate import` converts "
