@@ -75,7 +75,7 @@ def text_of(words: str) -> str:
         return page(topic)
     wanted = words.lower().replace("-", " ")
     sections = [section for name in topics() for section in _sections(page(name))]
-    for alike in (str.__eq__, str.__contains__):
+    for alike in (str.__eq__, lambda heading, words: f" {words} " in f" {heading} ", str.__contains__):
         for heading, text in sections:
             if alike(heading, wanted):
                 return text

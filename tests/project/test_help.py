@@ -57,6 +57,11 @@ def test_a_heading_of_other_words_is_found_where_none_is_equal(capsys):
     assert shown(capsys, "regression").startswith("## Accept ")
 
 
+@pytest.mark.parametrize("verdict", ["RIGHT", "RAN"])
+def test_a_verdict_of_a_run_without_a_gpu_is_explained(verdict, capsys):
+    assert shown(capsys, verdict).startswith("## RIGHT and RAN")
+
+
 @pytest.mark.parametrize("given", ["PG203", "[pg203]"])
 def test_a_code_is_explained(given, capsys):
     assert shown(capsys, given).startswith("PG203: ")
