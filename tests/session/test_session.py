@@ -109,15 +109,24 @@ def test_a_fault_on_an_edge_size_problem_names_it(monkeypatch):
         found_on_edge_sizes(monkeypatch, check)
 
 
-def found_on_edge_sizes(monkeypatch, check, *problems):
+def found_on_edge_sizes(monkeypatch, check, *problems, kind="gpu"):
     """What comes of a build whose edge-size problems, one of saved results unless given, are compared by ``check``."""
     problems = problems or (make_case(size="7", reference=(Path("saved.npy"),)),)
-    device = SimpleNamespace(prepare=lambda case: case)
+    device = SimpleNamespace(prepare=lambda case: case, kind=kind)
     prover = Prover(device, SimpleNamespace(), lambda _case: problems)
     monkeypatch.setattr(Prover, "_launch", lambda *_: None)
     monkeypatch.setattr(Prover, "_expected", lambda *_: None)
     monkeypatch.setattr(Prover, "_compare", check)
     return prover.prove_build(CASES[0])
+
+
+@pytest.mark.parametrize(("kind", "named"), [("cpu", 3), ("gpu", 64)])
+def test_without_a_gpu_the_smallest_wrong_problem_is_named(monkeypatch, kind, named):
+    problems = [
+        make_case(size=str(n), arguments=(Buffer(Role.OUT, (n,)),), reference=(Path("saved.npy"),)) for n in (64, 3, 9)
+    ]
+    with pytest.raises(WrongResult, match=f"^edge-size problem {named}:"):
+        found_on_edge_sizes(monkeypatch, lambda *_: Deviation(1.0, 2.0, "0 is 1"), *problems, kind=kind)
 
 
 ONES = Buffer(Role.IN, (8, 4), data=(1, 1))
@@ -147,7 +156,7 @@ def test_builds_share_the_reference_of_one_problem(monkeypatch, other, evaluated
     arguments = (Buffer(Role.OUT, (8, 4)), ONES)
     stages = (Stage(name, "", Path("x.cu")) for name in "abc")
     first, second, third = (make_case(stage=stage, arguments=arguments, reference=twice) for stage in stages)
-    prover = Prover(SimpleNamespace(xp=np, prepare=launchable), SimpleNamespace(), lambda case: [case])
+    prover = Prover(SimpleNamespace(xp=np, prepare=launchable, kind="gpu"), SimpleNamespace(), lambda case: [case])
     for case in (first, replace(second, **other), third):
         prover.prove_build(case)
     assert len(asked) == evaluated
@@ -172,7 +181,9 @@ def test_a_problem_whose_pattern_is_refused_is_compared_without_it(monkeypatch):
 def test_without_a_reference_every_problem_is_launched_and_none_compared(monkeypatch):
     launched = []
     unchecked = make_case(stage=Stage("x", "", Path("x.cu")), reference=None)
-    prover = Prover(SimpleNamespace(prepare=launchable), Steps(Compiling(), Floors(Path())), lambda _case: [unchecked])
+    prover = Prover(
+        SimpleNamespace(prepare=launchable, kind="gpu"), Steps(Compiling(), Floors(Path())), lambda _case: [unchecked]
+    )
     monkeypatch.setattr(Prover, "_launch", lambda _prover, _launchable, owner: launched.append(owner))
     assert prover.prove(launchable(unchecked)) is None
     assert len(launched) > 1
