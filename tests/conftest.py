@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from peakgate.base.report import Report
     from peakgate.base.sandbox import Isolation
-    from peakgate.inspect.workers import Idle
+    from peakgate.inspect.workers import IdleWorkers
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).with_name("golden")
@@ -252,7 +252,7 @@ def _forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def idle() -> Iterator[Idle]:
+def idle() -> Iterator[IdleWorkers]:
     """Workers for all tests of a file, which take longer to start than to find what a kernel of three lines needs."""
     from peakgate.inspect import workers
 
