@@ -71,6 +71,11 @@ class Cubin:
     """The bytes of each parameter of each kernel."""
 
     @property
+    def of_kernels(self) -> tuple[Resources, ...]:
+        """The resources of each kernel, in the order of the stage."""
+        return (self.resources, *self.further)
+
+    @property
     def entry(self) -> str:
         return self.entries[0]
 

@@ -162,7 +162,7 @@ class CodeCache:
             }
         if kept:
             self._functions[key] = functions
-        for kernel, resources in zip(case.stage.kernels, (built.resources, *built.further), strict=True):
+        for kernel, resources in zip(case.stage.kernels, built.of_kernels, strict=True):
             shared = max((each.launch.shared_bytes for each in case.launches if each.kernel == kernel), default=0)
             if shared + resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
                 cupy.cuda.driver.funcSetAttribute(functions[kernel].ptr, _MAX_DYNAMIC_SHARED, shared)

@@ -65,7 +65,7 @@ class GpuLaunchable:
             self.waits_for_host, self.movable = operation.waits_for_host, operation.movable
         else:
             self._built = other or device.code.build(self.case)
-            of_kernel = dict(zip(self.case.stage.kernels, (self._built.resources, *self._built.further), strict=True))
+            of_kernel = dict(zip(self.case.stage.kernels, self._built.of_kernels, strict=True))
             self.resources = tuple(of_kernel[each.kernel] for each in self.case.launches)
             self.fingerprint = self._built.fingerprint
             if other is None:

@@ -109,7 +109,7 @@ def refusals(case: Case, built: Cubin | None, *, with_bounds: bool) -> list[str]
         at = case.stage.kernels.index(each.kernel)
         compiler = {}
         if built is not None:
-            resources = (built.resources, *built.further)[at]
+            resources = built.of_kernels[at]
             compiler = {"registers": resources.registers, "static_shared_bytes": resources.static_shared_bytes}
         bound = built.bounds[at] if built is not None and with_bounds else None
         with suppress(PeakgateError):  # a compute capability newer than the table has unknown limits
