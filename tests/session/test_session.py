@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -102,17 +102,17 @@ def test_a_kernel_that_takes_the_context_with_it_early_is_named(monkeypatch):
 
 
 def test_a_fault_on_an_edge_size_problem_names_it(monkeypatch):
-    def check(_session, _launchable, _owner):
+    def check(*_):
         raise KernelCrash("an illegal access")
 
     with pytest.raises(KernelCrash, match=r"^edge-size problem 7: an illegal access$"):
         found_on_edge_sizes(monkeypatch, check)
 
 
-def found_on_edge_sizes(monkeypatch, check, *problems, kind="gpu"):
+def found_on_edge_sizes(monkeypatch, check, *problems):
     """What comes of a build whose edge-size problems, one of saved results unless given, are compared by ``check``."""
     problems = problems or (make_case(size="7", reference=(Path("saved.npy"),)),)
-    device = SimpleNamespace(prepare=lambda case: case, kind=kind)
+    device = SimpleNamespace(xp=np, prepare=launchable)
     prover = Prover(device, SimpleNamespace(), lambda _case: problems)
     monkeypatch.setattr(Prover, "_launch", lambda *_: None)
     monkeypatch.setattr(Prover, "_expected", lambda *_: None)
@@ -120,13 +120,12 @@ def found_on_edge_sizes(monkeypatch, check, *problems, kind="gpu"):
     return prover.prove_build(CASES[0])
 
 
-@pytest.mark.parametrize(("kind", "named"), [("cpu", 3), ("gpu", 64)])
-def test_without_a_gpu_the_smallest_wrong_problem_is_named(monkeypatch, kind, named):
+def test_the_smallest_wrong_problem_is_named(monkeypatch):
     problems = [
         make_case(size=str(n), arguments=(Buffer(Role.OUT, (n,)),), reference=(Path("saved.npy"),)) for n in (64, 3, 9)
     ]
-    with pytest.raises(WrongResult, match=f"^edge-size problem {named}:"):
-        found_on_edge_sizes(monkeypatch, lambda *_: Deviation(1.0, 2.0, "0 is 1"), *problems, kind=kind)
+    with pytest.raises(WrongResult, match=r"^edge-size problem 3:"):
+        found_on_edge_sizes(monkeypatch, lambda *_: Deviation(1.0, 2.0, "0 is 1"), *problems)
 
 
 ONES = Buffer(Role.IN, (8, 4), data=(1, 1))
@@ -156,19 +155,66 @@ def test_builds_share_the_reference_of_one_problem(monkeypatch, other, evaluated
     arguments = (Buffer(Role.OUT, (8, 4)), ONES)
     stages = (Stage(name, "", Path("x.cu")) for name in "abc")
     first, second, third = (make_case(stage=stage, arguments=arguments, reference=twice) for stage in stages)
-    prover = Prover(SimpleNamespace(xp=np, prepare=launchable, kind="gpu"), SimpleNamespace(), lambda case: [case])
+    prover = Prover(SimpleNamespace(xp=np, prepare=launchable), SimpleNamespace(), lambda case: [case])
     for case in (first, replace(second, **other), third):
         prover.prove_build(case)
     assert len(asked) == evaluated
 
 
+def right(_xp, inputs):
+    return [2 * inputs[0]]
+
+
+def wrong(_xp, inputs):
+    return [3 * inputs[0]]
+
+
+def failing(_xp, inputs):
+    raise TypeError(inputs)
+
+
+@pytest.mark.parametrize(
+    ("on_host", "on_gpu", "evaluated"),
+    [(right, failing, ["host"]), (wrong, right, ["host", "gpu"]), (failing, right, ["host", "gpu"])],
+)
+def test_what_is_not_right_on_the_host_is_compared_on_the_gpu(monkeypatch, on_host, on_gpu, evaluated):
+    assert compared_in_turn(monkeypatch, on_host, on_gpu) == evaluated
+
+
+def test_an_edge_size_problem_wrong_on_the_host_and_the_gpu_is_wrong(monkeypatch):
+    with pytest.raises(WrongResult):
+        compared_in_turn(monkeypatch, wrong, wrong)
+
+
+def compared_in_turn(monkeypatch, on_host, on_gpu):
+    """Where the reference of a problem is evaluated, by these functions on the host and on the GPU."""
+    gpu = ModuleType("gpu")
+    gpu.__dict__.update(vars(np))
+    asked = []
+
+    def reference(xp, inputs):
+        asked.append("gpu" if xp is gpu else "host")
+        return (on_gpu if xp is gpu else on_host)(xp, inputs)
+
+    def prepare(case):
+        ones = np.ones((4, 4), "float32")
+        return SimpleNamespace(case=case, inputs=[ones], outputs=[2 * ones])
+
+    monkeypatch.setattr(Prover, "_launch", lambda *_: None)
+    arguments = (Buffer(Role.OUT, (4, 4)), Buffer(Role.IN, (4, 4), data=(1, 1)))
+    problem = make_case(arguments=arguments, reference=reference, tolerance=0.0)
+    device = SimpleNamespace(xp=gpu, prepare=prepare, compared=lambda *_: None)
+    Prover(device, SimpleNamespace(), lambda _case: [problem]).prove_build(problem)
+    return asked
+
+
 def test_a_problem_whose_pattern_is_refused_is_compared_without_it(monkeypatch):
     compared = []
 
-    def check(_prover, launched, _wanted):
-        if launched.variant:
+    def check(_prover, _xp, launched, _wanted):
+        if launched.case.variant:
             raise PeakgateError("negative numbers are not supported", Code.REFERENCE)
-        compared.append(launched.size)
+        compared.append(launched.case.size)
         return Deviation(0.0, 1.0, None)
 
     shapes = {"small": (30, 90), "middle": (30, 100), "large": (30, 110)}
@@ -182,7 +228,7 @@ def test_without_a_reference_every_problem_is_launched_and_none_compared(monkeyp
     launched = []
     unchecked = make_case(stage=Stage("x", "", Path("x.cu")), reference=None)
     prover = Prover(
-        SimpleNamespace(prepare=launchable, kind="gpu"), Steps(Compiling(), Floors(Path())), lambda _case: [unchecked]
+        SimpleNamespace(xp=np, prepare=launchable), Steps(Compiling(), Floors(Path())), lambda _case: [unchecked]
     )
     monkeypatch.setattr(Prover, "_launch", lambda _prover, _launchable, owner: launched.append(owner))
     assert prover.prove(launchable(unchecked)) is None

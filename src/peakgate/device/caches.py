@@ -18,10 +18,14 @@ from peakgate.compile.cubin import Cubin, Defines, cubin, refuse_other_sizes
 from peakgate.device import elements
 from peakgate.measure import refill
 from peakgate.measure.data import input_array, random_offsets
+from peakgate.measure.patterns import Patterned
 from peakgate.spec.case import Array, Buffer, Case, Stage
 
 _CACHED_INPUT_SHARE = 0.25
 _GUARD_NOISE_BYTES = 1 << 20
+
+# Smaller inputs are drawn on the host, where no kernel need be compiled for their operations.
+_MADE_ON_HOST_BYTES = 1 << 20
 
 # Memory for random placement of a case's arrays: this size, or this share of the GPU's memory if that is less.
 _ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
@@ -48,7 +52,11 @@ class DataCache:
         """The data of an input, cached because many cases use the same."""
         key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
-            made = cupy.ascontiguousarray(input_array(cupy, buffer, seed, elements.random_array))
+            ours = isinstance(buffer.data, Patterned) or not callable(buffer.data)
+            if ours and buffer.nbytes <= _MADE_ON_HOST_BYTES:
+                made = cupy.asarray(np.ascontiguousarray(input_array(np, buffer, seed)))
+            else:
+                made = cupy.ascontiguousarray(input_array(cupy, buffer, seed, elements.random_array))
             self._inputs[key] = made
             self._kept_bytes += made.nbytes
             while self._kept_bytes > _CACHED_INPUT_SHARE * self._memory_bytes and len(self._inputs) > 1:

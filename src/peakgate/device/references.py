@@ -1,8 +1,8 @@
 """Compiles the kernels that CuPy needs for references in several processes, into CuPy's cache on disk.
 
 In one process CuPy compiles one kernel after another, even with threads. Here each process takes the next reference
-that no other has taken, and computes it on its largest problem, later on edge-size problems. CuPy compiles kernels that
-are missing afterwards when they are needed.
+that no other has taken, and computes it on its largest problem. CuPy compiles kernels that are missing afterwards when
+they are needed; edge-size problems need none, since they are compared on the host.
 
 ``python -m peakgate.device.references PARENT INDEX`` is one such process; it reads CONTEXT, then a folder and case ids,
 one per line.
@@ -200,21 +200,18 @@ def main(parent: int, index: int) -> None:
         elements.refill([(few, few, 0)])
         elements.change([(few, few, 0)], np.zeros(ROUNDS, np.uint32))
     listed = [by_id[case_id] for case_id in ids if case_id in by_id]
-    # The largest problems first: they need most kernels. Sizes of one and some others need further ones.
-    for edges in (False, True):
-        for case in listed:
-            if _claimed(claims, f"{case.id} {edges}"):
-                for problem in catalogue.probes(case, families) if edges else [case]:
-                    with contextlib.suppress(Exception):  # the run reports it
-                        _compute(cupy, problem, claims, small=edges)
+    for case in listed:
+        if _claimed(claims, case.id):
+            with contextlib.suppress(Exception):  # the run reports it
+                _compute(cupy, case, claims)
     cupy.cuda.runtime.deviceSynchronize()
     os._exit(0)  # the driver frees the GPU's memory faster than Python
 
 
-def _compute(cupy: Any, problem: Case, claims: Path, *, small: bool) -> None:
+def _compute(cupy: Any, problem: Case, claims: Path) -> None:
     """Evaluate and compare a reference as in a run, on arrays of any content, to compile its kernels.
 
-    Magnitudes are estimated for ``small`` problems only, since that takes many times their memory.
+    Magnitudes that need further evaluations are not computed: they take many times the memory, and are seldom needed.
     """
     from peakgate.device import elements  # noqa: PLC0415  (it imports CuPy)
     from peakgate.device.expected import expected  # noqa: PLC0415  (with it)
@@ -227,9 +224,7 @@ def _compute(cupy: Any, problem: Case, claims: Path, *, small: bool) -> None:
             input_array(cupy, replace(buffer, shape=(_FEW_ELEMENTS,)), 0, elements.random_array)
     launch = TimedLaunch(problem, "compiled ahead", [cupy.zeros(*buffer.storage) for buffer in problem.inputs], ())
     wanted = expected(cupy, launch, _no_kernel)
-    types = [(buffer.role.name, buffer.dtype, len(buffer.shape)) for buffer in (*problem.inputs, *problem.outputs)]
-    weighed = problem.scale is not None or (small and _claimed(claims, f"estimated {types}"))
-    weights = wanted.magnitudes[0]() if weighed and wanted.magnitudes else [None] * len(wanted.values)
+    weights = wanted.magnitudes[0]() if problem.scale is not None else [None] * len(wanted.values)
     for buffer, values, magnitude in zip(problem.outputs, wanted.values, weights, strict=True):
         if _claimed(claims, f"compared {buffer.dtype} {values.dtype}"):
             output = cupy.zeros(*buffer.storage)

@@ -17,7 +17,7 @@ from peakgate.base.formatting import counted
 from peakgate.compile.named import named_numbers
 from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, KernelFault, KernelLaunchable, SampleChecker, TimedLaunch
-from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, check
+from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, check, on_host
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.session.outcome import Proof, WrongResult
@@ -40,6 +40,10 @@ launches that are compared if there are no more."""
 
 KEPT_BYTES = 64 << 20
 """The most bytes of arguments of the problems whose references are kept: those of the edge sizes of one family."""
+
+ON_HOST_BYTES = 32 << 20
+"""Edge-size problems of up to this size are compared on the host: for a reference's operations on a GPU CuPy compiles
+kernels, for each type, some 20 s for the kernels of this repository."""
 
 Compare = Callable[[TimedLaunch], Deviation]
 """Compares a timed launch with its reference."""
@@ -96,7 +100,7 @@ class Prover:
                 return None
             error = ratio = 0.0
             if not compared_when_timed(case):
-                result = self._compare(launchable, self._expected(launchable))
+                result = self._compare(self._device.xp, launchable, self._expected(self._device.xp, launchable))
                 if result.mismatch is not None:
                     raise WrongResult(result.mismatch)
                 error, ratio = result.error, result.ratio
@@ -134,7 +138,7 @@ class Prover:
 
     def compare_timed(self, launch: TimedLaunch) -> Deviation:
         """Compare a timed launch with the reference for the buffer contents that it had."""
-        return self._compare(launch, expected(self._device.xp, launch, self._device.prepare))
+        return self._compare(self._device.xp, launch, expected(self._device.xp, launch, self._device.prepare))
 
     def forget(self) -> None:
         """Free the references, whose memory the next case may need."""
@@ -143,10 +147,7 @@ class Prover:
 
     def _run_probes(self, case: Case) -> int | WrongResult:
         probes = varied(self._probes(case), named_numbers(case))
-        problems: Sequence[Case] = probes.problems
-        if self._device.kind == "cpu":  # a GPU's references are compiled ahead in the order of the problems
-            problems = sorted(problems, key=attrgetter("buffer_bytes"))  # a wrong small one is easiest to follow
-        left = deque(problems)
+        left = deque(sorted(probes.problems, key=attrgetter("buffer_bytes")))  # a wrong small one is easiest to follow
         while left:
             probe = left.popleft()
             problem = f"edge-size problem {probe.size}"
@@ -158,11 +159,11 @@ class Prover:
                 self._launch(launchable, case)
                 if probe.unchecked:
                     continue
-                result = self._compare(launchable, self._expected(launchable))
+                result = self._compare_probe(launchable)
                 if result.right and any(buffer.role is Role.SCRATCH for buffer in probe.buffers):
                     problem += ", launched again on the scratch memory as it was left"
                     self._launch(launchable, case)
-                    result = self._compare(launchable, self._expected(launchable))
+                    result = self._compare_probe(launchable)
             except PeakgateError as error:
                 # The operation does not support this pattern of data.
                 if isinstance(error, NothingCompared) or (pattern and error.code is Code.REFERENCE):
@@ -173,7 +174,7 @@ class Prover:
                 raise type(fault)(f"{problem}: {fault}") from fault.__cause__
             if result.mismatch is not None:
                 return WrongResult(f"{problem}: {result.mismatch}")
-        return len(problems)
+        return len(probes.problems)
 
     def _launch(self, launchable: KernelLaunchable, owner: Case, *, schedule: int = 0) -> None:
         """Launch once; ``owner`` is the case that is being proven."""
@@ -183,27 +184,48 @@ class Prover:
         self.launch_s = time.perf_counter() - start
         self._steps.expect("its reference and the comparison", HOST_LIMIT_S, owner.id)
 
-    def _expected(self, launchable: KernelLaunchable) -> ExpectedOutputs:
+    def _compare_probe(self, launchable: KernelLaunchable) -> Deviation:
+        """Compare an edge-size problem on the host; on the device if it is large, or not right by the host's reference.
+
+        A reference may be written for CuPy alone, and a GPU converts numbers that an integer cannot hold differently.
+        """
+        xp, case = self._device.xp, launchable.case
+        if xp is not np and callable(case.reference) and case.buffer_bytes <= ON_HOST_BYTES:
+            launched = TimedLaunch(
+                case,
+                "",
+                [on_host(array) for array in launchable.inputs],
+                [on_host(array) for array in launchable.outputs],
+            )
+            try:
+                result = self._compare(np, launched, self._expected(np, launched))
+                if result.right:
+                    return result
+            except PeakgateError as error:
+                if error.code is not Code.REFERENCE or isinstance(error, NothingCompared):
+                    raise
+        return self._compare(xp, launchable, self._expected(xp, launchable))
+
+    def _expected(self, xp: Any, launched: KernelLaunchable | TimedLaunch) -> ExpectedOutputs:
         """The reference of its problem, which further launches, cases and builds share while it is kept."""
-        case = launchable.case
+        case = launched.case
         buffers = tuple((at, each) for at, each in enumerate(case.arguments) if isinstance(each, Buffer))
         bound = (case.tolerance, case.atol, case.rtol, case.scale)
-        problem = (case.reference, buffers, case.stage.constants, bound)
+        problem = (xp, case.reference, buffers, case.stage.constants, bound)
         if problem not in self._references:
             if self._kept_bytes + case.buffer_bytes > KEPT_BYTES:
                 self.forget()
-            self._references[problem] = expected(self._device.xp, launchable, self._device.prepare)
+            self._references[problem] = expected(xp, launched, self._device.prepare)
             self._kept_bytes += case.buffer_bytes
         return self._references[problem]
 
-    def _compare(self, launched: KernelLaunchable | TimedLaunch, wanted: ExpectedOutputs) -> Deviation:
-        xp = self._device.xp
+    def _compare(self, xp: Any, launched: KernelLaunchable | TimedLaunch, wanted: ExpectedOutputs) -> Deviation:
         outputs = computed(xp, launched)
         if self._nonfinite:
             count = sum(int((~xp.isfinite(output)).sum()) for output in outputs if output.dtype.kind in "fc")
             if count:
                 return Deviation(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
-        return check(xp, launched.case, outputs, wanted, self._device.compared)
+        return check(xp, launched.case, outputs, wanted, self._device.compared if xp is self._device.xp else None)
 
 
 class TimedChecks(SampleChecker):
