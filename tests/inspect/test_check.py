@@ -59,6 +59,13 @@ def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
     assert verdict["schedules"] == [0, 2]
 
 
+def test_an_infinite_wrong_result_is_text_in_the_verdict(check, mine):
+    code, _, verdict = check(mine("1.0f / 0.0f"))
+    assert code == 1
+    (defect,) = verdict["kernels"][0]["defects"]
+    assert defect["values"]["found"] == defect["values"]["largest_difference"] == "inf"
+
+
 WITHOUT_REFERENCE = FAMILY.replace("lambda xp, inputs: inputs)", "None)")
 
 

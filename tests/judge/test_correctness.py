@@ -223,6 +223,12 @@ def test_nan_is_right_where_the_reference_is_nan(case):
         judged(case, (output[:1], output[:1]))
 
 
+def test_magnitudes_whose_squares_overflow_are_no_error():
+    wanted = np.array([1.0, 2.0])
+    expected = ExpectedOutputs([wanted], [lambda: [np.sqrt(np.array([1e200, 1.0]) ** 2)]])
+    assert check(np, NEAR, [np.array([2.0, 2.0])], expected).right
+
+
 @pytest.mark.parametrize("reference", [math.inf, math.nan])
 def test_any_number_is_right_where_the_reference_alone_overflows(reference):
     output, wanted = np.array([5.0, 1.0], np.float32), np.array([reference, 1.0])

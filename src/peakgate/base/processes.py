@@ -191,13 +191,13 @@ def variables(**values: str) -> Iterator[None]:
             os.environ |= {} if value is None else {name: value}
 
 
-def one_blas_thread() -> dict[str, str]:
+def one_blas_thread(*, of_numpy: bool = False) -> dict[str, str]:
     """Environment variables that limit BLAS to one thread; values that are already set are kept.
 
-    With several processes, threads per core in each would busy-wait.
+    With several processes, threads per core in each would busy-wait. ``of_numpy``: only the library that NumPy brings.
     """
     names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-    return {name: os.environ.get(name) or "1" for name in names}
+    return {name: os.environ.get(name) or "1" for name in names[: 1 if of_numpy else None]}
 
 
 def single_threaded() -> bool:

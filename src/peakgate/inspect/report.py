@@ -211,8 +211,8 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], source: SourceLine, 
     ]
     values = None
     if first.values is not None:  # NaN and infinities as strings
-        numbers = {"found": first.values.found, "expected": first.values.expected}
-        values = asdict(first.values) | {name: x if math.isfinite(x) else str(x) for name, x in numbers.items()}
+        of_worst = asdict(first.values).items()
+        values = {name: str(x) if isinstance(x, float) and not math.isfinite(x) else x for name, x in of_worst}
     facts = {
         **asdict(first),
         "order": [

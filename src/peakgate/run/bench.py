@@ -196,7 +196,7 @@ class _Supervisor:
         from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
         process = subprocess.Popen(
             [*command, *from_us, *arguments],
-            env={**self.environment, **({} if self.uuid else one_blas_thread())},  # the emulator forks per processor
+            env={**self.environment, **one_blas_thread(of_numpy=bool(self.uuid))},  # the emulator forks per processor
             pass_fds=(writing, *lock.inherited()),
             start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the process
         )

@@ -18,7 +18,7 @@ from typing import Any
 from peakgate.base import config, progress, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import cache_folder, make_folder, open_output
-from peakgate.base.processes import end_group, last_words_in, run_in_group
+from peakgate.base.processes import end_group, last_words_in, one_blas_thread, run_in_group
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import Span
 from peakgate.compare.ab.schedule import Side
@@ -212,6 +212,7 @@ def side_environment(folder: Path, judge: Path | None = None, python: str = sys.
     if inherited := os.environ.get("PYTHONPATH"):
         search.append(inherited)
     ours = {"PEAKGATE_CACHE": str(cache_folder()), "CUDA_CACHE_DISABLE": "1", "NO_COLOR": "1"}
+    ours |= one_blas_thread(of_numpy=True)
     ours |= {config.BASE_VARIABLE: str(judge)} if judge is not None else {}
     if python != sys.executable:
         programs = Path(python).parent
