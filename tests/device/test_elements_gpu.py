@@ -117,6 +117,19 @@ def test_a_check_on_the_gpu_reports_what_one_on_the_host_does(elements):
     assert there.ratio == pytest.approx(here.ratio, rel=1e-9)
 
 
+@pytest.mark.parametrize("nbytes", [1, 7, 8, 13, 4096, 3_000_005])
+def test_the_first_difference_is_found_in_its_word(elements, nbytes):
+    import cupy  # noqa: PLC0415
+
+    one = np.random.default_rng(1).integers(256, size=nbytes, dtype=np.uint8)
+    assert elements.first_difference(cupy.asarray(one), cupy.asarray(one)) is None
+    for byte in {0, nbytes // 2, nbytes - 1}:
+        other = one.copy()
+        other[[byte, nbytes - 1]] ^= 1
+        found = elements.first_difference(cupy.asarray(one), cupy.asarray(other))
+        assert found <= byte < found + 8
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128", "int4"])
 @pytest.mark.parametrize("shape", [(2,), (33, 62), (1023, 130), (3_000_002,)])
 def test_refills_are_numpys_bit_for_bit(elements, dtype, shape):

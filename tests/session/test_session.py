@@ -81,6 +81,22 @@ def test_builds_are_proven_early_only_where_that_is_asked(monkeypatch):
     assert session.device.warm
 
 
+def test_what_others_find_right_is_not_proven_again(monkeypatch):
+    asked = []
+
+    def right(cases):
+        asked.append([case.size for case in cases])
+        yield cases[0], 7
+
+    cases = [make_case(size=size, stage=Stage(size, "", Path("x.cu"))) for size in ("0", "0", "1", "2", "3")]
+    session = Session(Compiling(), SimpleNamespace(), Tier.GATE, expect=lambda *_: None)
+    session.device.is_built = lambda case: case.size != "3"
+    session.begin(cases, {}, prove_beside=right)
+    assert asked == [["0", "1"]]  # of each build one; the device refuses 2
+    monkeypatch.setattr(Prover, "_run_probes", lambda _prover, case: int(case.size))
+    assert [session.prover.prove_build(case) for case in cases[1:]] == [7, 1, 2, 3]
+
+
 @pytest.mark.parametrize("error", [WrongResult("0 is 1"), KernelFault("a guard was hit"), MemoryError()])
 def test_what_is_wrong_early_is_left_to_the_proof_of_the_case(monkeypatch, error):
     def prove(_session, _case):

@@ -134,6 +134,11 @@ class CodeCache:
         pool.shutdown(wait=False)
         return dict(self._building)
 
+    def is_built(self, case: Case) -> bool:
+        """Whether no build of the case is going on."""
+        begun = self._building.get((case.stage, case.defines))
+        return begun is None or begun.done()
+
     def build(self, case: Case) -> Cubin:
         """The case's machine code; waits for a build that was started.
 

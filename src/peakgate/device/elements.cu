@@ -167,6 +167,25 @@ extern "C" __global__ void exchange(EXCHANGED* words, unsigned long long count, 
     }
 }
 
+#elif defined DIFFERENCE
+
+// report: how many bytes are left from the first one that differs, 0 if none does.
+extern "C" __global__ void difference(const unsigned long long* one, const unsigned long long* other,
+                                      unsigned long long bytes, unsigned long long* report)
+{
+    const unsigned long long words = bytes / 8, step = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; at < words; at += step) {
+        if (one[at] != other[at]) {
+            atomicMax(report, bytes - 8 * at);
+            break;
+        }
+    }
+    const unsigned long long last = 8 * words + threadIdx.x;
+    if (blockIdx.x == 0 && last < bytes && ((const char*)one)[last] != ((const char*)other)[last]) {
+        atomicMax(report, bytes - last);
+    }
+}
+
 #else
 
 #define SIDE 32

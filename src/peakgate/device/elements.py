@@ -162,6 +162,16 @@ def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | 
     return Largest(*(float(each) for each in reported[:3].view(np.float64)))
 
 
+def first_difference(one: Array, other: Array) -> int | None:
+    """Near which byte two contiguous arrays of one size, aligned to 8 bytes, first differ; None if they are equal."""
+    report = cupy.zeros(1, np.uint64)
+    words = math.ceil(one.nbytes / 8)
+    kernel = _function("difference", (("DIFFERENCE", 1),))
+    kernel(_grid(words), (_THREADS,), (one, other, np.uint64(one.nbytes), report))
+    left = int(cupy.asnumpy(report)[0])
+    return one.nbytes - left if left else None
+
+
 def _readable(array: Array) -> Array:
     """The array, with float16 converted to float32, which is exact."""
     return array.astype("float32") if array.dtype.name == "float16" else array

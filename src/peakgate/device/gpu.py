@@ -231,6 +231,9 @@ class GpuDevice(Device):
                 else:
                     time.sleep(_GLANCE_S)
 
+    def is_built(self, case: Case) -> bool:
+        return self.code.is_built(case)
+
     def disturbance(self, gpus: int = 1) -> str | None:
         found = (disturbance(nvml.load(gpu), self._own.get(gpu, frozenset())) for gpu in self.gpus[:gpus])
         return next(filter(None, found), None)

@@ -70,17 +70,24 @@ class Unmeasurable(Exception):
     """A callable cannot be timed, though its result may be right; the message has the reason and the remedy."""
 
 
-def refuse_changed_inputs(case: Case, given: Mapping[int, Array], after: Mapping[int, Array] | Sequence[Any]) -> None:
-    """Raise KernelFault if a launch changed an IN buffer; ``given`` and ``after`` are contents by argument position."""
+def refuse_changed_inputs(
+    case: Case,
+    given: Mapping[int, Array],
+    after: Mapping[int, Array] | Sequence[Any],
+    first_difference: Callable[[Array, Array], int | None],
+) -> None:
+    """Raise KernelFault if a launch changed an IN buffer; ``given`` and ``after`` are contents by argument position.
+
+    ``first_difference`` returns near which byte two arrays differ.
+    """
     for at, argument in enumerate(case.arguments):
         if isinstance(argument, Buffer) and argument.role is Role.IN and given[at].size:
-            words = "uint64" if given[at].nbytes % 8 == 0 else "uint8"
-            changed = given[at].reshape(-1).view(words) != after[at].reshape(-1).view(words)
-            if bool(changed.any()):
-                element = int(changed.argmax()) * np.dtype(words).itemsize // given[at].itemsize
+            byte = first_difference(given[at], after[at])
+            if byte is not None:
                 raise KernelFault(
-                    f"changed argument {at + 1}, an input, near element {element} of {given[at].size}; "
-                    "give it as InOut if that is a result, or give the kernel memory of its own as Scratch"
+                    f"changed argument {at + 1}, an input, near element {byte // given[at].itemsize} of "
+                    f"{given[at].size}; give it as InOut if that is a result, or give the kernel memory of its own as "
+                    "Scratch"
                 )
 
 
@@ -293,6 +300,10 @@ class Device(ABC):
         Meanwhile ``meanwhile`` may be called with each case whose kernel is built. Build errors are reported by
         ``prepare``. Without references this does not use the GPU.
         """
+
+    def is_built(self, case: Case) -> bool:  # noqa: ARG002
+        """Whether ``prepare`` need not wait for a build that is going on."""
+        return True
 
     @abstractmethod
     def prepare(self, case: Case) -> KernelLaunchable:

@@ -12,6 +12,7 @@ import cupy
 from peakgate.compile.cubin import Cubin
 from peakgate.device import driver, operations, tensor_maps
 from peakgate.device.arrays import ArraySet, CaseArrays, LaunchFunction, refuse_damage, room_for
+from peakgate.device.elements import first_difference
 from peakgate.device.interface import DeviceLost, SampleChecker, TimedLaunch, refuse_changed_inputs
 from peakgate.device.state import DeclaredState, measured_energy
 from peakgate.device.stream import SampleStream
@@ -136,7 +137,7 @@ class GpuLaunchable:
             if self._collect:
                 self._collect()
             refuse_damage(self.arrays.guards)
-            refuse_changed_inputs(self.case, self.arrays.pristine, self.arrays.prepared)
+            refuse_changed_inputs(self.case, self.arrays.pristine, self.arrays.prepared, first_difference)
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
         """Time launches, each with new buffer contents; the checker gets the launches that it requests."""

@@ -199,6 +199,10 @@ def main(parent: int, index: int) -> None:
         few = cupy.zeros(_FEW_ELEMENTS)
         elements.refill([(few, few, 0)])
         elements.change([(few, few, 0)], np.zeros(ROUNDS, np.uint32))
+        elements.first_difference(few, few)
+    for dtype in ("bfloat16", "float8_e4m3fn"):  # of the operands of roofs
+        if _claimed(claims, f"encoded {dtype}"):
+            dtypes.encoded(cupy, cupy.zeros(_FEW_ELEMENTS, "float32"), dtype)
     listed = [by_id[case_id] for case_id in ids if case_id in by_id]
     for case in listed:
         if _claimed(claims, case.id):

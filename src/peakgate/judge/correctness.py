@@ -262,7 +262,9 @@ def compare(
         quick = compared(found, wanted, bound, weight) if compared else None
         if quick is not None and quick.ratio <= 1 and math.isfinite(quick.reference):
             error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
-            blank = bound.passes_zeros(quick.reference) or (weight is not None and bool(xp.isinf(weight).all()))
+            # The sum first, whose kernel is compiled anyway.
+            unbounded = weight is not None and not bool(xp.isfinite(weight.sum(dtype="float64")))
+            blank = bound.passes_zeros(quick.reference) or (unbounded and bool(xp.isinf(weight).all()))
             return Deviation(error, quick.ratio, None, blank=blank)
         if quick is None:
             result = _element_by_element(xp, found, wanted, bound, weight, pairs=pairs)

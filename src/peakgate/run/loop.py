@@ -6,6 +6,8 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -25,11 +27,12 @@ from peakgate.run import inputs
 from peakgate.run.collection import Cases, RunCase, wanted_cases
 from peakgate.run.display import StatusLine
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
+from peakgate.run.proofs import LEAST_BUILDS, MOST_PROCESSES, Provers
 from peakgate.run.request import MODE_VARIABLE, Mode, Request
 from peakgate.run.run_file import MachineProbe, Store
 from peakgate.session.outcome import Entry, Outcome
 from peakgate.session.prover import LostEarly
-from peakgate.session.session import Expect, Session, no_room
+from peakgate.session.session import Expect, Session, no_room, unwatched
 from peakgate.spec.case import Case, RefusedCase, Tier
 
 if TYPE_CHECKING:
@@ -133,6 +136,7 @@ class BenchRun:
                 if isinstance(value, Path):
                     setattr(options, name, value.absolute())
         self.request = request = Request.of(options)
+        folder = Path.cwd()
         self.plain = not options.peakgate
         self._kernels = kernels
         self.link = Link(request.link)
@@ -160,6 +164,20 @@ class BenchRun:
         self.status = StatusLine(pytest_config, self.tests)
         self._doubts = None if later else self.session.look()
         self._shares: CaseShares | None = None
+        self._provers: Provers | None = None
+        whole = not (options.keyword or options.markexpr or request.cases or kernels or self.before.cases)
+        if self.link.supervised and whole and request.mode is Mode.WHOLE:
+            self._provers = self._started_provers(folder)
+
+    def _started_provers(self, folder: Path) -> Provers | None:
+        """Processes that prove builds side by side, if there are enough builds and processors."""
+        device = self.session.device
+        builds = {case.build for case in self.cases.values() if isinstance(case, Case)}
+        count = min(MOST_PROCESSES, (os.cpu_count() or 1) // 2 - 1)
+        if device.kind == "cpu" or len(device.gpus) > 1 or count < 2 or len(builds) < LEAST_BUILDS:
+            return None
+        request = replace(self.request, device=f"gpu:{device.gpus[0]}")
+        return Provers(partial(open_session, request, {}, unwatched), folder, count)
 
     def choose(self) -> tuple[dict[str, RunCase], list[str] | None]:
         """The requested kernel cases by id, and the ids that the request's ``cases`` lists, None without it.
@@ -255,6 +273,7 @@ class BenchRun:
                 before.roofs,
                 prebuild=not (built or self.request.no_prebuild),
                 prove_early=self.link.supervised,
+                prove_beside=self._provers.right if self._provers else None,
             )
         except LostEarly as lost:
             self.store.keep(session.failed(lost.case, lost.error))  # a new process measures the others

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,9 @@ kernels, for each type, some 20 s for the kernels of this repository."""
 
 Compare = Callable[[TimedLaunch], Deviation]
 """Compares a timed launch with its reference."""
+
+ProveBeside = Callable[[Sequence[Case]], Iterable[tuple[Case, int]]]
+"""Proves builds in other processes: yields cases whose builds are right, with their number of edge-size problems."""
 
 
 class LostEarly(Exception):
@@ -126,6 +129,16 @@ class Prover:
         except (WrongResult, KernelFault, MemoryError, PeakgateError) as error:
             if self._device.lost is not None:
                 raise LostEarly(case, error) from None
+
+    def prove_beside(self, cases: Sequence[Case], right: ProveBeside) -> None:
+        """Have builds of these cases proven that are not yet; what ``right`` does not find right is proven later."""
+        unproven = {
+            case.build: case
+            for case in cases
+            if case.build not in self._builds and not self._device.refusal(case) and self._device.is_built(case)
+        }
+        for case, problems in right(list(unproven.values())):
+            self._builds[case.build] = problems
 
     def prove_build(self, case: Case) -> int:
         """Run a build's edge-size problems, once for all of its cases; their number, or WrongResult as in ``prove``."""

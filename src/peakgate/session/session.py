@@ -30,7 +30,7 @@ from peakgate.measure.limits import (
 )
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.session.outcome import FAILURES, NOT_TIMED, Outcome, Proof, verdict_of
-from peakgate.session.prover import Compare, Prover, TimedChecks, compared_when_timed
+from peakgate.session.prover import Compare, ProveBeside, Prover, TimedChecks, compared_when_timed
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, RefusedCase, Tier
 from peakgate.spec.recorded import TENSOR_MATH, Energy
@@ -146,11 +146,12 @@ class Session:
         *,
         prebuild: bool = True,
         prove_early: bool = False,
+        prove_beside: ProveBeside | None = None,
     ) -> None:
         """Build all kernels in parallel, warm up the device, and measure the roofs unless ``roofs`` are given.
 
         With ``prove_early``, finished builds are proven on their edge-size problems while others compile; this may
-        raise LostEarly.
+        raise LostEarly. With ``prove_beside`` the others are proven in other processes, before anything is timed.
         """
         self._known_roofs, wanted, tensor = set(roofs or ()), list[Case](), list[Case]()
         if self.device.peaks is not None and self.wants_roofs and roofs is None:
@@ -172,6 +173,10 @@ class Session:
             if prebuild:
                 early = meanwhile if prove_early and self.checks else None
                 self.device.prebuild([*selected, *wanted], checked=self.checks, meanwhile=early)
+        if prove_beside is not None and self.checks:
+            with steps.timed("check"):
+                steps.expect("its edge-size problems in other processes", HOST_LIMIT_S, None)
+                self.prover.prove_beside(selected, prove_beside)
         with steps.timed("warm up"):
             steps.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()

@@ -1,0 +1,100 @@
+"""Proves builds right on their edge-size problems in several processes on one GPU, before anything is timed there.
+
+One process spends most of that time in Python, between launches of microseconds, and a GPU runs the launches of several
+side by side. This changes the duration only: a build that no process finds right is proven by the measuring process,
+which reports what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from peakgate.base.processes import end_with_parent
+from peakgate.run.collection import Cases
+from peakgate.session.session import Session
+from peakgate.spec.case import Case, Tier
+
+Opened = Callable[[], tuple[Session, Cases]]
+"""Opens a session on the GPU of the measuring process, with the cases of its project; it can be pickled."""
+
+LEAST_BUILDS = 40
+"""The fewest builds that are worth the two seconds in which the processes start."""
+
+MOST_PROCESSES = 6
+
+PATIENCE_S = 10.0
+"""Time for one build; when no process has answered in it, none is waited for any longer."""
+
+
+class Provers:
+    """``count`` processes that prove builds, each with a session of its own, ``opened`` in the folder ``where``.
+
+    Create it once this process has a CUDA context, which may be the only one allowed.
+    """
+
+    def __init__(self, opened: Opened, where: Path, count: int) -> None:
+        context = get_context("spawn")
+        self._processes: dict[Connection, BaseProcess] = {}
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_prove, args=(os.getpid(), opened, where, theirs), daemon=True)
+            process.start()
+            theirs.close()  # so that our end closes when theirs is gone
+            self._processes[ours] = process
+
+    def right(self, cases: Sequence[Case]) -> Iterator[tuple[Case, int]]:
+        """The cases, one of each build, whose builds are right, with their number of problems; then ``end``."""
+        left, asked = list(reversed(cases)), dict[Connection, Case]()
+
+        def ask(process: Connection) -> None:
+            if left:
+                with suppress(BrokenPipeError):
+                    process.send(left[-1].id)
+                    asked[process] = left.pop()
+
+        for process in self._processes:
+            ask(process)
+        while asked and (answering := wait(asked, PATIENCE_S)):
+            for answered in answering:
+                assert isinstance(answered, Connection)
+                case = asked.pop(answered)
+                with suppress(EOFError, ConnectionResetError):
+                    problems: int | None = answered.recv()
+                    ask(answered)
+                    if problems is not None:
+                        yield case, problems
+        self.end()
+
+    def end(self) -> None:
+        """End the processes, and with them their contexts."""
+        for process in self._processes.values():
+            process.kill()
+        while self._processes:
+            ours, process = self._processes.popitem()
+            process.join()
+            ours.close()
+
+
+def _prove(parent: int, opened: Opened, where: Path, asking: Connection) -> None:
+    if not end_with_parent(parent):
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too and ends, and this process with it
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (a device)
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    os.chdir(where)
+    session, known = opened()
+    cases = {case.id: case for case in known.listed(Tier.FULL) if isinstance(case, Case)}
+    while session.device.lost is None:
+        asked = asking.recv()
+        problems = None
+        with suppress(Exception):  # the measuring process meets it too, and reports it
+            problems = session.prover.prove_build(cases[asked])
+        asking.send(problems)
