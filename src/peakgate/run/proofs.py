@@ -49,9 +49,12 @@ class Provers:
             theirs.close()  # so that our end closes when theirs is gone
             self._processes[ours] = process
 
-    def right(self, cases: Sequence[Case]) -> Iterator[tuple[Case, int]]:
-        """The cases, one of each build, whose builds are right, with their number of problems; then ``end``."""
-        left, asked = list(reversed(cases)), dict[Connection, Case]()
+    def right(self, cases: Sequence[Case], meanwhile: Callable[[Case], None]) -> Iterator[tuple[Case, int]]:
+        """The cases, one of each build, whose builds are right, with their number of problems; then ``end``.
+
+        Until the first process answers, ``meanwhile`` is called with others of the cases.
+        """
+        left, asked = list(cases), dict[Connection, Case]()
 
         def ask(process: Connection) -> None:
             if left:
@@ -61,6 +64,8 @@ class Provers:
 
         for process in self._processes:
             ask(process)
+        while left and asked and not wait(asked, 0):  # they take two seconds to start
+            meanwhile(left.pop(0))
         while asked and (answering := wait(asked, PATIENCE_S)):
             for answered in answering:
                 assert isinstance(answered, Connection)

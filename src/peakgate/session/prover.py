@@ -48,8 +48,9 @@ kernels, for each type, some 20 s for the kernels of this repository."""
 Compare = Callable[[TimedLaunch], Deviation]
 """Compares a timed launch with its reference."""
 
-ProveBeside = Callable[[Sequence[Case]], Iterable[tuple[Case, int]]]
-"""Proves builds in other processes: yields cases whose builds are right, with their number of edge-size problems."""
+ProveBeside = Callable[[Sequence[Case], Callable[[Case], None]], Iterable[tuple[Case, int]]]
+"""Proves builds in other processes: yields cases whose builds are right, with their number of edge-size problems. The
+second argument is called with cases while no process has answered."""
 
 
 class LostEarly(Exception):
@@ -130,14 +131,14 @@ class Prover:
             if self._device.lost is not None:
                 raise LostEarly(case, error) from None
 
-    def prove_beside(self, cases: Sequence[Case], right: ProveBeside) -> None:
+    def prove_beside(self, cases: Sequence[Case], right: ProveBeside, meanwhile: Callable[[Case], None]) -> None:
         """Have builds of these cases proven that are not yet; what ``right`` does not find right is proven later."""
         unproven = {
             case.build: case
             for case in cases
             if case.build not in self._builds and not self._device.refusal(case) and self._device.is_built(case)
         }
-        for case, problems in right(list(unproven.values())):
+        for case, problems in right(list(unproven.values()), meanwhile):
             self._builds[case.build] = problems
 
     def prove_build(self, case: Case) -> int:

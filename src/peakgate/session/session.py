@@ -175,8 +175,8 @@ class Session:
                 self.device.prebuild([*selected, *wanted], checked=self.checks, meanwhile=early)
         if prove_beside is not None and self.checks:
             with steps.timed("check"):
-                steps.expect("its edge-size problems in other processes", HOST_LIMIT_S, None)
-                self.prover.prove_beside(selected, prove_beside)
+                steps.expect("build", limit_s, None)
+                self.prover.prove_beside(selected, prove_beside, meanwhile)
         with steps.timed("warm up"):
             steps.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()

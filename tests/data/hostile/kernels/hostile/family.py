@@ -20,7 +20,7 @@ def same(xp, inputs):
 
 
 def without_end(xp, inputs):
-    return [xp.ones(1 << 42)]
+    return inputs if inputs[0].size < THREADS * THREADS else [xp.ones(1 << 42)]
 
 
 def case(name, elements):
