@@ -29,12 +29,11 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
-from msgspec import Meta, Struct, field, structs
+from msgspec import Meta, Struct, field
 
 from peakgate.base import git, records
 from peakgate.base.errors import Code, PeakgateError
@@ -59,22 +58,16 @@ Texts = Annotated[
 Seconds = Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 and up to 86400")]
 
 
-class Requirement(Struct):
+class Requirement(Struct, frozen=True):
     """The setting that is read first, since this version may not know the others."""
 
     requires: Annotated[str, Meta(description='versions of peakgate, e.g. ">=0.2"')] | None = None
 
 
-class ProjectSettings(Requirement, forbid_unknown_fields=True):
-    """The table ``[tool.peakgate]``, or ``peakgate.toml``."""
+class PlainSettings(Requirement, frozen=True, kw_only=True):
+    """The settings that name no folder."""
 
-    kernels: FolderName | None = None
-    benchmarks: Texts = ()
-    baselines: FolderName = "baselines"
-    out: FolderName = ".peakgate/out"
-    include: Texts = ()
     options: Texts = ()
-    pythonpath: Texts = ()
     plugins: Texts = ()
     build: Annotated[str, Meta(pattern=r"\S", description="a command, as text")] | None = None
     build_timeout_s: Seconds = 600.0
@@ -88,6 +81,17 @@ class ProjectSettings(Requirement, forbid_unknown_fields=True):
     ) = None
 
 
+class ProjectSettings(PlainSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[tool.peakgate]``, or ``peakgate.toml``."""
+
+    kernels: FolderName | None = None
+    benchmarks: Texts = ()
+    baselines: FolderName = "baselines"
+    out: FolderName = ".peakgate/out"
+    include: Texts = ()
+    pythonpath: Texts = ()
+
+
 class _Tool(Struct, Generic[Of]):
     peakgate: Annotated[Of, Meta(description="a table, [tool.peakgate]")] | None = None
 
@@ -96,9 +100,12 @@ class _Pyproject(Struct, Generic[Of]):
     tool: Annotated[_Tool[Of], Meta(description="a table, [tool]")] = field(default_factory=_Tool)
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
-    """A project's root and settings; all paths are absolute. ``file`` is None without a settings file."""
+class Project(PlainSettings, frozen=True, kw_only=True):
+    """A project's root and settings; all paths are absolute.
+
+    ``file`` is None without a settings file; ``named`` are the folders of kernels and benchmark tests that the settings
+    name, each with its key.
+    """
 
     root: Path
     file: Path | None
@@ -107,19 +114,8 @@ class Project:
     baselines: Path
     out: Path
     include: tuple[Path, ...]
-    options: tuple[str, ...]
     pythonpath: tuple[Path, ...]
-    plugins: tuple[str, ...]
-    build: str | None
-    build_timeout_s: float
-    compile_timeout_s: float
-    emulation_timeout_s: float
-    fail_nonfinite: bool
-    launch_timeout_s: float | None
-    sanitizer_timeout_s: float
-    commit_url: str | None
     named: tuple[tuple[str, Path], ...]
-    """The folders of kernels and benchmark tests that the settings name, each with its key."""
 
     @property
     def runs(self) -> Path:
@@ -238,14 +234,20 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
             Code.TAKEN,
         )
     kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
-    given = structs.asdict(settings)
-    del given["requires"]
-    given |= {"kernels": kernels, "benchmarks": benchmarks}
-    given |= {"baselines": root / settings.baselines, "out": root / settings.out}
-    given |= {"include": folders(settings.include), "pythonpath": folders(settings.pythonpath)}
     named = [("kernels", kernels)] if settings.kernels else []
     named += [("benchmarks", folder) for folder in benchmarks]
-    return Project(root=root, file=path, named=tuple(named), **given)
+    return Project(
+        root=root,
+        file=path,
+        kernels=kernels,
+        benchmarks=benchmarks,
+        baselines=root / settings.baselines,
+        out=root / settings.out,
+        include=folders(settings.include),
+        pythonpath=folders(settings.pythonpath),
+        named=tuple(named),
+        **{name: getattr(settings, name) for name in PlainSettings.__struct_fields__},
+    )
 
 
 def _is_committed(root: Path, path: Path) -> bool:
