@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ab_records import ab_record
 from comparing import PAD, Saved
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,11 +20,10 @@ from synthetic_runs import document
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.verdict import ExitCode
 from peakgate.compare.ab import pairs
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import Budget, Means
 from peakgate.compare.ab.plan import Plan
 from peakgate.compare.ab.process import FinishedRun, SideBroken
-from peakgate.compare.ab.record import AbRecord, PairSettings, Timed, compared_us, timed
+from peakgate.compare.ab.record import Timed, compared_us, timed
 from peakgate.compare.ab.schedule import Phase, Side
 
 SHORT, LONG = "t.short", "t.long"
@@ -70,8 +70,7 @@ class Processes:
     def __init__(self, out: Path) -> None:
         self.out, self.asked = out, list[dict[str, str]]()
         self.ends, self.leaves, self.says = 0, dict[str, Any](), list[dict[str, str]]()
-        sides = [SideFolder(name, out, None) for name in ("base", "head")]
-        self.record = AbRecord(sides[0], sides[1], PairSettings("gate", "gpu:0", 4, 4), Plan())
+        self.record = ab_record(out, Plan())
         (scratch := out / "scratch").mkdir()
         means: Any = Means(out, Budget(None))
         fakes: Any = {which: SimpleNamespace(ask=self._ask) for which in Side}

@@ -10,15 +10,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ab_records import ab_record
 from msgspec import structs
 from synthetic_runs import document
 
 from peakgate.base.verdict import Verdict
 from peakgate.compare.ab import verdicts as ab
 from peakgate.compare.ab.decide import INTERVAL_TAIL, CaseStatus
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
-from peakgate.compare.ab.record import AbRecord, PairSettings, Process, Times
+from peakgate.compare.ab.record import AbRecord, Process, Times
 from peakgate.compare.ab.schedule import Phase, Side, order
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.compare.spread import BETWEEN_SESSIONS
@@ -43,12 +43,8 @@ def record(
     With ``suite`` there are so many cases that they are judged together, slower in head by that factor.
     """
     times_us = TIMES_US | (SUITE_US if suite else {})
-    made = AbRecord(
-        base=SideFolder("base", tmp_path, "a" * 40),
-        head=SideFolder("head", tmp_path, "b" * 40),
-        settings=PairSettings("gate", "gpu:0", 10, 10),
-        plan=Plan(measured=("a.fast-1", *(times_us.keys() - TIMES_US.keys())), sentinels=WATCHED),
-    )
+    plan = Plan(measured=("a.fast-1", *(times_us.keys() - TIMES_US.keys())), sentinels=WATCHED)
+    made = ab_record(tmp_path, plan, (10, 10))
     for stage in (Phase.PROOF, Phase.SCREEN, Phase.CONFIRM):
         for pair in range(1 if stage is Phase.PROOF else 10):
             for which in order(pair):
@@ -74,10 +70,7 @@ def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -
     """The verdict on a case with this decision, in an experiment that came to its end."""
     estimate = {"pairs": 20, "log_ratio": 0.004, "standard_error": 0.001, "df": 19.0, "interval_tail": INTERVAL_TAIL}
     decision = SimpleNamespace(**estimate, status=status, resolvable=resolvable, direction=direction, p_value=0.5)
-    empty = AbRecord(
-        SideFolder("b", Path(), None), SideFolder("h", Path(), None), PairSettings("gate", "gpu:0", 4, 4), Plan()
-    )
-    return ab._decided(empty, decision, Times(()), Times(())).verdict
+    return ab._decided(ab_record(Path(), Plan()), decision, Times(()), Times(())).verdict
 
 
 @pytest.mark.parametrize("direction", [1, -1])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ab_records import ab_record
 from comparing import PAD, Saved, compare, row
 from drawn_sessions import of_sessions
 from synthetic_runs import LADDER, document, slower
@@ -15,9 +16,8 @@ from test_history_trend import quiet, session, slowed
 
 from peakgate.base.verdict import Verdict
 from peakgate.compare.ab import verdicts as ab
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
-from peakgate.compare.ab.record import AbRecord, PairSettings, Process
+from peakgate.compare.ab.record import Process
 from peakgate.compare.ab.schedule import Phase, Side, order
 from peakgate.compare.history.causes import Cause
 from peakgate.compare.history.series import History
@@ -137,12 +137,7 @@ def test_an_ab_judges_calls_in_pairs_and_apart_from_the_suite(tmp_path: Path) ->
     rng = np.random.default_rng(5)
     kernels = {f"c.c-{number}": 100.0 + number for number in range(12)}
     names = (CALL, *OTHER_CALLS)
-    made = AbRecord(
-        base=SideFolder("base", tmp_path, "a" * 40),
-        head=SideFolder("head", tmp_path, "b" * 40),
-        settings=PairSettings("gate", "gpu:0", 10, 10),
-        plan=Plan(measured=(*kernels, *names)),
-    )
+    made = ab_record(tmp_path, Plan(measured=(*kernels, *names)), (10, 10))
     for stage in (Phase.PROOF, Phase.SCREEN, Phase.CONFIRM):
         for pair in range(1 if stage is Phase.PROOF else 10):
             for which in order(pair):

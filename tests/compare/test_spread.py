@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ab_records import ab_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_runs import document, save
 
 from peakgate.cli import main
 from peakgate.compare.ab import verdicts as ab
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
-from peakgate.compare.ab.record import AbRecord, PairSettings, Process
+from peakgate.compare.ab.record import Process
 from peakgate.compare.ab.schedule import Phase, Side, order
 from peakgate.compare.noise import Floats
 from peakgate.compare.spread import BETWEEN_SESSIONS, WITHIN_SESSIONS, SideSpread, grown
@@ -125,8 +125,7 @@ def test_sides_of_several_gpus_have_no_finding(tmp_path: Path, monkeypatch: pyte
 def test_ab_reports_processes_of_head_that_scatter_more(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     case = CASES[0]
-    base, head = (SideFolder(which, tmp_path, commit * 40) for which, commit in zip(Side, "ab", strict=True))
-    made = AbRecord(base, head, PairSettings("gate", "gpu:0", 12, 4), Plan(measured=(case,)))
+    made = ab_record(tmp_path, Plan(measured=(case,)), (12, 4))
     for pair in range(12):
         for which in order(pair):
             sd = 0.003 * (7.0 if which is Side.HEAD else 1.0)
@@ -140,8 +139,7 @@ def test_ab_reports_processes_of_head_that_scatter_more(tmp_path: Path) -> None:
 
 def test_ab_reports_samples_of_head_that_scatter_more_in_one_process(tmp_path: Path) -> None:
     case = CASES[0]
-    base, head = (SideFolder(which, tmp_path, commit * 40) for which, commit in zip(Side, "ab", strict=True))
-    made = AbRecord(base, head, PairSettings("gate", "gpu:0", 10, 4), Plan(measured=(case,)))
+    made = ab_record(tmp_path, Plan(measured=(case,)), (10, 4))
     for which, iqr in ((Side.BASE, 0.003), (Side.HEAD, 0.021)):
         measured = {"samples": 240, "iqr": iqr} | ({"pair_ratios": [1.0] * 10} if which is Side.HEAD else {})
         path = tmp_path / f"screen-0-{which}.json"

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import fuzz_mutate as mutate
+from ab_records import ab_record
 from benchmark_documents import COUNT, MEAN, RATE, SHARE, state, summary
 from benchmark_documents import google as google_document
 from benchmark_documents import nvbench as nvbench_document
@@ -19,9 +20,8 @@ from synthetic_runs import document
 
 from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.compare.ab import folders
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
-from peakgate.compare.ab.record import AbRecord, PairSettings, Process
+from peakgate.compare.ab.record import Process
 from peakgate.compare.ab.schedule import Phase, Side, order
 from peakgate.run import journal
 from peakgate.runfile import saved as runfile
@@ -167,12 +167,8 @@ def manifest_folder(folder: Path) -> Path:
     if raw.exists():
         return raw
     raw.mkdir()
-    record = AbRecord(
-        base=SideFolder("base", raw, "a" * 40),
-        head=SideFolder("head", raw, "b" * 40),
-        settings=PairSettings("gate", "gpu:0", 4, 4),
-        plan=Plan(measured=("a.slow-2", "b.c"), sentinels=("b.d",), unchanged={"a.fast-1": "print"}),
-    )
+    plan = Plan(measured=("a.slow-2", "b.c"), sentinels=("b.d",), unchanged={"a.fast-1": "print"})
+    record = ab_record(raw, plan)
     for stage in (Phase.PROOF, Phase.SCREEN, Phase.CONFIRM):
         for pair in range(1 if stage is Phase.PROOF else 4):
             for which in order(pair):
@@ -183,7 +179,7 @@ def manifest_folder(folder: Path) -> Path:
                 (raw / name).write_text(json.dumps(document(times, day=pair + 1, commit=commit, tier="gate")))
                 refusals = {"b.c": (Verdict.WRONG, "why")} if stage is Phase.PROOF else {}
                 record.processes.append(Process(stage, pair, which, name, 0, 1.5, refusals))
-    record.save(raw)
+    record.save()
     return raw
 
 

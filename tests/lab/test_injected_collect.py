@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from ab_records import ab_record
 from synthetic_runs import document
 
 from lab.injected import collect
 from lab.injected.record import Cell, Experiment, read_facts, read_times
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import AB_FOLDER
 from peakgate.compare.ab.plan import Plan
-from peakgate.compare.ab.record import AbRecord, PairSettings, Process
+from peakgate.compare.ab.record import Process
 from peakgate.compare.ab.schedule import Phase, Side
 from peakgate.runfile import saved as runfile
 
@@ -31,10 +31,7 @@ def _after_every_synthetic_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: int | None = None) -> None:
     """A finished ``ab`` of one case and two pairs, as a campaign leaves it; pair ``lost`` left no run file."""
-    settings = PairSettings(tier="gate", device="gpu", pairs=2, confirm_pairs=2)
-    record = AbRecord(
-        SideFolder("base", folder, None), SideFolder("head", folder, None), settings, Plan((case, "t.distrusted"))
-    )
+    record = ab_record(folder / AB_FOLDER, Plan((case, "t.distrusted")), (2, 2))
     (folder / AB_FOLDER).mkdir(parents=True)
     for pair in range(2):
         for which in Side:
@@ -44,7 +41,7 @@ def measured(folder: Path, name: str, case: str, *, driver: str = "1.2", lost: i
             (folder / AB_FOLDER / file).write_text(json.dumps(run))
             record.processes.append(Process(Phase.SCREEN, pair, which, None if pair == lost else file, 0, 1.0, {}))
     record.processes.append(Process(Phase.CONFIRM, 0, Side.BASE, None, 0, 1.0, {}))
-    record.save(folder / AB_FOLDER)
+    record.save()
     row = {"case": case, "verdict": "SLOWER", "change_percent": 2.0}
     (folder / "ab.json").write_text(json.dumps({"exit_code": 1, "rows": [row]}))
     (folder / "timing.json").write_text(json.dumps({"experiment": name, "exit_code": 1, "seconds": 12.5}))

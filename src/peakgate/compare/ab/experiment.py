@@ -79,10 +79,19 @@ def run_experiment(
             chosen=choice.parts,
             measure_unchanged=choice.measure_unchanged,
         )
-        base, head = (folder.described() for folder in folders)
-        record = AbRecord(base, head, settings, planned, notes=environment_notes(folders, codes))
+        record = AbRecord(
+            schema=1,
+            base=folders[0].described(),
+            head=folders[1].described(),
+            settings=settings,
+            plan=planned,
+            notes=environment_notes(folders, codes),
+            stopped=None,
+            processes=[],
+            folder=means.out,
+        )
         # Energy, and sides with environments of their own, are measured in a process per side.
-        apart = choice.energy or record.base.environment or record.head.environment
+        apart = choice.energy or any(folder.environment for folder in folders)
         others = {} if apart else other_builds(record.plan, *codes)
         processes = Processes(record, sides, means, scratch, others, energy=choice.energy)
         experiment = _Experiment(record, processes, means)
@@ -96,7 +105,7 @@ def run_experiment(
             record.stopped = INTERRUPTED
             processes.keep_interrupted()
         finally:
-            record.save(means.out)
+            record.save()
     return record
 
 

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import Struct
+
 from peakgate.base import config, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, remove_tree, scratch_folder
@@ -62,23 +64,30 @@ class Wanted:
     folder: bool = False
 
 
+class SideLabel(Struct, frozen=True):
+    """A side as it was measured: its commit, None if git does not know it, and whether tracked files differ from it."""
+
+    label: str
+    commit: str | None
+    dirty: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class SideFolder:
     """A side's folder and its commit, None if git does not know it.
 
-    ``environment`` is None if the side runs in Peakgate's own. ``dirty``: tracked files differ from the commit.
+    ``environment`` is None if the side runs in Peakgate's own.
     """
 
     label: str
     path: Path
     commit: str | None
     environment: SideEnvironment | None = None
-    dirty: bool = False
 
-    def described(self) -> SideFolder:
-        """The side with ``commit`` and ``dirty`` as git reports them now, after its build, as in its run files."""
+    def described(self) -> SideLabel:
+        """The side as git reports it now, after its build, as in its run files."""
         found = commit_info(self.path)
-        return replace(self, commit=None if found["id"] == UNVERSIONED else found["id"], dirty=found["dirty"])
+        return SideLabel(self.label, None if found["id"] == UNVERSIONED else found["id"], found["dirty"])
 
     @property
     def python(self) -> str:

@@ -11,10 +11,10 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
+from msgspec import json, structs
 
 from peakgate.base import progress, records
 from peakgate.base.errors import Code, PeakgateError
@@ -103,7 +103,7 @@ class Processes:
         files = {which: asked.file_of(which).name for which in runs}
         measured = [Process(asked.stage, asked.pair, which, name, 0, 0.0, {}, pairs) for which, name in files.items()]
         known = {files[which]: run for which, run in runs.items()}
-        return replace(record, processes=[*record.processes, *measured], runs=record.runs | known)
+        return structs.replace(record, processes=[*record.processes, *measured], runs=record.runs | known)
 
     def prove(self, wanted: Mapping[Side, Sequence[str]], attempt: int = 0) -> list[Process]:
         """Prove these cases, both sides at once since their times do not count."""
@@ -211,8 +211,8 @@ class Processes:
         """Write the file that lists the builds a process measures alternately."""
         path = self._scratch / f"{_name(stage, pair, Side.BASE)}.others"
         codes = {case: self._others[case] for case in cases}
-        builds = OtherBuilds(pairs, codes, str(self._record.head.path), looks=True)
-        write_whole(path, msgspec.json.encode(builds))
+        builds = OtherBuilds(pairs, codes, str(self._sides[Side.HEAD].folder), looks=True)
+        write_whole(path, json.encode(builds))
         return path
 
     def _keep(self, asked: _Asked) -> Process:
@@ -274,7 +274,7 @@ class Processes:
                 )
             self._record.runs[file.name] = run
         self._record.processes.append(process)
-        self._record.save(self._out)
+        self._record.save()
         return process
 
 

@@ -149,8 +149,8 @@ class SideProcesses:
         self, which: str, folder: Path, environment: Mapping[str, str], log: Path, python: str = sys.executable
     ) -> None:
         """``folder`` is their working directory; ``log`` takes their output before a run."""
-        self.which, self._python = which, python
-        self._folder, self._environment, self._log = folder, dict(environment), log
+        self.which, self.folder, self._python = which, folder, python
+        self._environment, self._log = dict(environment), log
         open_output(self._log).close()
         self._waiting: deque[BenchProcess] = deque()
         self._asked: list[BenchProcess] = []
@@ -185,7 +185,7 @@ class SideProcesses:
             with open_output(self._log, "a") as errors:
                 process = subprocess.Popen(
                     [self._python, "-P", str(WARM), *PRELOAD],
-                    cwd=self._folder,
+                    cwd=self.folder,
                     env=self._environment | {ab_process.TOKEN_VARIABLE: f"{their_word},{their_left}"},
                     stdin=subprocess.PIPE,
                     stdout=errors,

@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 import pandas as pd
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct, field, structs
 
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
@@ -26,7 +26,7 @@ from peakgate.base.files import write_whole
 from peakgate.base.formatting import short
 from peakgate.base.verdict import Verdict
 from peakgate.compare.ab.decide import decide
-from peakgate.compare.ab.folders import SideFolder
+from peakgate.compare.ab.folders import SideLabel
 from peakgate.compare.ab.means import AB_FOLDER, MANIFEST
 from peakgate.compare.ab.plan import Plan
 from peakgate.compare.ab.schedule import Phase, Side, looks
@@ -66,16 +66,11 @@ class Process(Struct, frozen=True, forbid_unknown_fields=True):
     pairs: int = 1
 
 
-class SideLabel(Struct, frozen=True):
-    """One side in the manifest."""
+class Manifest(Struct, kw_only=True):
+    """The file of an experiment, possibly incomplete: its processes are in the order they ran.
 
-    label: str
-    commit: str | None
-    dirty: bool
-
-
-class Manifest(Struct, frozen=True):
-    """The file of an experiment."""
+    ``stopped`` says why it ended before everything was decided, None if it did not.
+    """
 
     schema: Literal[1]
     base: SideLabel
@@ -87,21 +82,10 @@ class Manifest(Struct, frozen=True):
     processes: list[Process]
 
 
-@dataclass
-class AbRecord:
-    """One experiment, possibly incomplete: sides, settings, plan, processes in the order they ran.
+class AbRecord(Manifest, kw_only=True):
+    """One experiment: its manifest, the ``folder`` of it, and the run files of its processes there, by name."""
 
-    ``stopped`` says why it ended before everything was decided, None if it did not. ``runs`` holds the run files of
-    ``processes`` by name.
-    """
-
-    base: SideFolder
-    head: SideFolder
-    settings: PairSettings
-    plan: Plan
-    processes: list[Process] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    stopped: str | None = None
+    folder: Path
     runs: dict[str, Run] = field(default_factory=dict)
 
     @property
@@ -118,11 +102,10 @@ class AbRecord:
         counted = [each for each in self.processes if each.which is which and (proof or each.stage is not Phase.PROOF)]
         return [self.runs[process.file] for process in counted if process.file]
 
-    def save(self, folder: Path) -> None:
+    def save(self) -> None:
         """Write the manifest; the run files exist already."""
-        base, head = (SideLabel(side.label, side.commit, side.dirty) for side in (self.base, self.head))
-        manifest = Manifest(1, base, head, self.settings, self.plan, self.notes, self.stopped, self.processes)
-        write_whole(folder / MANIFEST, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
+        manifest = {name: getattr(self, name) for name in Manifest.__struct_fields__}
+        write_whole(self.folder / MANIFEST, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 
 
 def load_record(folder: Path) -> AbRecord:
@@ -134,11 +117,8 @@ def load_record(folder: Path) -> AbRecord:
             Code.WHICH_RUN,
         )
     found = records.read(path, Manifest, "restore it, use the version that wrote it, or measure again")
-    base, head = (
-        SideFolder(side.label, path.parent, side.commit, dirty=side.dirty) for side in (found.base, found.head)
-    )
-    record = AbRecord(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
-    record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
+    runs = {process.file: load_run(path.parent / process.file) for process in found.processes if process.file}
+    record = AbRecord(**structs.asdict(found), folder=path.parent, runs=runs)
 
     # Refuse an empty plan, and one that lacks a case that the processes ran.
     plan = record.plan

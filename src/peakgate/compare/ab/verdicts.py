@@ -273,13 +273,13 @@ def _sentinels(record: AbRecord) -> Together | None:
 
 def _side(record: AbRecord, which: Side) -> find.RunSide:
     """The side's runs as its sessions: those whose times count, else the proof, else an empty placeholder."""
-    folder = record.base if which is Side.BASE else record.head
+    side = record.base if which is Side.BASE else record.head
     runs = record.side_runs(which, proof=False) or record.side_runs(which)
     not_run = Run(
-        path=folder.path,
+        path=record.folder,
         taken=datetime.now(UTC),
-        commit=folder.commit or "unknown",
-        dirty=folder.dirty,
+        commit=side.commit or "unknown",
+        dirty=side.dirty,
         benchmark_version="not run",
         tier=None,
         device=None,
@@ -288,4 +288,4 @@ def _side(record: AbRecord, which: Side) -> find.RunSide:
         cases={},
         unmeasured={},
     )
-    return find.RunSide(folder.label, tuple(runs or [not_run]))
+    return find.RunSide(side.label, tuple(runs or [not_run]))
