@@ -32,14 +32,19 @@ from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_
 
 # Imports pandas and SciPy, which are slow to import: in the background, while git and the driver answer and the sides
 # start.
-OUTCOME = "peakgate.compare.ab.outcome"
+EXPERIMENT = "peakgate.compare.ab.experiment"
 
 GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 
 class AskedOfAb(Struct):
-    """What ``gate``, ``bisect`` and experiments ask of an A/B in their environment: see ``experiment.Choice``."""
+    """What ``gate``, ``bisect`` and experiments ask of an A/B in their environment.
+
+    ``sentinels`` is their number. ``all_pairs``: every screening pair measures every case, even those that fewer pairs
+    settle. ``judged_by_base``: head's cases keep base's contract where base has one, and none of head's families is
+    imported.
+    """
 
     sentinels: Annotated[int, Meta(ge=0, description="a number of cases")] = 5
     all_pairs: bool = False
@@ -54,7 +59,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if options.earlier is not None:
         if options.sides or options.plan or options.json:
             raise PeakgateError("--from DIR measures nothing; leave out sides, --plan and --json", Code.OPTION)
-        from peakgate.compare.ab.outcome import report  # noqa: PLC0415  (pandas and SciPy take long)
+        from peakgate.compare.ab.experiment import report  # noqa: PLC0415  (pandas and SciPy take long)
         from peakgate.compare.ab.record import load_record  # noqa: PLC0415  (as above)
 
         return report(load_record(options.earlier), options)
@@ -76,7 +81,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise PeakgateError("--json: a plan has no verdict; leave --plan or --json out", Code.OPTION)
     if options.plan:
         return _plan(options, base, head)
-    import_beside(OUTCOME)
+    import_beside(EXPERIMENT)
     with _emptied(options.out, options.wait) as raw:  # before anything can end this run without a verdict
         return _measured(options, base, head, raw)
 
@@ -92,7 +97,7 @@ def _measured(options: argparse.Namespace, base: Wanted, head: Wanted, raw: Path
             with phases.timed(SIDES):
                 with progress.shown("checking out both sides"):
                     there = worktrees.enter_context(folders(base, head))
-                from peakgate.compare.ab.outcome import measured, report  # noqa: PLC0415  (imported in the background)
+                from peakgate.compare.ab.experiment import measured, report  # noqa: PLC0415  (imported in the background)
 
             means = Means(raw, budget, phases)
             record, judged, explained = measured(in_environments(there, made), options, means)
@@ -193,7 +198,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         _gpu(options)
     if config.current().kernels.is_dir() and not (options.base_env and options.head_env):
         installed_nvrtc()  # before both sides are built
-    import_beside(OUTCOME)
+    import_beside(EXPERIMENT)
     try:
         with (
             progress.shown("checking out both sides"),
@@ -208,7 +213,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError.repeated(str(broken), Code.SIDE) from None
-    from peakgate.compare.ab.outcome import durations_us  # noqa: PLC0415  (imported in the background)
+    from peakgate.compare.ab.experiment import durations_us  # noqa: PLC0415  (imported in the background)
 
     planned = plan(
         *codes,

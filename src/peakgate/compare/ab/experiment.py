@@ -1,19 +1,29 @@
-"""The experiment: plan, prove, screen and confirm within a budget; runs saved before a stop are kept."""
+"""The experiment: plan, prove, screen and confirm within a budget, then report; ``--from`` reports a saved one.
+
+Runs saved before a stop are kept. The command starts before this module is imported: pandas and SciPy import slowly.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
+import shlex
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import replace
+from typing import Any
 
 from peakgate.base import progress
 from peakgate.base.files import scratch_folder
+from peakgate.base.formatting import counted
 from peakgate.base.processes import own_bytecode
-from peakgate.base.verdict import FAULTY, Verdict
+from peakgate.base.verdict import FAULTY, UNDECIDED, ExitCode, Verdict
+from peakgate.compare.ab.asides import energy_table
 from peakgate.compare.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
+from peakgate.compare.ab.explain import Explained, explain
 from peakgate.compare.ab.folders import SideFolder
-from peakgate.compare.ab.means import CASES, SIDES, Means, Stopped
+from peakgate.compare.ab.means import CASES, SIDES, Means, Phases, Stopped, import_beside
 from peakgate.compare.ab.pairs import Processes
 from peakgate.compare.ab.plan import environment_notes, other_builds, plan, read_codes
 from peakgate.compare.ab.process import SideBroken, SideProcesses, built_environments, one_choice, side_environment
@@ -26,37 +36,51 @@ from peakgate.compare.ab.record import (
     decisions,
     log_ratios,
     log_times,
+    times,
     usable,
 )
 from peakgate.compare.ab.schedule import Phase, Side, looks
+from peakgate.compare.ab.verdicts import comparison
 from peakgate.compare.noise import Floats
+from peakgate.compare.report import report as compared
+from peakgate.compare.result import Comparison
+from peakgate.render import files
+from peakgate.runfile.find import Archive
+
+# Imports matplotlib, which is slow to import and needed only at the end: in the background while processes measure.
+PICTURES = "peakgate.render.pictures"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which cases to measure: parts of their ids (empty: all), the number of sentinels, whether unchanged ones too.
+def measured(
+    placed: tuple[SideFolder, SideFolder], options: argparse.Namespace, means: Means
+) -> tuple[AbRecord, Comparison | None, Explained | None]:
+    """Measure both sides; with ``--explain`` also compare them and explain the slower cases.
 
-    ``judged_by_base``: head's cases keep base's contract where base has one, and none of head's families is imported.
-    ``all_pairs``: every screening pair measures every case, even those that fewer pairs settle. ``energy``: the first
-    pairs also measure joules per launch. ``durations_us``: times of an earlier run, over which the sentinels are
-    spread.
+    Raises SideBroken if a side cannot prove its kernels.
     """
+    import_beside(PICTURES, daemon=True)
+    record = run_experiment(placed, options, means)
+    if not options.explain or record.interrupted:
+        return record, None, None
+    judged = comparison(record)
+    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
+    if not slower:
+        return record, judged, None
+    with progress.shown(f"explaining {counted(len(slower), 'case')}"):
+        return record, judged, explain(placed, slower, (options.out / "explain").resolve(), options.device)
 
-    parts: tuple[str, ...] = ()
-    sentinels: int = 5
-    measure_unchanged: bool = False
-    all_pairs: bool = False
-    judged_by_base: bool = False
-    energy: bool = False
-    durations_us: Mapping[str, float] = field(default_factory=dict)
+
+def durations_us() -> Mapping[str, float]:
+    """Times in the newest saved run, by which sentinels are spread over short and long kernels; empty without one."""
+    newest = Archive().newest(1)
+    return newest[0].times_us if newest else {}
 
 
-def run_experiment(
-    folders: tuple[SideFolder, SideFolder], settings: PairSettings, choice: Choice, means: Means
-) -> AbRecord:
+def run_experiment(folders: tuple[SideFolder, SideFolder], options: argparse.Namespace, means: Means) -> AbRecord:
     """Measure base and head alternately and return the record, which is incomplete if the experiment stopped early.
 
-    Run files and manifest are written to ``means.out``. Raises SideBroken if a side cannot prove its kernels.
+    ``options`` are those of the command and the fields of ``AskedOfAb``. Run files and manifest are written to
+    ``means.out``. Raises SideBroken if a side cannot prove its kernels.
     """
     with means.phases.timed(SIDES), progress.shown("building both sides"):
         environments = built_environments(folders, means.out)
@@ -66,24 +90,24 @@ def run_experiment(
         temporary |= own_bytecode(scratch) | one_choice(scratch, os.environ)
         sides: dict[Side, SideProcesses] = {}
         for which, folder in zip(Side, folders, strict=True):
-            judge = folders[0].path if choice.judged_by_base and which is Side.HEAD else None
+            judge = folders[0].path if options.judged_by_base and which is Side.HEAD else None
             environment = side_environment(folder.path, judge, folder.python) | temporary
             of_side = SideProcesses(which, folder.path, environment, means.out / f"{which}.log", folder.python)
             sides[which] = stack.enter_context(of_side)
         with means.phases.timed(CASES), progress.shown("building the kernels of both sides"):
-            codes = read_codes(folders, settings.tier, environments)
+            codes = read_codes(folders, options.tier, environments)
         planned = plan(
             *codes,
-            sentinels=choice.sentinels,
-            durations_us=choice.durations_us,
-            chosen=choice.parts,
-            measure_unchanged=choice.measure_unchanged,
+            sentinels=options.sentinels,
+            durations_us=durations_us(),
+            chosen=options.parts,
+            measure_unchanged=options.measure_unchanged,
         )
         record = AbRecord(
             schema=1,
             base=folders[0].described(),
             head=folders[1].described(),
-            settings=settings,
+            settings=PairSettings(options.tier, options.device, *options.pairs),
             plan=planned,
             notes=environment_notes(folders, codes),
             stopped=None,
@@ -91,14 +115,14 @@ def run_experiment(
             folder=means.out,
         )
         # Energy, and sides with environments of their own, are measured in a process per side.
-        apart = choice.energy or any(folder.environment for folder in folders)
+        apart = options.energy or any(folder.environment for folder in folders)
         others = {} if apart else other_builds(record.plan, *codes)
-        processes = Processes(record, sides, means, scratch, others, energy=choice.energy)
+        processes = Processes(record, sides, means, scratch, others, energy=options.energy)
         experiment = _Experiment(record, processes, means)
         try:
             with progress.shown("proving both sides", ticks=False, interrupted="what was measured is saved and judged"):
                 experiment.prove()
-                experiment.measure(all_pairs=choice.all_pairs)
+                experiment.measure(all_pairs=options.all_pairs)
         except Stopped as reason:
             record.stopped = str(reason)
         except KeyboardInterrupt:
@@ -191,3 +215,49 @@ class _Experiment:
         unbuilt = {*self._record.plan.broken, *self._record.plan.lost}
         open_ones = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
         return [case for case in open_ones if case not in unbuilt], wrong
+
+
+def report(
+    record: AbRecord,
+    options: argparse.Namespace,
+    phases: Phases | None = None,
+    judged: Comparison | None = None,
+    explained: Explained | None = None,
+) -> ExitCode:
+    """Write all outputs, print the findings and last the verdict, and return the exit code, which is in the files too.
+
+    An interrupted experiment returns INTERRUPTED; if it is decided again (without ``phases``), only if no case could be
+    decided.
+    """
+    start = time.monotonic()
+    judged = judged or comparison(record)
+    found = compared(judged, command="ab", strict=options.strict)
+    fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
+    fields["intervals_percent"] = {
+        row.case: (row.low_percent, row.high_percent) for row in judged.records if row.low_percent is not None
+    }
+    tables, notes = list(found.tables), list(found.notes)
+    energies = energy_table(
+        {
+            case: (times(record, Side.BASE, case).results, times(record, Side.HEAD, case).results)
+            for case in record.plan.timed
+        }
+    )
+    tables[:0] = [energies] if energies else []
+    if explained is not None:
+        fields["explained"] = explained.document()
+        tables.insert(0, explained.table())
+        notes += explained.notes
+    if phases is not None:
+        fields["wall_s"] = phases.document()
+        tables.append(phases.table(time.monotonic() - start))
+    unmeasured = {*record.plan.sentinels, *(record.plan.unchanged or {})}
+    decided = any(row.verdict not in UNDECIDED for row in judged.records if row.case not in unmeasured)
+    code = ExitCode.INTERRUPTED if record.interrupted and (phases or not decided) else found.exit_code
+    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
+    asked = bool(slower and options.sides and not options.explain)
+    following = shlex.join(["peakgate", "ab", *options.sides, "-k", slower[0], "--explain"]) if asked else ""
+    whole = replace(
+        found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields}, next=following
+    )
+    return files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)
