@@ -12,7 +12,7 @@ from peakgate.base.errors import CannotDecide, Code
 from peakgate.base.ranks import ALONE
 from peakgate.device import choose, driver
 from peakgate.run import lock
-from peakgate.run.meeting import RUN_AGAIN, meet, unlike
+from peakgate.run.loop import RUN_AGAIN, meet, unlike
 
 COLLECTIVES = Path(__file__).parents[1] / "data" / "ranks" / "bench_ranks.py"
 

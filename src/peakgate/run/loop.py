@@ -16,8 +16,10 @@ import pytest
 
 from peakgate.base import config
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
+from peakgate.base.formatting import counted
 from peakgate.base.processes import seconds_since_start_of, single_threaded
-from peakgate.base.ranks import ALONE, Ranks, started
+from peakgate.base.ranks import ALONE, WAIT_LIMIT_S, Ranks, started
+from peakgate.device import driver
 from peakgate.device.choose import open_device
 from peakgate.device.interface import failure
 from peakgate.judge.floors import load_floors
@@ -27,6 +29,7 @@ from peakgate.run import inputs
 from peakgate.run.collection import Cases, RunCase, wanted_cases
 from peakgate.run.display import StatusLine
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
+from peakgate.run.lock import locked
 from peakgate.run.proofs import LEAST_BUILDS, MOST_PROCESSES, Provers
 from peakgate.run.request import MODE_VARIABLE, Mode, Request
 from peakgate.run.run_file import MachineProbe, Store
@@ -40,6 +43,13 @@ if TYPE_CHECKING:
 
 LEAST_SHARE = 16
 """Cases per process at least, where several emulate them."""
+
+LOCK_LIMIT_S = WAIT_LIMIT_S / 2
+"""How long a rank waits for the lock of its GPU: less than the others wait for the rank."""
+RUN_AGAIN = "run pytest again once that has ended"
+
+RankFacts = tuple[Sequence[str], str, str | None]
+"""The case ids of a rank's tests in their order, its device, and the uuid of its GPU."""
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
 
@@ -110,6 +120,56 @@ def open_session(
         attempts=attempts,
     )
     return session, cases
+
+
+def meet(session: Session, tests: Sequence[str], locks: ExitStack) -> None:
+    """Lock the GPUs of a run in a single process; connect ranks, take the seed of rank 0, and lock the GPU of each.
+
+    Raises PeakgateError in all ranks if they have other tests or other GPU models, CannotDecide if one does not come or
+    two have one GPU.
+    """
+    device = session.device
+    ranks = device.ranks
+    if ranks.size == 1:
+        own = ",".join(filter(None, map(driver.gpu_uuid, device.gpus)))
+        locks.enter_context(locked(own, remedy=RUN_AGAIN))
+        return
+    ranks.connect()
+    uuid = driver.gpu_uuid(device.gpus[0]) if device.gpus else None
+    of_each = ranks.all("its tests and its GPU", (tests, device.slug, uuid))
+    if (refusal := unlike(of_each)) is not None:
+        ranks.finish()  # all of them know it
+        ranks.close()
+        raise refusal
+    session.draw_from(ranks.same("the seed", session.seed))
+    ranks.uuids = uuids = [each for _, _, each in of_each if each]
+    for each in sorted(uuids):  # in one order: no two runs wait for each other
+        if each == uuid:
+            locks.enter_context(locked(uuid, LOCK_LIMIT_S, RUN_AGAIN))
+        ranks.all(f"the lock of {each}")
+
+
+def unlike(of_each: Sequence[RankFacts]) -> PeakgateError | None:
+    """Why these ranks cannot measure together; None if they can."""
+    first, model, _ = of_each[0]
+    for rank, (tests, slug, _) in enumerate(of_each):
+        if tests != first:
+            others = ", ".join(sorted({*tests} ^ {*first})[:3]) or "the same in another order"
+            return PeakgateError(
+                f"rank {rank} has other tests than rank 0: {others}; expected the same in every rank", Code.SELECTION
+            )
+        if slug != model:
+            return PeakgateError(
+                f"rank 0 measures on {model}, rank {rank} on {slug}; floors belong to one GPU model", Code.GPU_MODELS
+            )
+    uuids = [uuid for _, _, uuid in of_each if uuid]
+    if len({*uuids}) < len(uuids):
+        return CannotDecide(
+            f"{len(uuids)} ranks have {counted(len({*uuids}), 'GPU')}; expected one for each: see CUDA_VISIBLE_DEVICES "
+            "and torchrun's --nproc-per-node",
+            Code.NO_GPU,
+        )
+    return None
 
 
 class BenchRun:
@@ -195,14 +255,12 @@ class BenchRun:
         return self.choose()[0]
 
     def meet(self, tests: Sequence[str], pytest_config: pytest.Config) -> None:
-        """Begin together with the other ranks (``meeting``); only rank 0 prints tables and writes a run file.
+        """Begin together with the other ranks (``meet``); only rank 0 prints tables and writes a run file.
 
         The supervisor of ``peakgate bench`` has locked the GPU; a worker of pytest-xdist, which times nothing, would
         wait for the others.
         """
         if self.plain and not hasattr(pytest_config, "workerinput"):
-            from peakgate.run.meeting import meet  # noqa: PLC0415  (under plain pytest only)
-
             meet(self.session, tests, self._locks)
         saving = pytest_config.pluginmanager.get_plugin("pytest-benchmark")
         if self.ranks.rank and saving is not None:
