@@ -14,7 +14,7 @@ from peakgate.device import driver
 from peakgate.device.tensor_maps import encoded
 from peakgate.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.inspect.emulate import check_build
-from peakgate.inspect.mutation_run import targets
+from peakgate.inspect.mutants import targets
 from peakgate.inspect.problems import builds
 from peakgate.run.case_data import as_data, as_record
 from peakgate.spec.arguments import StridedMapArgument, TensorMapArgument

@@ -11,15 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peakgate.base.errors import Code
-from peakgate.inspect import mutation_run
-from peakgate.inspect.mutations import mutants
+from peakgate.inspect import mutants, mutations
 from peakgate.judge import waivers
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 
 
 def changes(text):
-    return [(mutant.change, mutant.applied(text)) for mutant in mutants("k.cu", text)]
+    return [(mutant.change, mutant.applied(text)) for mutant in mutations.mutants("k.cu", text)]
 
 
 def listed() -> list[list[str]]:
@@ -46,7 +45,7 @@ def test_code_behind_the_emulators_part_is_mutated_again():
 
 
 def test_changes_that_read_the_same_are_counted():
-    found = mutants("k.cu", "  __syncthreads();\n f();\n  __syncthreads();\n")
+    found = mutations.mutants("k.cu", "  __syncthreads();\n f();\n  __syncthreads();\n")
     assert [mutant.key for mutant in found] == [
         ("k.cu", "__syncthreads();", "without __syncthreads()", 1),
         ("k.cu", "__syncthreads();", "without __syncthreads()", 2),
@@ -71,7 +70,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=12).map(" ".join))
 def test_a_mutant_changes_one_stretch_and_no_other_has_its_key(text):
-    found = mutants("k.cu", text)
+    found = mutations.mutants("k.cu", text)
     assert len({mutant.key for mutant in found}) == len(found)
     for mutant in found:
         applied = mutant.applied(text)
@@ -84,7 +83,9 @@ def test_every_barrier_in_the_kernels_has_a_mutant():
     for path in KERNELS.rglob("*.cu"):
         code = re.sub(r"//[^\n]*", "", path.read_text())
         barriers = len(re.findall(r"__sync(?:threads|warp)\(\)", code))
-        named = [mutant for mutant in mutants(path.name, path.read_text()) if "without __sync" in mutant.change]
+        named = [
+            mutant for mutant in mutations.mutants(path.name, path.read_text()) if "without __sync" in mutant.change
+        ]
         assert len(named) == barriers, path
 
 
@@ -93,36 +94,34 @@ def report(_):
 
 
 def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
-    found, _ = mutation_run.targets("transpose.smem-128-")
+    found, _ = mutants.targets("transpose.smem-128-")
     (barrier,) = [mutant for mutant in found if mutant.file == "transpose/09_smem.cu"]
-    caught = mutation_run.run_mutant(barrier, (0,), report).caught_by
+    caught = mutants.run_mutant(barrier, (0,), report).caught_by
     assert caught is not None
     assert "race" in caught.kind
     assert caught.where is not None
 
 
 def test_a_header_is_mutated_for_the_stages_that_include_it():
-    found, without = mutation_run.targets("transpose.smem_pad")
+    found, without = mutants.targets("transpose.smem_pad")
     assert {mutant.file for mutant in found} == {"transpose/10_smem_pad.cu", "common/tile.cuh"}
     assert without == {}
 
 
 def test_a_mutant_of_a_header_is_tried_on_every_stage_that_includes_it_whichever_was_asked_for(monkeypatch):
-    found, _ = mutation_run.targets("sgemm.tiled")
+    found, _ = mutants.targets("sgemm.tiled")
     mutant = next(mutant for mutant in found if mutant.file == "sgemm/tile_access.cuh")
     tried = []
-    monkeypatch.setattr(
-        mutation_run, "check_case", lambda case, orders, access_budget: tried.append(case.stage.name) or []
-    )
-    assert mutation_run.run_mutant(mutant, (0,), report).survived
+    monkeypatch.setattr(mutants, "check_case", lambda case, orders, access_budget: tried.append(case.stage.name) or [])
+    assert mutants.run_mutant(mutant, (0,), report).survived
     assert {"tiled", "vectorized"} <= set(tried)
 
 
 def test_a_mutant_that_does_not_compile_is_told_apart_from_one_that_is_caught(monkeypatch):
-    (guard, *_), _ = mutation_run.targets("access.shared_tile_row_row")
+    (guard, *_), _ = mutants.targets("access.shared_tile_row_row")
     stillborn = replace(guard, replacement="no such name")
-    monkeypatch.setattr(mutation_run, "mutants", lambda file, text: [stillborn])
-    result = mutation_run.run_mutant(stillborn, (0,), report)
+    monkeypatch.setattr(mutations, "mutants", lambda file, text: [stillborn])
+    result = mutants.run_mutant(stillborn, (0,), report)
     assert result.invalid is not None
     assert not result.survived
 
@@ -139,7 +138,7 @@ def test_host_code_and_kernels_of_no_family_have_no_mutants(project):
         "                bytes=lambda n: 4 * n, reference=lambda xp, n: xp.ones(40), small_sizes=[40])\n"
     )
     project("one", family, one=kernels)
-    found, _ = mutation_run.targets()
+    found, _ = mutants.targets()
     assert [(mutant.line, mutant.change) for mutant in found] == [(1, "threadIdx.x < n -> true")]
 
 
@@ -158,10 +157,10 @@ def test_mutants_of_a_source_beside_the_kernels_run(project):
     kernel = "__global__ void one(float* out) { if (threadIdx.x < 32) put(out); if (threadIdx.x > 31) out[99] = 1; }"
     (own / "one.cu").write_text(f'#include "part.cuh"\n{kernel}\n')
     (own / "part.cuh").write_text("__device__ void put(float* out) { out[threadIdx.x] = 1; }\n")
-    found, without = mutation_run.targets()
+    found, without = mutants.targets()
     assert {mutant.file for mutant in found} == {"source/one.cu"}
     assert not without
-    results = {each.change: mutation_run.run_mutant(each, (0,), report) for each in found}
+    results = {each.change: mutants.run_mutant(each, (0,), report) for each in found}
     assert results["threadIdx.x < 32 -> true"].survived
     assert results["threadIdx.x > 31 -> true"].caught_by
 
@@ -170,23 +169,23 @@ def test_a_source_outside_the_project_is_named_as_not_mutated(project, tmp_path_
     source = tmp_path_factory.mktemp("elsewhere") / "one.cu"
     source.write_text("__global__ void one(float* out) { __syncthreads(); out[threadIdx.x] = 1; }")
     project("one", at(str(source)))
-    found, without = mutation_run.targets()
+    found, without = mutants.targets()
     assert not found
     assert [Path(each).name for each in without] == ["one.cu"]
 
 
 def test_a_file_that_changes_while_its_mutants_run_is_named():
-    (guard, *_), _ = mutation_run.targets("access.shared_tile_row_row")
+    (guard, *_), _ = mutants.targets("access.shared_tile_row_row")
     with refuses(Code.CHANGED, r"kernels/access/07_shared_tile_row_row\.cu"):
-        mutation_run.run_mutant(replace(guard, start=guard.start + 1), (0,), report)
+        mutants.run_mutant(replace(guard, start=guard.start + 1), (0,), report)
 
 
-BARRIER, OTHER = mutants("k.cu", "__syncthreads();\n__syncthreads();\n")
+BARRIER, OTHER = mutations.mutants("k.cu", "__syncthreads();\n__syncthreads();\n")
 LISTED = {BARRIER.key: "nobody shares anything"}
 
 
 def test_a_survivor_with_a_reason_is_no_complaint():
-    assert mutation_run.complaints([BARRIER], [OTHER], LISTED) == []
+    assert mutants.complaints([BARRIER], [OTHER], LISTED) == []
 
 
 @pytest.mark.parametrize(
@@ -203,14 +202,14 @@ def test_a_survivor_with_a_reason_is_no_complaint():
     ],
 )
 def test_list_and_survivors_must_be_the_same(survived, caught, listed, complaint):
-    (said,) = mutation_run.complaints(survived, caught, listed)
+    (said,) = mutants.complaints(survived, caught, listed)
     assert said.message.startswith(complaint)
 
 
 def test_an_entry_to_copy_is_read_back_once_it_has_a_reason(tmp_path):
     quoted = replace(OTHER, source=r'f("\n", __syncthreads());')
     path = tmp_path / "waivers.toml"
-    path.write_text("\n\n".join(mutation_run.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
+    path.write_text("\n\n".join(mutants.entry(mutant).replace('""', '"why"') for mutant in (BARRIER, quoted)))
     assert waivers.read(path).survivors == {BARRIER.key: "why", quoted.key: "why"}
 
 
@@ -218,6 +217,6 @@ def test_every_listed_survivor_is_a_mutant_of_a_kernel():
     known = {
         mutant.key
         for path in KERNELS.rglob("*.cu*")
-        for mutant in mutants(path.relative_to(KERNELS).as_posix(), path.read_text())
+        for mutant in mutations.mutants(path.relative_to(KERNELS).as_posix(), path.read_text())
     }
     assert waivers.read(KERNELS.parent / "baselines" / waivers.WAIVERS_FILE).survivors.keys() - known == set()

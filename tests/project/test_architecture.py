@@ -100,7 +100,7 @@ NO_OUTPUTS = {
     "peakgate_emulator": {"binary.py", "build.py", "files.py"},
     "peakgate/device": {"references.py"},
     "peakgate/run": {"listing.py", "inputs.py"},
-    "peakgate/inspect": {"mutation_run.py"},
+    "peakgate/inspect": {"mutants.py"},
     "peakgate/inspect/watched": {"cupy_stand_in.py", "process.py"},
     "peakgate/review": {"command.py", "trees.py"},
     "peakgate/compare/ab": {"folders.py", "warm.py", "explain.py", "plan.py", "pairs.py"},

@@ -12,7 +12,7 @@ import sarif
 from peakgate.base.report import NOT_CHECKED, Annotation, Report, Tone
 from peakgate.base.verdict import FAILING, ExitCode
 from peakgate.help import text_of
-from peakgate.inspect import emulate, gpu_build, mutation_run
+from peakgate.inspect import emulate, gpu_build, mutants
 from peakgate.inspect.resources.baseline import RESOURCE_REGRESSIONS
 from peakgate.inspect.sanitize.command import SANITIZER_TOOLS
 from peakgate.judge.waivers import WAIVER
@@ -21,7 +21,7 @@ from peakgate_emulator import DefectKind
 
 RULES = [
     *(kind.words for kind in DefectKind),
-    *(emulate.WRONG_RESULT, emulate.DIED, gpu_build.LAUNCH_REFUSED, mutation_run.SURVIVING, WAIVER, NOT_CHECKED),
+    *(emulate.WRONG_RESULT, emulate.DIED, gpu_build.LAUNCH_REFUSED, mutants.SURVIVING, WAIVER, NOT_CHECKED),
     *("race between programs", "uninitialised read", "uninitialised result"),
     *SANITIZER_TOOLS,
     *sorted(RESOURCE_REGRESSIONS),
