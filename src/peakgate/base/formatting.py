@@ -90,6 +90,12 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BARS[round((value - bottom) / span * (len(BARS) - 1))] for value in values)
 
 
+def first_of(names: Sequence[str], most: int = 3) -> str:
+    """``a, b, c and 2 more``: the first ``most`` names, and how many others there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def nearest(name: str, known: Collection[str]) -> str:
     """``, did you mean 'x'?`` if one of ``known`` is close to ``name``; else empty."""
     close = difflib.get_close_matches(name, known, 1)

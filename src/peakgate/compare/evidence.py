@@ -6,14 +6,14 @@ Also collects repeated sessions of unchanged code, from which the noise is estim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import counted, percent
+from peakgate.base.formatting import counted, first_of, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
 from peakgate.compare.result import BOTH_SIDES, CASE_LABELS, Difference, change_text, probability, shift_percent
@@ -39,7 +39,6 @@ NO_COMMIT = frozenset({"unknown", "unversioned", None})
 
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
-MOST_NAMES = 3
 
 # The terms of a contract that a run file stores as columns of a case.
 RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
@@ -272,20 +271,14 @@ def other_kernels(base: Mapping[str, str | None], new: Mapping[str, str | None])
     """The kernels of a callable whose machine code differs, or that only one side launches; one phrase each kind."""
     before, after = ({name: code for name, code in side.items() if code is not None} for side in (base, new))
     changed = [name for name, code in before.items() if after.get(name, code) != code]
-    found = [f"other machine code of {listed(changed)}"] if changed else []
+    found = [f"other machine code of {first_of(changed)}"] if changed else []
     if base and new:
         gone, added = ([name for name in one if name not in other] for one, other in ((base, new), (new, base)))
-        found += [f"no longer launches {listed(gone)}"] if gone else []
-        found += [f"launches {listed(added)} too"] if added else []
+        found += [f"no longer launches {first_of(gone)}"] if gone else []
+        found += [f"launches {first_of(added)} too"] if added else []
     if not found and before and before == after and len(before) == len(base) == len(new):
         found.append("the same machine code, other launches")
     return found
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names, and how many others there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:

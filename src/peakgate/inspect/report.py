@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from peakgate.base.formatting import counted
+from peakgate.base.formatting import counted, first_of
 from peakgate.base.report import NOT_CHECKED, Annotation, Report, Row, Tone
 from peakgate.base.verdict import RAN, ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
@@ -258,10 +258,7 @@ def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
 
 def _some(sizes: Iterable[str]) -> str:
     """The first MOST_SIZES sizes in order."""
-    ordered = sorted(sizes, key=_numbers)
-    return ", ".join(ordered[:MOST_SIZES]) + (
-        f" and {len(ordered) - MOST_SIZES} more" if len(ordered) > MOST_SIZES else ""
-    )
+    return first_of(sorted(sizes, key=_numbers), MOST_SIZES)
 
 
 def _numbers(size: str) -> list[int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from peakgate.base.formatting import counted, figure
+from peakgate.base.formatting import counted, figure, first_of
 from peakgate.base.report import Table
-from peakgate.compare.evidence import listed, other_kernels
+from peakgate.compare.evidence import other_kernels
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.recorded import Energy, TunedChoice
 
@@ -62,9 +62,9 @@ def kernel_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list
     unknown = [name for name in before if name in after and None in (before[name], after[name])]
     prints = {result.fingerprint for side in (base, head) for result in side}
     if len(prints) == 1 and None not in prints:
-        return [f"unchanged machine code of {listed(list(before))}"]
+        return [f"unchanged machine code of {first_of(list(before))}"]
     found = other_kernels(before, after)
-    return [*found, f"unknown machine code of {listed(unknown)}"] if unknown else found
+    return [*found, f"unknown machine code of {first_of(unknown)}"] if unknown else found
 
 
 def _named(configuration: Configuration) -> str:

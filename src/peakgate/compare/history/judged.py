@@ -11,7 +11,7 @@ import pandas as pd
 
 from peakgate.base import config, progress
 from peakgate.base.files import write_whole
-from peakgate.base.formatting import counted, nearest
+from peakgate.base.formatting import counted, first_of, nearest
 from peakgate.base.verdict import Verdict
 from peakgate.compare.history.causes import Cause
 from peakgate.compare.history.report import remarks, report, series_csv
@@ -24,8 +24,6 @@ from peakgate.runfile.frame import tidy, to_frame
 from peakgate.runfile.openmetrics import PROM, CaseMetrics, openmetrics
 from peakgate.runfile.options import READING, commit_url
 from peakgate.runfile.schema import NUMBER, TEXT
-
-MOST_NAMED_CASES = 3
 
 # The columns of a frame of change points, in order, with their dtypes; docs/reference/reports.md explains them.
 CHANGE_COLUMNS: Mapping[str, str] = {
@@ -53,11 +51,7 @@ def write(options: argparse.Namespace) -> int:
     )
     notes = []
     if missed:
-        named = [
-            f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED_CASES])}"
-            + (f" and {len(cases) - MOST_NAMED_CASES} more)" if len(cases) > MOST_NAMED_CASES else ")")
-            for verdict, cases in missed.items()
-        ]
+        named = [f"{len(cases)} {verdict} ({first_of(cases)})" for verdict, cases in missed.items()]
         notes.append(f"newest session: {', '.join(named)}")
     known = sorted({*found.cases, *found.retired})
     unknown = [] if options.text else sorted({each.case for each in accepted} - {*known})
