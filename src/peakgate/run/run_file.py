@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
@@ -22,7 +23,7 @@ from peakgate.base.processes import SAFE_PATH, variables
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.run.collection import RunCase
 from peakgate.run.journal import FRESH, Finished, Link
-from peakgate.runfile.schema import About, Unmeasured
+from peakgate.runfile.schema import GENERATORS, About, Unmeasured
 from peakgate.session.outcome import Entry, extra_info
 from peakgate.spec.case import CASE_SCHEMA
 
@@ -126,35 +127,16 @@ class Store:
         return f"{missing} of {len(asked)} selected cases were not finished" if missing else None
 
 
-GENERATORS = {
-    "torch": ("torch", "torch"),
-    "triton": ("triton", "triton"),
-    "helion": ("helion", "helion"),
-    "cutlass_dsl": ("cutlass", "nvidia-cutlass-dsl"),
-    "cuda_tile": ("cuda.tile", "cuda-tile"),
-    "tileiras": ("cuda.tile", "nvidia-cuda-tileiras"),
-    "tilelang": ("tilelang", "tilelang"),
-    "warp": ("warp", "warp-lang"),
-    "jax": ("jax", "jax"),
-    "numba_cuda": ("numba.cuda", "numba-cuda"),
-}
-"""Fields of ``machine_info.gpu``, each with a module and the package whose version decides what that compiles."""
-
-
 def versions() -> dict[str, str]:
     """The versions of the packages that this process has imported and that generate kernels, and of Triton's ptxas."""
     found = {}
     for field, (module, package) in GENERATORS.items():
-        if module in sys.modules:
-            try:
+        if module in sys.modules and package:
+            with suppress(metadata.PackageNotFoundError):  # from a folder, or part of another package
                 found[field] = metadata.version(package)
-            except metadata.PackageNotFoundError:  # from a folder, or part of another package
-                continue
-    try:
+    with suppress(Exception):  # no Triton, one without this, or without a ptxas
         triton: Any = sys.modules["triton"]
         found["ptxas"] = str(triton.knobs.nvidia.ptxas.version)
-    except Exception:  # no Triton, one without this, or without a ptxas
-        return found
     return found
 
 

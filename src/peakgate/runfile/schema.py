@@ -219,26 +219,29 @@ class Gpu(GpuModel, total=False):
     roofs: Annotated[dict[str, Number | None] | None, means("measured roofs by name (GB/s or TFLOP/s)")]
 
 
+GENERATORS = {
+    "torch": ("torch", "torch"),
+    "triton": ("triton", "triton"),
+    "ptxas": ("triton", ""),
+    "helion": ("helion", "helion"),
+    "cutlass_dsl": ("cutlass", "nvidia-cutlass-dsl"),
+    "cuda_tile": ("cuda.tile", "cuda-tile"),
+    "tileiras": ("cuda.tile", "nvidia-cuda-tileiras"),
+    "tilelang": ("tilelang", "tilelang"),
+    "warp": ("warp", "warp-lang"),
+    "jax": ("jax", "jax"),
+    "numba_cuda": ("numba.cuda", "numba-cuda"),
+}
+"""Fields for what generates kernels, each with a module and the package whose version decides what that compiles.
+
+They are of the packages that a run's benchmark tests imported; the version of ptxas is Triton's to say.
+"""
+
 ENVIRONMENT = (
     *("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig"),
-    *(
-        "torch",
-        "triton",
-        "ptxas",
-        "helion",
-        "cutlass_dsl",
-        "cuda_tile",
-        "tileiras",
-        "tilelang",
-        "warp",
-        "jax",
-        "numba_cuda",
-    ),
+    *GENERATORS,
 )
-"""Properties of a run's machine that its times may depend on and that no commit changes.
-
-Packages that generate kernels are those that its benchmark tests imported.
-"""
+"""Properties of a run's machine that its times may depend on and that no commit changes."""
 
 
 class Machine(Struct):
