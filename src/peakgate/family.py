@@ -27,31 +27,11 @@ from types import MappingProxyType
 from typing import Unpack
 
 from peakgate.base.formatting import counted
+from peakgate.spec import case as records
 from peakgate.spec.arguments import Surface, Texture
 from peakgate.spec.builds import Description
-from peakgate.spec.case import (
-    Argument,
-    Array,
-    Buffer,
-    BufferAddress,
-    Case,
-    Data,
-    Family,
-    KernelLaunch,
-    Launch,
-    Magnitudes,
-    Reference,
-    RefusedCase,
-    Role,
-    Scalar,
-    Scale,
-    Sized,
-    Stage,
-    Struct,
-    TensorMapArgument,
-    Tier,
-    Work,
-)
+from peakgate.spec.case import *  # noqa: F403  (a family.py needs no second import for them)
+from peakgate.spec.case import Array, Case, Family, RefusedCase, Scale, Sized, Stage
 from peakgate.spec.catalogue import current_folder
 from peakgate.spec.groups import TOLERANCES, Check, Compile, Plain, gathered, refuse_unknown, tolerance_of_sums
 from peakgate.spec.operands import (
@@ -72,44 +52,23 @@ from peakgate.spec.sweep import EDGES, AxisValues, Size, Sizes, by_side
 __all__ = [
     "EDGES",
     "TOLERANCES",
-    "Argument",
-    "Array",
     "AxisValues",
-    "Buffer",
-    "BufferAddress",
-    "Case",
     "Check",
     "Compile",
-    "Data",
     "Extent",
-    "Family",
     "In",
     "InOut",
-    "KernelLaunch",
-    "Launch",
     "LaunchOf",
-    "Magnitudes",
     "Out",
-    "Reference",
-    "RefusedCase",
-    "Role",
-    "Scalar",
-    "Scale",
     "Scratch",
     "Size",
-    "Sized",
     "Sizes",
-    "Stage",
     "StageKernel",
-    "Struct",
     "Surface",
     "Temp",
     "TensorMap",
-    "TensorMapArgument",
     "Texture",
-    "Tier",
     "Value",
-    "Work",
     "by_side",
     "family",
     "kernel",
@@ -117,6 +76,7 @@ __all__ = [
     "stage",
     "tolerance_of_sums",
 ]
+__all__ += records.__all__
 
 
 def kernel(

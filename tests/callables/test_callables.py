@@ -25,8 +25,8 @@ from peakgate.callables.values import NotAnArray
 from peakgate.family import TOLERANCES
 from peakgate.run.collection import collected
 from peakgate.session.outcome import WrongResult
-from peakgate.spec.case import ID_PATTERN, Work
-from peakgate.spec.recorded import case_parts
+from peakgate.spec.case import Work
+from peakgate.spec.recorded import ID_PATTERN, case_parts
 
 
 def proving(call, **given_values):

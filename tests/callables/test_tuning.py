@@ -9,7 +9,7 @@ import pytest
 
 from peakgate.callables import kernels
 from peakgate.help import page
-from peakgate.spec.case import TunedChoice
+from peakgate.spec.recorded import TunedChoice
 
 
 def event(name, category, **arguments):

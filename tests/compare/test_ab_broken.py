@@ -17,7 +17,7 @@ from synthetic_runs import LADDER, slower
 from peakgate.base.errors import Code
 from peakgate.cli import main
 from peakgate.compare.ab import command
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 SMEM = "transpose.smem-8192-32x8"
 Captured = pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ from peakgate.base.verdict import Verdict
 from peakgate.compare.ab.asides import chosen, kernel_notes, tuner_notes
 from peakgate.compare.ab.process import one_choice
 from peakgate.runfile.saved import CaseResult
-from peakgate.spec.case import TunedChoice
+from peakgate.spec.recorded import TunedChoice
 
 
 def result(time_us: float, *choices: TunedChoice) -> CaseResult:

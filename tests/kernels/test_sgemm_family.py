@@ -11,7 +11,7 @@ from family_modules import sgemm
 from sgemm_builds import BUILDS, FOLDER, all_cases, builds, is_persistent, macros, shape_of, text_of
 
 from peakgate.case import Case, Scale, Tier
-from peakgate.spec.case import ID_PATTERN
+from peakgate.spec.recorded import ID_PATTERN
 
 BENCH_SIDES = sgemm.BENCH_SIDES
 BEST = sgemm.BEST

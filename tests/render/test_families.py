@@ -15,7 +15,7 @@ from peakgate.render import cases, families
 from peakgate.render.page import page
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import Run, load_run
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 MEASURED: dict[str, dict[str, Any]] = {
     "transpose.naive-8192-8x8": {"gbs": 600.0, "roof": "copy_1GiB", "roof_fraction": 0.15},

@@ -12,7 +12,7 @@ from runs import ENVIRONMENT, HOSTILE, by, command, run, verdicts
 from peakgate.base.errors import Code
 from peakgate.run import journal
 from peakgate.runfile.saved import load_run
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 
 def of_hostile(tmp_path, text, settings="", **given):

@@ -25,8 +25,8 @@ from peakgate.runfile.saved import IQR_IN_SDS, MEDIAN_ERROR_IN_SDS, ForeignFileE
 from peakgate.runfile.schema import CaseRecord, Gpu
 from peakgate.session.outcome import Outcome, Proof, extra_info
 from peakgate.spec import catalogue
-from peakgate.spec.case import Scale, Tier, TunedChoice
-from peakgate.spec.recorded import Energy
+from peakgate.spec.case import Scale, Tier
+from peakgate.spec.recorded import Energy, TunedChoice
 
 ROOT = Path(__file__).parents[2]
 

@@ -35,8 +35,8 @@ from peakgate.measure.limits import emulated_launch_us, processor_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec import dtypes
 from peakgate.spec.arguments import BufferAddress, Struct, Surface, TensorMapArgument, TexelBuffer, value_of
-from peakgate.spec.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
-from peakgate.spec.recorded import Energy
+from peakgate.spec.case import Array, Buffer, Case, Role, Scale, Stage
+from peakgate.spec.recorded import EMULATOR_SLUG, Energy
 from peakgate_emulator.defects import DefectKind, Trace
 from peakgate_emulator.errors import ArgumentsError
 

@@ -24,7 +24,7 @@ from peakgate.fleet.statistics import ALL
 from peakgate.fleet.store import GATES_PHASE, SHARD, FleetPhases, Store, in_words
 from peakgate.render import files, terminal
 from peakgate.runfile import frame
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 MOST_ROWS, MOST_CASES, MOST_NODES = 20, 5, 200
 GPU_TABLE_COLUMNS = (

@@ -34,7 +34,7 @@ from peakgate.render.page import TEMPLATES, PageLink, page
 from peakgate.runfile.find import Archive
 from peakgate.runfile.options import READING, commit_url
 from peakgate.runfile.saved import load_run
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 if TYPE_CHECKING:
     from peakgate.render.pictures import StageShare

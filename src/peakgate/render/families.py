@@ -14,7 +14,7 @@ from peakgate.base.report import CellValue, Section, Table
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.pivots import by_block, by_size, is_arithmetic, of_family
 from peakgate.runfile.saved import Run
-from peakgate.spec.case import ID_PATTERN
+from peakgate.spec.recorded import ID_PATTERN
 
 if TYPE_CHECKING:
     from peakgate.render.pictures import StageShare
