@@ -66,6 +66,13 @@ def test_an_infinite_wrong_result_is_text_in_the_verdict(check, mine):
     assert defect["values"]["found"] == defect["values"]["largest_difference"] == "inf"
 
 
+def test_a_reference_of_one_number_leaves_a_kernel_unchecked(check, mine):
+    constant = FAMILY.replace("lambda xp, inputs: inputs)", "lambda xp, inputs: [xp.full(100, 7.0)])")
+    code, _, verdict = check(mine("7.0f", constant))
+    assert code == 3
+    assert verdict["kernels"][0]["defects"] == []
+
+
 WITHOUT_REFERENCE = FAMILY.replace("lambda xp, inputs: inputs)", "None)")
 
 

@@ -8,14 +8,24 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from expecting import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_cases import make_case
 
+from peakgate.base.errors import Code
 from peakgate.device.expected import computed
 from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge import correctness
-from peakgate.judge.correctness import ExpectedOutputs, Largest, NothingCompared, bound_of, check, compare
+from peakgate.judge.correctness import (
+    ExpectedOutputs,
+    Largest,
+    NothingCompared,
+    bound_of,
+    check,
+    compare,
+    refuse_one_number,
+)
 from peakgate.spec.case import Buffer, Role
 from peakgate.spec.dtypes import decoded, encoded
 
@@ -221,6 +231,31 @@ def test_nan_is_right_where_the_reference_is_nan(case):
     assert judged(case, (output, output.astype("float64"))).right
     with pytest.raises(NothingCompared):
         judged(case, (output[:1], output[:1]))
+
+
+@pytest.mark.parametrize(
+    ("references", "one"),
+    [
+        ([np.full((2, 3), 7.0)], 7.0),
+        ([np.zeros(3, bool), np.zeros(2, "int32")], 0),
+        ([np.full(3, 1 + 2j)], 1 + 2j),
+        ([np.full(3, 7.0), np.full(3, 8.0)], None),
+        ([np.array([7.0, 7.0, 8.0])], None),
+        ([np.zeros(0)], None),
+    ],
+)
+def test_a_reference_of_one_number_everywhere_is_noticed(references, one):
+    outputs = [each.view("uint8") if each.dtype.kind == "b" else each for each in references]
+    case = make_case(tolerance=0.0, arguments=tuple(Buffer(Role.OUT, each.shape) for each in references))
+    assert check(np, case, outputs, ExpectedOutputs(references)).one == one
+
+
+def test_one_number_in_every_problem_proves_nothing():
+    of_inputs, without = make_case(), make_case(arguments=(Buffer(Role.OUT, (8, 4)),))
+    with refuses(Code.REFERENCE):
+        refuse_one_number(of_inputs, {7.0})
+    for case, met in ((of_inputs, {7.0, 8.0}), (of_inputs, {7.0, None}), (of_inputs, {None}), (without, {7.0})):
+        refuse_one_number(case, met)
 
 
 def test_magnitudes_whose_squares_overflow_are_no_error():

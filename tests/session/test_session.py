@@ -213,8 +213,8 @@ def compared_in_turn(monkeypatch, on_host, on_gpu):
         return (on_gpu if xp is gpu else on_host)(xp, inputs)
 
     def prepare(case):
-        ones = np.ones((4, 4), "float32")
-        return SimpleNamespace(case=case, inputs=[ones], outputs=[2 * ones])
+        numbers = np.arange(16, dtype="float32").reshape(4, 4)
+        return SimpleNamespace(case=case, inputs=[numbers], outputs=[2 * numbers])
 
     monkeypatch.setattr(Prover, "_launch", lambda *_: None)
     arguments = (Buffer(Role.OUT, (4, 4)), Buffer(Role.IN, (4, 4), data=(1, 1)))

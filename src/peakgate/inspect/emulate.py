@@ -28,7 +28,7 @@ from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.inspect.problems import BuildKey, build_problems, error_of_family, refused
 from peakgate.inspect.workers import TaskProgress
-from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check
+from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check, refuse_one_number
 from peakgate.measure.patterns import PATTERNS, redrawn, varied
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, Scale
@@ -73,7 +73,7 @@ class BuildReport:
     of each problem that ran, by case id; ``numbers`` names the numbers of a size. ``refused`` holds chosen sizes that
     the family does not take, with its reason; ``not_reached`` is the number of chosen sizes for which time ran out.
     ``unended``: a launch reached its time limit, and no further launches were started. ``unchecked``: the family gives
-    no reference, results were compared with nothing.
+    no reference, results were compared with nothing. ``met`` is what ``refuse_one_number`` needs.
     """
 
     kernel: str
@@ -88,6 +88,7 @@ class BuildReport:
     not_reached: int = 0
     unended: bool = False
     unchecked: bool = False
+    met: frozenset[complex | None] = frozenset()
 
 
 def schedules(count: int) -> tuple[int, ...]:
@@ -131,7 +132,7 @@ def check_build(
         why = "it accesses no memory at the sizes tried; correct the values, the grid or the block of its family"
         return replace(found, broken=why, unchecked=False)
     if build.sized is None or found.skipped or found.broken:
-        return found
+        return _with_several_numbers(found, build.given[0])
     try:
         refused = {"x".join(map(str, size)): why for size, why in build.chosen.refused.items()}
         whole = replace(found, numbers=" x ".join(build.sized.names), refused=refused)
@@ -144,7 +145,17 @@ def check_build(
         raise
     except BaseException as error:  # as in build_problems
         return replace(found, broken=f"no sizes can be chosen: {error_of_family(build.given[0], error)}")
-    return whole
+    return _with_several_numbers(whole, build.given[0])
+
+
+def _with_several_numbers(found: BuildReport, case: Case) -> BuildReport:
+    """The report, broken if nothing was found and the reference is one number everywhere."""
+    try:
+        if not (found.findings or found.broken):
+            refuse_one_number(case, found.met)
+    except PeakgateError as error:
+        return replace(found, broken=str(error))
+    return found
 
 
 def _accesses(case: Case) -> bool:
@@ -184,6 +195,7 @@ def _continued(
             problems=before.problems + more.problems,
             launches=before.launches + more.launches,
             findings=before.findings + more.findings,
+            met=before.met | more.met,
             broken=before.broken or more.broken,
             sizes={**before.sizes, **more.sizes},
             unended=more.unended,
@@ -213,11 +225,12 @@ def check_cases(
     unended = False
     remembered = cache(load)
     left = deque(cases)
+    met = set[complex | None]()
     while left:
         case = left.popleft()
         report(case.id)
         try:
-            launched = check_case(case, orders, nonfinite=nonfinite, load=remembered, beyond_races=True)
+            launched = check_case(case, orders, nonfinite=nonfinite, load=remembered, beyond_races=True, met=met.add)
         except BuildError as error:
             return BuildReport(kernel, len(cases), broken=str(error))
         except MemoryError as error:
@@ -249,6 +262,7 @@ def check_cases(
         sizes=sizes,
         unended=unended,
         unchecked=cases[0].unchecked,
+        met=frozenset(met),
     )
 
 
@@ -260,13 +274,15 @@ def check_case(
     nonfinite: bool = False,
     load: Callable[..., emulator.EmulatedKernel] = load,
     beyond_races: bool = False,
+    met: Callable[[complex | None], None] = lambda _: None,
 ) -> list[list[LaunchFinding]]:
     """The findings of each launch, up to the first launch with any, which may leave data that make later ones fail.
 
     Every order has inputs of its own, where the family leaves them open; the ascending one those of a GPU.
 
     With ``beyond_races`` other orders are run after a launch that had races alone; of these, races at other lines are
-    findings: a race that every order has would hide, also where it is waived, one that only another order has.
+    findings: a race that every order has would hide, also where it is waived, one that only another order has. ``met``
+    is called with what ``refuse_one_number`` needs.
 
     Raises BuildError if the kernel does not compile, PeakgateError if the case's description is unusable,
     LaunchNotEnded if a launch reaches its time limit.
@@ -307,6 +323,7 @@ def check_case(
             launched.append([])
             continue
         result = None if wanted is None else check(np, case, computed(np, launchable), wanted)
+        met(None if result is None else result.one)
         if result is not None and result.mismatch is not None:
             said = f"{WRONG_RESULT}: {result.mismatch}"
             launched.append([LaunchFinding(case.id, order, WRONG_RESULT, None, said, values=result.worst)])

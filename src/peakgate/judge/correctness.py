@@ -11,7 +11,7 @@ or 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -125,7 +125,8 @@ class Deviation:
     ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 if all are right. ``error`` is the largest
     ``max|out - ref| / max|ref|`` of an output, for the run file; 0 if equal values are required. ``mismatch`` describes
     a wrong output: the number and place of wrong elements, and the worst; None if all are right. ``worst`` is that
-    element. ``blank``: no element could be judged, or an output of zeros would be right too.
+    element. ``blank``: no element could be judged, or an output of zeros would be right too. ``one``: the number that
+    every element of every reference on the host is; None if there are several, or no elements.
     """
 
     error: float
@@ -133,6 +134,7 @@ class Deviation:
     mismatch: str | None
     worst: WrongElement | None = None
     blank: bool = False
+    one: complex | None = None
 
     @property
     def right(self) -> bool:
@@ -220,7 +222,24 @@ def check(
             blank = position
     if blank is not None:
         raise NothingCompared(f"output {blank}")
-    return worst
+    return replace(worst, one=_one_number(expected.values) if xp is np else None)
+
+
+def _one_number(values: Sequence[Array]) -> complex | None:
+    firsts = [value.flat[0].item() for value in values if value.size]
+    return firsts[0] if firsts and all(bool((value == firsts[0]).all()) for value in values) else None
+
+
+def refuse_one_number(case: Case, met: Collection[complex | None]) -> None:
+    """Raise PeakgateError if ``met``, ``one`` of a build's problems, is a single number, though there are inputs."""
+    (one,) = met if len(met) == 1 else (None,)
+    if one is not None and case.inputs:
+        raise PeakgateError(
+            f"its reference is {one:g} in every element of every edge-size problem, so that a kernel which "
+            "only writes that number would be right; expected inputs for which it differs, data=(low, high) or a "
+            "function",
+            Code.REFERENCE,
+        )
 
 
 def _rounded_the_other_way(element: WrongElement, dtype: str, inputs: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from peakgate.base.formatting import counted
 from peakgate.compile.named import named_numbers
 from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, KernelFault, KernelLaunchable, SampleChecker, TimedLaunch
-from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, check, on_host
+from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, check, on_host, refuse_one_number
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.session.outcome import Proof, WrongResult
@@ -162,6 +162,7 @@ class Prover:
     def _run_probes(self, case: Case) -> int | WrongResult:
         probes = varied(self._probes(case), named_numbers(case))
         left = deque(sorted(probes.problems, key=attrgetter("buffer_bytes")))  # a wrong small one is easiest to follow
+        met = set()
         while left:
             probe = left.popleft()
             problem = f"edge-size problem {probe.size}"
@@ -188,6 +189,8 @@ class Prover:
                 raise type(fault)(f"{problem}: {fault}") from fault.__cause__
             if result.mismatch is not None:
                 return WrongResult(f"{problem}: {result.mismatch}")
+            met.add(result.one)
+        refuse_one_number(case, met)
         return len(probes.problems)
 
     def _launch(self, launchable: KernelLaunchable, owner: Case, *, schedule: int = 0) -> None:
