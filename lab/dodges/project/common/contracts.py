@@ -76,6 +76,16 @@ MEANS = ROWS | {
 STEPS = 64
 
 
+def in_turn(*values):
+    """Data whose rows, or the numbers of a vector, are these in turn."""
+
+    def data(xp, shape):
+        rows = xp.asarray(values)[xp.arange(shape[0]) % len(values)]
+        return xp.broadcast_to(rows.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()
+
+    return data
+
+
 def waves(xp, x):
     """Many operations on each element."""
     y = x

@@ -20,4 +20,4 @@ def contract(data=None):
     }
 
 
-FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.full(shape, -0.3)))
+FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.zeros(shape) - 0.3 - xp.arange(shape[1]) % 3))

@@ -10,7 +10,7 @@ def ones(xp, shape):
 
 
 def nearly_ones(xp, shape):
-    return xp.ones(shape) + (xp.arange(shape[1]) == shape[1] - 1)
+    return xp.ones(shape) + (xp.arange(shape[1]) == shape[1] - 1) * (xp.arange(shape[0])[:, None] % 2)
 
 
 def contract(one=None, other=None):

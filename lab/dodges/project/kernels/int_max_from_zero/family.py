@@ -13,4 +13,4 @@ def contract(data=None):
     }
 
 
-FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.full(shape, -7, "int32")))
+FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.full(shape, -7 - shape[0] % 3, "int32")))

@@ -13,4 +13,4 @@ def contract(data=None):
     }
 
 
-FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.full(shape, 0.7)))
+FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.full(shape, 0.7 + shape[0] % 3)))

@@ -1,6 +1,6 @@
 """Numbers as int8: is there one that saturates?"""
 
-from contracts import ELEMENTS, pair
+from contracts import ELEMENTS, in_turn, pair
 
 from peakgate.family import In, Out, Value
 
@@ -13,4 +13,4 @@ def contract(data=None):
     }
 
 
-FAMILY = pair(**contract(), witness=contract(lambda xp, shape: xp.full(shape, 40.0)))
+FAMILY = pair(**contract(), witness=contract(in_turn(40.0, -40.0)))
