@@ -360,7 +360,7 @@ FAMILY = family(
         flops=lambda heads, length, width, causal: 10 * heads * pairs(length, causal) * width,
         math="bf16",
         sizes=lambda width: [(COLUMNS // width * TOKENS // length, length) for length in SOME_LENGTHS],
-        gate=False,
+        gate=lambda length, width, causal: (length, width, causal) == (1024, 128, False),
         small_sizes=[SMALL],
         edges=(*PROBES, *LONG_PROBES),
         reference=gradients,

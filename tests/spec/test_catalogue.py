@@ -115,9 +115,9 @@ def test_a_source_whose_name_no_file_can_have_is_refused(project):
 
 
 UNTIMED = {"hgemm.tcgen05", "hgemm.tcgen05_overlapped", "hgemm.tcgen05_pairs"}
-NOT_IN_THE_GATE = {"transpose.smem_rectangular", "attention.backward", *UNTIMED}
-"""A table of paddings, for the record: its work is that of smem_pad, which the gate has. The backward pass has no floor
-yet, which needs several sessions and GPUs; those for Blackwell were on none."""
+NOT_IN_THE_GATE = {"transpose.smem_rectangular", *UNTIMED}
+"""A table of paddings, for the record: its work is that of smem_pad, which the gate has. Those for Blackwell were on no
+GPU."""
 
 
 def test_the_gate_covers_every_stage_but_roofs_of_tensor_cores():
