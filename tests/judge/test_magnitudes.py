@@ -171,6 +171,25 @@ def test_of_few_elements_one_rounding_is_allowed():
     assert before[0] < off < after[0] < 1e-5
 
 
+def in_a_range(seed):
+    return [np.random.default_rng(seed).uniform(-60, 60, 128)]
+
+
+def test_what_cancels_in_float64_too_is_allowed_its_rounding():
+    x = np.full(128, -60.0)
+    before, after = in_float32(lambda given: [np.log(1 + np.exp(given[0]))], x, redrawn=in_a_range)  # all zero
+    assert (before < np.log1p(np.exp(x))).all()
+    assert (after > np.log1p(np.exp(x))).all()
+    assert (after < 1e-14).all()
+
+
+@pytest.mark.parametrize("reference", [np.square, np.abs, lambda x: np.maximum(x, 0.0), np.exp])
+def test_where_nothing_cancels_no_more_is_allowed(reference):
+    x = np.linspace(-1e-17, 1e-17, 128)
+    before, after = in_float32(lambda given: [reference(given[0])], x, redrawn=in_a_range)
+    assert (after <= np.maximum(2 * before, 1e-6 * np.abs(reference(x)))).all()
+
+
 def test_a_sum_is_allowed_no_more_than_its_terms_ask_for():
     x = np.random.default_rng(0).uniform(-1, 1, (8, 512))
     before, after = in_float32(lambda given: [given[0].sum(axis=1)], x)

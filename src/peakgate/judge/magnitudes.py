@@ -41,6 +41,12 @@ reference is exact in float32, as a choice between two numbers is: nothing is lo
 _ROUNDED_EVALUATIONS, _ROUNDINGS = 5, 4.0
 """The largest error of this many evaluations in float32, times this factor, is allowed: one may be exact by chance."""
 
+_LOST = 64.0
+_UNIT_OF_FLOAT64 = 2.0**-53
+"""An element whose error in float32 is more than ``_LOST`` roundings of it has lost its digits in a cancellation, and
+one that is zero perhaps all: ``log(1 + exp(x))`` of -60 is zero in float64 too, where a kernel by log1p is right. The
+largest such error for other inputs, in float64, counts as one of its errors."""
+
 _FAR_SMALLER = 2.0**-40
 
 _SHARES_RMS = math.sqrt(7 / 12)
@@ -137,12 +143,14 @@ def with_rounding(
 
     An output of few elements has no neighbours, and none of another size if inputs are ``alike``: for it one rounding
     of its elements for other inputs, ``redrawn(seed)``, counts as such an error. For a float64 output the error is
-    scaled by the ratio of the roundoffs. If it ``may_overflow``, a magnitude is infinite where only the float32
+    scaled by the ratio of the roundoffs. Where the reference cancels its own error in float64 is such an error too. If
+    it ``may_overflow``, a magnitude is infinite where only the float32
     reference overflows: a kernel with the same steps overflows too. It is NaN if the float64 reference overflows but
     would not for far smaller inputs (unlike ``1 / 0``): the element is then not judged. Magnitudes are unchanged if the
     reference raises an error.
     """
     errors: list[Any] = [0.0] * len(known)
+    lost: list[Any] = [None] * len(known)
     unknown = [xp.zeros((), "bool")] * len(known)  # CuPy does not accept a Python bool as a condition
     few = [value is not None and (alike or value.size < _NEIGHBOURS) for value in known]
     for evaluation in range(_ROUNDED_EVALUATIONS):
@@ -154,6 +162,7 @@ def with_rounding(
                 exact = reference(wide)
                 for at, (one, other) in enumerate(zip(reference(narrow), exact, strict=True)):
                     error = _distance(xp, one, other)
+                    lost[at] = _lost(xp, error, other) | (other == 0)
                     overflow = xp.where(xp.isfinite(other), math.inf if may_overflow else 0.0, 0.0)
                     errors[at] = xp.fmax(errors[at], xp.where(xp.isfinite(error), error, overflow))
                 if not evaluation and not all(bool(xp.isfinite(value).all()) for value in exact):
@@ -166,6 +175,14 @@ def with_rounding(
                         errors[at] = xp.fmax(
                             errors[at], _UNIT_OF_FLOAT32 * xp.where(xp.isfinite(sizes), sizes, 0.0).max()
                         )
+                if not evaluation and any(bool(each.any()) for each in lost):
+                    drawn = redrawn(0)
+                    shorter = reference([array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in drawn])
+                    for at, (one, other) in enumerate(zip(shorter, reference(drawn), strict=True)):
+                        error = _distance(xp, one, other)
+                        largest = xp.where(_lost(xp, error, other), error, 0.0).max()
+                        in_float64 = largest * (_UNIT_OF_FLOAT64 / _UNIT_OF_FLOAT32)
+                        errors[at] = xp.where(lost[at], xp.fmax(errors[at], in_float64), errors[at])
         except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
             return list(known)
     factors = [_ROUNDINGS * how.unit / _UNIT_OF_FLOAT32 / (how.tolerance or 1.0) for how in rounded]
@@ -173,6 +190,10 @@ def with_rounding(
         None if magnitude is None else xp.where(unsure, math.nan, xp.fmax(magnitude, factor * error))
         for magnitude, factor, error, unsure in zip(known, factors, errors, unknown, strict=True)
     ]
+
+
+def _lost(xp: Any, error: Array, value: Array) -> Array:
+    return xp.isfinite(error) & (error > _LOST * _UNIT_OF_FLOAT32 * xp.abs(value))
 
 
 def by_evaluations(
