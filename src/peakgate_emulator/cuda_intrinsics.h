@@ -81,8 +81,8 @@ inline int __clz(int a) { return a ? __builtin_clz(static_cast<unsigned>(a)) : 3
 inline int __clzll(long long a) { return a ? __builtin_clzll(static_cast<unsigned long long>(a)) : 64; }
 inline int __ffs(int a) { return __builtin_ffs(a); }
 inline int __ffsll(long long a) { return __builtin_ffsll(a); }
-inline int __mul24(int a, int b) { return a * b; }
-inline unsigned __umul24(unsigned a, unsigned b) { return a * b; }
+inline int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }  // of the low 24 bits
+inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
 inline int __mulhi(int a, int b) { return static_cast<int>((static_cast<long long>(a) * b) >> 32); }
 inline unsigned __umulhi(unsigned a, unsigned b) {
     return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);

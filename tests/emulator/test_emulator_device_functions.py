@@ -126,6 +126,16 @@ def test_conversions_round_and_stay_in_range(tmp_path: Path) -> None:
             assert int(results[at, problem]) == min(max(exact, least), most) % 2**bits, (calls[at][0], value)
 
 
+def test_products_of_24_bits_ignore_the_other_8(tmp_path: Path) -> None:
+    calls = [("__mul24(a, b)", "int", "int"), ("__umul24(a, b)", "unsigned", "unsigned")]
+    operands = operands_of(["s32", "u32"])
+    results = computed(tmp_path, "", calls, operands)
+    low = operands & np.uint64(0xFFFFFF)
+    signed = (low[0].astype(np.int64) ^ 0x800000) - 0x800000
+    assert (results[0] == (signed[:, 0] * signed[:, 1]).view(np.uint64) & np.uint64(0xFFFFFFFF)).all()
+    assert (results[1] == low[1, :, 0] * low[1, :, 1] & np.uint64(0xFFFFFFFF)).all()
+
+
 def by_lane(bits: int, signed: bool, function: Any, *words: int) -> int:
     """A function of the lanes of words, as a word."""
     lanes = [[decoded(word >> at, f"{'s' if signed else 'u'}{bits}") for word in words] for at in range(0, 32, bits)]
