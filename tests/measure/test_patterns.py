@@ -28,7 +28,7 @@ def data_of(pattern, named=NOTHING_NAMED, **described):
     return inputs_of(np, case)[0]
 
 
-LARGEST = {"large": 2**31, "positive": 2**31, "negative": 2**31, "mixed": 16}
+LARGEST = {"large": 2**31, "positive": 2**31, "negative": 2**31, "mixed": 16, "powers": 1.5}
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -110,8 +110,8 @@ def test_neighbours_nearly_cancel():
 
 def test_powers_of_two_are_exact_and_many_are_equal():
     values = data_of("powers")
-    assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5}
-    assert np.unique(values).size == 17
+    assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5, 0.75}
+    assert np.unique(values).size == 19
     assert 0 < np.abs(values[values != 0]).min() < 1e-12
     assert np.signbit(values[values == 0]).any()
     assert (values[5:10, 1:] == 0).all()  # a block of rows alike
@@ -179,7 +179,7 @@ def test_a_range_is_kept_to_and_its_ends_are_met(dtype, low, high):
         assert values.min() >= low
         assert values.max() < high
     assert found["powers"].min() == low
-    assert np.unique(found["powers"]).size < 12
+    assert np.unique(found["powers"]).size < 26
     assert float(found["large"].min()) >= high - (high - low) / 4 - 1
 
 
@@ -189,6 +189,14 @@ def test_a_range_is_met_at_one_and_minus_one_if_it_has_them():
 
     assert {-1, 1} <= few(-1.7, 1.6)
     assert few(-0.7, 1.6) & {-1, 1} == {1}
+
+
+@pytest.mark.parametrize("data", [None, (-1.1, 1.0), (3.45, 5.5), (3, 100), (-300, 600), (1e5, 2e5)])
+def test_halves_above_even_and_odd_numbers_show_rounding(data):
+    values = data_of("powers", data=data)
+    halves = np.unique(values[values % 1 == 0.5])
+    assert set(np.floor(halves) % 2) == {0, 1}
+    assert (values % 1 == 0).any()
 
 
 def test_a_range_that_has_zero_is_met_near_it_too():

@@ -29,8 +29,9 @@ contains zero; its ends and a few numbers between, instead of powers; and number
 the other, instead of large ones.
 
 All numbers of one sign, large and alike: a minimum or maximum of all is none of a kernel's initial values, and the
-squares of the differences are lost in the sum of squares. Beside the powers, and in a range, are the numbers that the
-kernel's source names, of both signs, and their neighbours. Sorted rows, every second descending, the same in all inputs
+squares of the differences are lost in the sum of squares. Beside the powers, and in a range, are whole numbers and
+halves between them, which show how a kernel rounds, and the numbers that its source names, of both signs, and their
+neighbours. Sorted rows, every second descending, the same in all inputs
 of one type and shape, except for the last of every second row: what is found early or compared in part is wrong."""
 
 _ALIKE_PATTERNS = ("sorted", "positive", "negative")
@@ -258,7 +259,7 @@ def of_type(
     elif pattern == "sorted":
         make = partial(_sorted, dtype, between, other=other)
     elif pattern == "powers":
-        make = partial(_few, dtype, between, _near(dtype, between, named))
+        make = partial(_few, dtype, between, _special(dtype, between, named))
     elif between is None:
         if real and pattern == "large":
             make = partial(_large, dtype, in_turn=in_turn)
@@ -332,29 +333,39 @@ def _sorted(
 def _few(
     dtype: str,
     between: tuple[float, float] | None,
-    named: Sequence[float],
+    special: Sequence[float],
     shape: tuple[int, ...],
     seed: int,
 ) -> np.ndarray[Any, Any]:
-    """A few numbers, of which many elements are equal, and those near named ones for at most half of the elements."""
+    """A few numbers, of which many elements are equal, and special ones for at most half of the elements."""
     real = dtypes.limits(dtype).kind in ("float", "complex")
     few, runs, longest = (
         _ends(dtype, *between) if between else _powers_of_reals() if real else _powers_of_integers(dtype)
     )
-    each = np.concatenate([np.tile(few, math.ceil(len(named) / few.size) or 1), np.array(named, few.dtype)])
+    each = np.concatenate([np.tile(few, math.ceil(len(special) / few.size) or 1), np.array(special, few.dtype)])
     return _drawn(each, shape, seed, runs, longest)
 
 
-def _near(dtype: str, between: tuple[float, float] | None, named: Named) -> tuple[float, ...]:
-    """Named numbers of both signs and their neighbours, as far as the type or the range holds them."""
+def _special(dtype: str, between: tuple[float, float] | None, named: Named) -> tuple[float, ...]:
+    """Named numbers of both signs and their neighbours, and real ones that show how they are rounded.
+
+    As far as the type or the range holds them.
+    """
     held = dtypes.limits(dtype)
     first, last = _bounds(dtype, *between)[:2] if between else (held.lowest, held.largest)
+    halves: list[float] = []
     if held.kind in ("float", "complex"):
         near = [number * (1 + beside) for number in named.reals for beside in (0.0, _BESIDE, -_BESIDE)]
+        halves = _halves(first / 2 + last / 2)
     else:
         near = [number + beside for number in named.integers for beside in (0, 1, -1)]
-    both = dict.fromkeys(sign * number for number in near for sign in (1, -1))
-    return tuple(number for number in both if first <= number <= last)
+    each = dict.fromkeys([*(sign * number for number in near for sign in (1, -1)), *halves])
+    return tuple(number for number in each if first <= number <= last)
+
+
+def _halves(middle: float) -> list[float]:
+    """Numbers halfway between two integers, above even and odd ones, and whole numbers, near the middle and zero."""
+    return [whole + beside for whole in (math.floor(middle), 0) for beside in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)]
 
 
 def _ends(dtype: str, low: float, high: float) -> _FewNumbers:
