@@ -28,7 +28,7 @@ def data_of(pattern, named=NOTHING_NAMED, **described):
     return inputs_of(np, case)[0]
 
 
-LARGEST = {"large": 2**31, "positive": 2**31, "negative": 2**31, "mixed": 16, "powers": 1.5}
+LARGEST = {"large": 2**31, "positive": 2**31, "negative": 2**31, "mixed": 16, "powers": 8}
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -110,8 +110,9 @@ def test_neighbours_nearly_cancel():
 
 def test_powers_of_two_are_exact_and_many_are_equal():
     values = data_of("powers")
-    assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5, 0.75}
-    assert np.unique(values).size == 19
+    ones = 2.0**-24
+    assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5, 0.5 + ones, 0.75, 1 - ones}
+    assert np.unique(values).size == 19 + 16
     assert 0 < np.abs(values[values != 0]).min() < 1e-12
     assert np.signbit(values[values == 0]).any()
     assert (values[5:10, 1:] == 0).all()  # a block of rows alike
@@ -179,7 +180,7 @@ def test_a_range_is_kept_to_and_its_ends_are_met(dtype, low, high):
         assert values.min() >= low
         assert values.max() < high
     assert found["powers"].min() == low
-    assert np.unique(found["powers"]).size < 26
+    assert np.unique(found["powers"]).size < 42
     assert float(found["large"].min()) >= high - (high - low) / 4 - 1
 
 
@@ -197,6 +198,24 @@ def test_halves_above_even_and_odd_numbers_show_rounding(data):
     halves = np.unique(values[values % 1 == 0.5])
     assert set(np.floor(halves) % 2) == {0, 1}
     assert (values % 1 == 0).any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data", "power"),
+    [
+        ("float32", None, 8),
+        ("float32", (0.001, 1e6), 2**19),
+        ("float64", (-1, 1), 0.25),
+        ("float16", None, 0.25),
+        ("bfloat16", (3, 100), 64),
+        ("float32", (-3.0, 1.5), 0.5),
+    ],
+)
+def test_numbers_just_below_and_above_a_power_of_two_are_tried(dtype, data, power):
+    unit = dtypes.limits(dtype).unit_roundoff
+    values = data_of("powers", dtype=dtype, data=data).astype("float64")
+    assert {power * (1 - unit), power * (1 + 2 * unit)} <= set(values.flat)
+    assert not data or data[0] <= values.min() <= values.max() < data[1]
 
 
 def test_a_range_that_has_zero_is_met_near_it_too():
@@ -288,7 +307,7 @@ def test_numbers_to_quantize_are_named_up_to_16():
     )
     (values,) = inputs_of(np, case)
     assert 3.0 in values
-    assert np.abs(values).max() < 4
+    assert np.abs(values).max() < 8.01
 
 
 @pytest.mark.parametrize("data", [None, (0, 100)])

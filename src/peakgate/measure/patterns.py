@@ -29,10 +29,11 @@ contains zero; its ends and a few numbers between, instead of powers; and number
 the other, instead of large ones.
 
 All numbers of one sign, large and alike: a minimum or maximum of all is none of a kernel's initial values, and the
-squares of the differences are lost in the sum of squares. Beside the powers, and in a range, are whole numbers and
-halves between them, which show how a kernel rounds, and the numbers that its source names, of both signs, and their
-neighbours. Sorted rows, every second descending, the same in all inputs
-of one type and shape, except for the last of every second row: what is found early or compared in part is wrong."""
+squares of the differences are lost in the sum of squares. Beside the powers, and in a range, are the numbers next to a
+power, whose logarithm is rounded to that of the power; whole numbers and halves between them, which show how a kernel
+rounds; and the numbers that its source names, of both signs, and their neighbours. Sorted rows, every second
+descending, the same in all inputs of one type and shape, except for the last of every second row: what is found early
+or compared in part is wrong."""
 
 _ALIKE_PATTERNS = ("sorted", "positive", "negative")
 
@@ -73,6 +74,9 @@ _SMALL = (-16.0, 16.0)
 
 _LARGE = 2.0**31
 """Larger than numbers used as infinity in many kernels (1e4, 1e6, 1e9); sums of fourth powers still fit in float32."""
+
+_LARGEST_POWER = 8.0
+"""Beside it, in float32, a logarithm is rounded to a whole number; sums in which it occurs are moderate."""
 
 _BESIDE = 2.0**-6
 """The relative distance to a named number at which another expression of a real kernel may already apply."""
@@ -347,15 +351,16 @@ def _few(
 
 
 def _special(dtype: str, between: tuple[float, float] | None, named: Named) -> tuple[float, ...]:
-    """Named numbers of both signs and their neighbours, and real ones that show how they are rounded.
+    """Numbers at which a kernel may be wrong alone, as far as the type or the range holds them.
 
-    As far as the type or the range holds them.
+    Named ones of both signs and their neighbours; for reals also halves between integers, and neighbours of powers.
     """
     held = dtypes.limits(dtype)
     first, last = _bounds(dtype, *between)[:2] if between else (held.lowest, held.largest)
     halves: list[float] = []
     if held.kind in ("float", "complex"):
         near = [number * (1 + beside) for number in named.reals for beside in (0.0, _BESIDE, -_BESIDE)]
+        near += _beside_powers(dtype, (max(abs(first), abs(last)) or 1.0) if between else _LARGEST_POWER)
         halves = _halves(first / 2 + last / 2)
     else:
         near = [number + beside for number in named.integers for beside in (0, 1, -1)]
@@ -366,6 +371,13 @@ def _special(dtype: str, between: tuple[float, float] | None, named: Named) -> t
 def _halves(middle: float) -> list[float]:
     """Numbers halfway between two integers, above even and odd ones, and whole numbers, near the middle and zero."""
     return [whole + beside for whole in (math.floor(middle), 0) for beside in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)]
+
+
+def _beside_powers(dtype: str, largest: float) -> list[float]:
+    """The numbers of a type next to powers of two: to 1 and the two below it, and to the last one up to ``largest``."""
+    roundoff = dtypes.limits(dtype).unit_roundoff
+    powers = (0.25, 0.5, 1.0, 2.0 ** math.floor(math.log2(largest)))
+    return [power * (1 + beside) for power in powers for beside in (-roundoff, 2 * roundoff)]
 
 
 def _ends(dtype: str, low: float, high: float) -> _FewNumbers:
