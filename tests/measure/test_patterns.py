@@ -89,6 +89,14 @@ def test_large_numbers_of_one_sign_stay_far_from_zero(shape, alike):
     assert values[3 * alike : 4 * alike].min() >= 2**30
 
 
+@pytest.mark.parametrize("shape", [(40, 60), (16, 130), (65540,)])
+def test_large_numbers_are_of_several_sizes(shape):
+    values = data_of("large", shape=shape)
+    rows = np.abs(values[: values.size // 61 * 61].reshape(-1, 61) if len(shape) == 1 else values).max(axis=1)
+    for smallest, largest in ((1024, 4096), (2**17, 2**20), (2**25, 2**28), (2**29, 2**31)):
+        assert ((rows > smallest) & (rows < largest)).any()
+
+
 def test_large_numbers_become_no_integers():
     quantized = replace(problem(), arguments=(Buffer(Role.OUT, (40, 60), "int8"), Buffer(Role.IN, (40, 60))))
     assert [each.variant for each in patterned([quantized])] == [*PATTERNS[:-1]]

@@ -23,10 +23,10 @@ from peakgate.spec.case import Array, Buffer, Case, Data, Role
 PATTERNS = ("sorted", "positive", "negative", "mixed", "cancelling", "powers", "large")
 """For real inputs: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1
 and zeros of both signs, so that many are equal, also in runs, the first of zeros, and numbers that are nearly zero;
-and, if outputs are real, rows of numbers up to 256 or far larger, some of one sign. For integers: all bit lengths;
-neighbours that cancel; powers of two and zeros; the limits. For a range: numbers closer and closer to zero, if it
-contains zero; its ends and a few numbers between, instead of powers; and numbers near one end, for the next input near
-the other, instead of large ones.
+and, if outputs are real, rows of numbers up to 256, to thousands or far more, some of one sign. For integers: all bit
+lengths; neighbours that cancel; powers of two and zeros; the limits. For a range: numbers closer and closer to zero, if
+it contains zero; its ends and a few numbers between, instead of powers; and numbers near one end, for the next input
+near the other, instead of large ones.
 
 All numbers of one sign, large and alike: a minimum or maximum of all is none of a kernel's initial values, and the
 squares of the differences are lost in the sum of squares. Beside the powers, and in a range, are the numbers next to a
@@ -77,6 +77,10 @@ _LARGE = 2.0**31
 
 _LARGEST_POWER = 8.0
 """Beside it, in float32, a logarithm is rounded to a whole number; sums in which it occurs are moderate."""
+
+_FURTHER = (1.0, 1 / 6, 1 / 2, 5 / 6)
+"""How far rows of larger numbers reach in turn, from 256 to the largest ones on a logarithmic scale: in float32 to
+2**31, 3649, 2**19.5 and 2**27. Only the shorter of them have fractions."""
 
 _BESIDE = 2.0**-6
 """The relative distance to a named number at which another expression of a real kernel may already apply."""
@@ -469,18 +473,19 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
 def _large(dtype: str, shape: tuple[int, ...], seed: int, *, in_turn: bool) -> np.ndarray[Any, Any]:
     """Numbers whose exponential overflows in float32 and whose square overflows in float16.
 
-    Rows are of four kinds, up to four of a kind together: up to 256 in magnitude; far larger; only negative and only
-    positive ones from half of that: they exceed the initial values that kernels use for a minimum or maximum. An input
-    ``in_turn`` has the next kind in each row.
+    Rows are of four kinds, up to four of a kind together: up to 256 in magnitude; larger by ``_FURTHER``; only negative
+    and only positive ones from half of the largest: they exceed the initial values that kernels use for a minimum or
+    maximum. An input ``in_turn`` has the next kind in each row.
     """
     values = _uniform(shape, seed)
     at = np.indices(shape[-2:], sparse=True)
     rows, count = (at[0], shape[-2]) if len(at) > 1 else (at[0] // _SEGMENT, shape[-1] // _SEGMENT)
-    kind = (rows // max(min(count // 4, 4), 1) + in_turn) % 4
-    larger = _ends_of_type(dtype)[1]
+    alike, larger = max(min(count // 4, 4), 1), _ends_of_type(dtype)[1]
+    kind = (rows // alike + in_turn) % 4
+    further = 256.0 * (larger / 256.0) ** np.array(_FURTHER)[(rows + rows // (4 * alike)) % len(_FURTHER)]
     both_signs = np.array([True, True, False, False])[kind]
     values = np.where(both_signs, values, (np.abs(values) + 1) / 2)
-    values *= np.array([256.0, larger, -larger, larger])[kind]
+    values *= np.where(kind == 1, further, np.array([256.0, larger, -larger, larger])[kind])
     return values
 
 
