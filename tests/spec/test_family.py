@@ -94,8 +94,8 @@ def test_indices_stay_in_range_and_constants_are_filled(check, project):
     np.save(project("histogram") / "weight.npy", np.array([1, 3], "int32"))
     family = HISTOGRAM_FAMILY.replace('lambda xp, shape: xp.array([1, 3], "int32")', '"weight.npy"')
     code, verdict = check("histogram", HISTOGRAM, family)
-    # Eight problems in two orders, four with a pattern, four chosen ones.
-    assert (code, verdict["kernels"][0]["launches"]) == (0, 24)
+    # Eight problems in two orders, five with a pattern, four chosen ones.
+    assert (code, verdict["kernels"][0]["launches"]) == (0, 25)
 
 
 def test_a_projects_options_and_includes_reach_every_kernel(check, tmp_path):

@@ -20,7 +20,7 @@ from peakgate.measure.refill import renewable
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Data, Role
 
-PATTERNS = ("sorted", "positive", "negative", "mixed", "cancelling", "powers", "large")
+PATTERNS = ("sorted", "alike", "equal", "mixed", "cancelling", "powers", "large")
 """For real inputs: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1
 and zeros of both signs, so that many are equal, also in runs, the first of zeros, and numbers that are nearly zero;
 and, if outputs are real, rows of numbers up to 256, to thousands or far more, some of one sign. For integers: all bit
@@ -28,14 +28,15 @@ lengths; neighbours that cancel; powers of two and zeros; the limits. For a rang
 it contains zero; its ends and a few numbers between, instead of powers; and numbers near one end, for the next input
 near the other, instead of large ones.
 
-All numbers of one sign, large and alike: a minimum or maximum of all is none of a kernel's initial values, and the
-squares of the differences are lost in the sum of squares. Beside the powers, and in a range, are the numbers next to a
-power, whose logarithm is rounded to that of the power; whole numbers and halves between them, which show how a kernel
-rounds; and the numbers that its source names, of both signs, and their neighbours. Sorted rows, every second
-descending, the same in all inputs of one type and shape, except for the last of every second row: what is found early
-or compared in part is wrong."""
+All numbers of one sign, large and alike, positive if there are such: a minimum or maximum of all is none of a kernel's
+initial values, and the squares of the differences are lost in the sum of squares. All numbers equal and not zero,
+negative if there are such: all are counted in one place, and none differs. Beside the powers, and in a range, are the
+numbers next to a power, whose logarithm is rounded to that of the power; whole numbers and halves between them, which
+show how a kernel rounds; and the numbers that its source names, of both signs, and their neighbours. Sorted rows, every
+second descending, the same in all inputs of one type and shape, except for the last of half of the rows, which is
+smaller or larger: what is found early or compared in part is wrong."""
 
-_ALIKE_PATTERNS = ("sorted", "positive", "negative")
+_ALIKE_PATTERNS = ("sorted", "alike", "equal")
 
 _OTHER_PART = 1 << 16
 """Added to the seed for the imaginary part."""
@@ -68,6 +69,9 @@ _LEAST_SCALE = 2.0**-24
 _ALIKE, _LIKENESS = 0.7, 2.0**-11
 """Where numbers that are alike lie between zero and the largest: at no power of two, for which sums would be exact. And
 their relative distances, whose squares are as small as a rounding in float32."""
+
+_EQUAL, _EQUAL_BITS = (11 / 16, 13 / 16, 9 / 16), 8
+"""Where the equal numbers of three inputs lie, and their binary digits: few, so that every order of sums is exact."""
 
 _SMALL = (-16.0, 16.0)
 """The range of real inputs that may be quantized to integers."""
@@ -166,7 +170,7 @@ def _filled(case: Case, pattern: str, named: Named, *, apart: bool = False) -> C
         if integers and given is None and dtypes.limits(each.dtype).unit_roundoff:
             if pattern == "large":
                 continue
-            given = _SMALL if pattern in ("positive", "negative") else None
+            given = _SMALL if pattern in ("alike", "equal") else None
             known = Named(tuple(number for number in known.reals if number <= _SMALL[1]))
         if pattern == "sorted":
             seed = alike.setdefault((each.dtype, each.shape, given), at)
@@ -258,12 +262,15 @@ def of_type(
     real = dtypes.limits(dtype).kind in ("float", "complex")
     between = given if isinstance(given, tuple) else None
     make: _Make
-    if pattern in ("positive", "negative"):
+    if pattern in ("alike", "equal"):
         first, last, _ = _bounds(dtype, *(between or _ends_of_type(dtype)))
-        start, end = (max(first, 0), last) if pattern == "positive" else (min(last, 0), first)
-        if abs(end) <= abs(start) or (end > 0) != (pattern == "positive"):
+        positive = [(max(first, 0), last)] if last > max(first, 0) else []
+        negative = [(min(last, 0), first)] if first < min(last, 0) else []
+        if not positive + negative:
             return None
-        make = partial(_alike, dtype, start, end)
+        make = partial(_alike, dtype, *(positive + negative)[0])
+        if pattern == "equal":
+            make = partial(_equal, dtype, *(negative + positive)[0])
     elif pattern == "sorted":
         make = partial(_sorted, dtype, between, other=other)
     elif pattern == "powers":
@@ -325,16 +332,28 @@ def _alike(dtype: str, start: float, end: float, shape: tuple[int, ...], seed: i
     return values if held.kind in ("float", "complex") else values.astype(dtypes.value_type(dtype))
 
 
+def _equal(dtype: str, start: float, end: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """One number between ``start`` and ``end`` in all elements."""
+    if dtypes.limits(dtype).kind not in ("float", "complex"):
+        return np.full(shape, int(start + _EQUAL[seed % 3] * (end - start)), dtypes.value_type(dtype))
+    mantissa, exponent = math.frexp(start + _EQUAL[seed % 3] * (end - start))
+    value = math.ldexp(round(math.ldexp(mantissa, _EQUAL_BITS)), exponent - _EQUAL_BITS)
+    return np.full(shape, min(max(value, min(start, end)), max(start, end)))
+
+
 def _sorted(
     dtype: str, between: tuple[float, float] | None, shape: tuple[int, ...], seed: int, *, other: bool
 ) -> np.ndarray[Any, Any]:
-    """Random numbers in ascending and descending rows; every second row of an ``other`` input ends with its first."""
+    """Random numbers in ascending and descending rows.
+
+    In an ``other`` input half of the rows of either kind end with their first: they are less or greater by the last.
+    """
     part = COMPLEX_PARTS.get(dtype, dtype)
     values = dtypes.decoded(np, input_array(np, Buffer(Role.IN, shape, part, between), seed), part)
     rows = np.sort(values, axis=-1).reshape(-1, shape[-1])
     rows[1::2] = rows[1::2, ::-1]
     if other:
-        rows[::2, -1:] = rows[::2, :1]
+        rows[::4, -1:], rows[3::4, -1:] = rows[::4, :1], rows[3::4, :1]
     return rows.reshape(shape)
 
 
