@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise, zip_longest
 
@@ -103,38 +103,45 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
-    """A member of a struct where C++ places it: type such as ``const float*``, elements, None if it is no array.
+class _Stored:
+    """How a type is stored: its size in bytes, what C++ aligns it to, and what a Struct does.
 
-    ``size`` is that of an element in bytes, ``alignment`` what a Struct aligns it to.
+    It is a number of type ``dtype``, has members ``inside``, or is a pointer.
     """
+
+    size: int
+    alignment: int
+    alignment_in_struct: int
+    dtype: str = ""
+    inside: Sequence[_Member] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member of a struct where C++ places it: type such as ``const float*``, elements, None if it is no array."""
 
     kind: str
     name: str
     count: int | None
     begin: int
-    size: int
-    alignment: int
+    stored: _Stored
 
     @property
     def end(self) -> int:
-        return self.begin + self.size * (1 if self.count is None else self.count)
+        return self.begin + self.stored.size * (1 if self.count is None else self.count)
 
 
 def _up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _gaps(places: Sequence[tuple[int, int, int]], size: int, alignment: int) -> list[tuple[int, str, int]]:
-    """Padding before each place of begin, end and a Struct's alignment, and behind the last: begin, type and count.
-
-    ``size`` and ``alignment`` are those of the struct in C++.
-    """
+def _gaps(members: Sequence[_Member], struct: _Stored) -> list[tuple[int, str, int]]:
+    """Padding before each member and behind the last, beyond a Struct's own: begin, type and count."""
     gaps: list[tuple[int, str, int]] = []
-    at, widest = 0, max((each for _, _, each in places), default=1)
-    for begin, end, own in [*places, (size, size, widest)]:
+    at, places = 0, [(each.begin, each.end, each.stored.alignment_in_struct) for each in members]
+    for begin, end, own in [*places, (struct.size, struct.size, struct.alignment_in_struct)]:
         gap = begin - at if _up(at, own) != begin else 0
-        word, bytes_of = ("int32", 4) if alignment % 4 == at % 4 == gap % 4 == 0 else ("uint8", 1)
+        word, bytes_of = ("int32", 4) if struct.alignment % 4 == at % 4 == gap % 4 == 0 else ("uint8", 1)
         gaps.append((at, word, gap // bytes_of))
         at = end
     return gaps
@@ -176,17 +183,14 @@ class Types:
         What C++ leaves free beyond a Struct's own alignment is numbers by the names of ``PADDING``. Raises Undescribed
         where the text does not say the members, HasPointers where one is a pointer.
         """
-        numbers, size, alignment = self._numbers(written)
-        stored = [dtypes.storage(dtype) for _, _, dtype in numbers]
-        places = [
-            (begin, begin + each.itemsize, each.alignment) for (begin, _, _), each in zip(numbers, stored, strict=True)
-        ]
+        struct = self._struct(written, pointers=False)
+        numbers = _numbers(struct.inside)
         members: list[tuple[str, str]] = []
-        for (begin, dtype, count), number in zip_longest(_gaps(places, size, alignment), numbers):
+        for (begin, dtype, count), number in zip_longest(_gaps(numbers, struct), numbers):
             width = dtypes.storage(dtype).itemsize
             members += [(f"padding_at_{begin + width * at}", dtype) for at in range(count)]
             if number:
-                members.append(number[1:])
+                members.append((number.name, number.stored.dtype))
         return Layout(tuple(members))
 
     def declared(self, written: str) -> list[tuple[str, str, int | None]]:
@@ -195,18 +199,17 @@ class Types:
         With padding as in ``layout``. Raises Undescribed as it does, and HasPointers for a pointer to a function or a
         reference.
         """
-        members, size, alignment = self._places(written, pointers=True)
-        gaps = _gaps([(each.begin, each.end, each.alignment) for each in members], size, alignment)
+        struct = self._struct(written, pointers=True)
         found: list[tuple[str, str, int | None]] = []
-        for (begin, dtype, count), member in zip_longest(gaps, members):
+        for (begin, dtype, count), member in zip_longest(_gaps(struct.inside, struct), struct.inside):
             if count:
                 found.append((f"{dtype}_t", f"padding_at_{begin}", None if count == 1 else count))
             if member:
                 found.append((member.kind, member.name, member.count))
         return found
 
-    def _places(self, written: str, depth: int = 0, *, pointers: bool) -> tuple[list[_Member], int, int]:
-        """The members of a struct where C++ places them, its size and its alignment in bytes.
+    def _struct(self, written: str, depth: int = 0, *, pointers: bool) -> _Stored:
+        """A struct with its members where C++ places them.
 
         Raises HasPointers for a member that is a pointer, unless there may be ``pointers``.
         """
@@ -226,37 +229,40 @@ class Types:
                     raise Undescribed
                 if "*" in parts["marks"] and not pointers:
                     raise HasPointers
-                name, count = self._declared(parts["name"] + parts["extents"], given)
+                count = self._count(parts["extents"], given)
                 of_template = re.sub(r"\w+", lambda word: given.get(word[0], word[0]), kind)
                 own = f"{of_template} {parts['marks']}".strip()
-                size, of_type, of_numbers = self._extent(own, depth, pointers=pointers)
-                of_type = max(of_type, self._alignment(statement))
-                members.append(_Member(own, name, count, _up(end, of_type), size, of_numbers))
+                stored = self._stored(own, depth, pointers=pointers)
+                of_type = max(stored.alignment, self._alignment(statement))
+                members.append(_Member(own, parts["name"], count, _up(end, of_type), stored))
                 end, alignment = members[-1].end, max(alignment, of_type)
             if len(members) > _MOST_MEMBERS:
                 raise Undescribed
         if not members:
             raise Undescribed
-        return members, _up(end, alignment), alignment
+        in_struct = max(each.stored.alignment_in_struct for each in members)
+        return _Stored(_up(end, alignment), alignment, in_struct, inside=members)
 
-    def _extent(self, kind: str, depth: int, *, pointers: bool) -> tuple[int, int, int]:
-        """The size of a type in bytes, what C++ aligns it to, and what a Struct does."""
+    def _stored(self, kind: str, depth: int, *, pointers: bool) -> _Stored:
+        """A type of a member, ``pointers`` as in ``_struct``."""
         if "*" in kind:
-            return (_POINTER_BYTES,) * 3
+            return _Stored(_POINTER_BYTES, _POINTER_BYTES, _POINTER_BYTES)
         known = self._known(kind)
         if re.match(r"std::(?:vector|string|unique_ptr|function)\b", known):
             raise HasPointers
-        if dtype := self.element(known):
-            stored = dtypes.storage(dtype)
-            return stored.itemsize, stored.itemsize, stored.alignment
-        if self.is_enumeration(known):
-            return 4, 4, 4
+        if dtype := self.element(known) or ("int32" if self.is_enumeration(known) else None):
+            number = dtypes.storage(dtype)
+            return _Stored(number.itemsize, number.itemsize, number.alignment, dtype)
         if of_vector := vector(known):
-            one = dtypes.storage(of_vector[0]).itemsize
-            is_wide = of_vector[1] in (2, 4) and not re.match(r"glm::|[iudb]?vec\d|dim3", known)
-            return of_vector[1] * one, min(of_vector[1] * one, _WIDEST_VECTOR) if is_wide else one, one
-        members, size, alignment = self._places(known, depth + 1, pointers=pointers)
-        return size, alignment, max(each.alignment for each in members)
+            dtype, count = of_vector
+            one = dtypes.storage(dtype).itemsize
+            is_wide = count in (2, 4) and not re.match(r"glm::|[iudb]?vec\d|dim3", known)
+            axes = [
+                _Member(dtype, axis, None, at * one, _Stored(one, one, one, dtype))
+                for at, axis in enumerate("xyzw"[:count])
+            ]
+            return _Stored(count * one, min(count * one, _WIDEST_VECTOR) if is_wide else one, one, inside=axes)
+        return self._struct(known, depth + 1, pointers=pointers)
 
     def _known(self, kind: str) -> str:
         """A type without qualifiers, that which it is an alias of."""
@@ -318,42 +324,32 @@ class Types:
                     return [], begun[0], self._text[opened + 1 : ended.start()]
         raise Undescribed
 
-    def _numbers(self, written: str, depth: int = 0) -> tuple[list[tuple[int, str, str]], int, int]:
-        """The offset, name and type of each number of a struct without pointers, its size and its alignment."""
-        members, size, alignment = self._places(written, depth, pointers=False)
-        numbers: list[tuple[int, str, str]] = []
-        for each in members:
-            known = self._known(each.kind)
-            if dtype := self.element(known):
-                parts = [(0, "", dtype)]
-            elif self.is_enumeration(known):
-                parts = [(0, "", "int32")]
-            elif of_vector := vector(known):
-                one = dtypes.storage(of_vector[0]).itemsize
-                parts = [(at * one, f"_{axis}", of_vector[0]) for at, axis in enumerate("xyzw"[: of_vector[1]])]
-            else:
-                parts = [(offset, f"_{name}", kind) for offset, name, kind in self._numbers(known, depth + 1)[0]]
-            if len(numbers) + len(parts) * (each.count or 1) > _MOST_MEMBERS:
-                raise Undescribed
-            numbers += [
-                (each.begin + at * each.size + offset, f"{each.name}{'' if each.count is None else at}{part}", dtype)
-                for at in range(1 if each.count is None else each.count)
-                for offset, part, dtype in parts
-            ]
-        return numbers, size, alignment
-
-    def _declared(self, declared: str, given: Mapping[str, str]) -> tuple[str, int | None]:
-        """The name of a member, and the number of its elements; None if it is no array."""
-        found = re.fullmatch(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)(?:[={:].*)?", declared.strip(), re.DOTALL)
-        if found is None or ":" in declared:
+    def _count(self, extents: str, given: Mapping[str, str]) -> int | None:
+        """The number of elements of a member with these extents, such as ``[4][N]``; None if it is no array."""
+        if ":" in extents:
             raise Undescribed
         count: int | None = None
-        for extent in re.findall(r"\[([^\]]*)\]", found[2]):
+        for extent in re.findall(r"\[([^\]]*)\]", extents):
             number = self._number(given.get(extent.strip(), extent))
             if number is None or not 0 < int(number) <= _MOST_MEMBERS:
                 raise Undescribed
             count = (count or 1) * int(number)
-        return found[1], count
+        return count
+
+
+def _numbers(members: Sequence[_Member]) -> list[_Member]:
+    """The numbers in some members, each as a member of its own; raises Undescribed for a pointer."""
+    numbers: list[_Member] = []
+    for each in members:
+        inside = _numbers(each.stored.inside)
+        count = 1 if each.count is None else each.count
+        if not (inside or each.stored.dtype) or len(numbers) + (len(inside) or 1) * count > _MOST_MEMBERS:
+            raise Undescribed
+        for at in range(count):
+            name, begin = f"{each.name}{'' if each.count is None else at}", each.begin + at * each.stored.size
+            parts = [replace(part, name=f"{name}_{part.name}", begin=begin + part.begin) for part in inside]
+            numbers += parts or [replace(each, name=name, count=None, begin=begin)]
+    return numbers
 
 
 def _plain(statement: str) -> str:
