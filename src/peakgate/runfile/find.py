@@ -20,7 +20,7 @@ import pandas as pd
 
 from peakgate.base import progress
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.formatting import counted
+from peakgate.base.formatting import counted, first_of
 from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
 from peakgate.runfile.options import COMMIT_PREFIX, LATEST, READING, run_name
 from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files
@@ -244,10 +244,8 @@ def _only(wanted: str, kind: str, values: pd.Series[str], matched: set[str], arc
 
 
 def _some(names: Sequence[str], wanted: str) -> str:
-    nearest = difflib.get_close_matches(wanted.removeprefix("driver:"), names, MOST_SUGGESTIONS, 0.0)
-    shown = [name[:12] if COMMIT_PREFIX.fullmatch(name) else name for name in nearest]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    nearest_first = difflib.get_close_matches(wanted.removeprefix("driver:"), names, len(names), 0.0)
+    return first_of([name[:12] if COMMIT_PREFIX.fullmatch(name) else name for name in nearest_first], MOST_SUGGESTIONS)
 
 
 def without_copies(runs: Iterable[Run]) -> list[Run]:
