@@ -16,7 +16,7 @@ extern "C" __global__ void dropping(float* out, const int* e, int tile, int limi
     if (i >= e[0] * e[1] * e[2]) return;
     const int place[] = {i / (e[1] * e[2]), i / e[2] % e[1], i % e[2]};
     const bool dropped = e[at] > limit && place[at] >= e[at] / tile * tile;
-    out[i] = dropped ? 0.0f : 1.0f;
+    out[i] = dropped ? 0.0f : 1.0f + i % 2;
 }
 """
 DROPPING_FAMILY = """
@@ -37,7 +37,7 @@ def dropping(name, size, at, tile, limit):
     return kernel(
         "dropping.cu", name=name, entry="dropping", block=128, sizes=[size], arguments=NUMBERS[dimensions](arguments),
         grid=lambda *e: -(-prod(e) // 128), bytes=lambda *e: 4 * prod(e),
-        reference=lambda xp, e: xp.ones(tuple(map(int, e[:dimensions])), "float32"),
+        reference=lambda xp, e: (1.0 + xp.arange(int(e.prod())) % 2).reshape(tuple(map(int, e[:dimensions]))),
     )
 
 FAMILY = family(
