@@ -67,8 +67,7 @@ extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(1024) unsigned char memory[];
 
     cluster_arrive();
-    prefetch_maps(&a, &b);
-    const Ring ring = new_ring(memory);
+    const Ring ring = {memory};
     const int first_row = blockIdx.y * ROWS;
     const int first_col = blockIdx.x * COLS;
     const int slices = (K + DEPTH - 1) / DEPTH;
@@ -78,9 +77,10 @@ extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
     float* const shares = reinterpret_cast<float*>(ring.beside());
 
     Turn turn;
+    const int requested = start_ring(ring, turn, &a, &b, first_row, first_col, first_slice, end_slice);
     if (group == GROUPS) {
-        if (threadIdx.x % 128 == 0) {
-            bring_slices(ring, turn, &a, &b, first_row, first_col, first_slice, end_slice);
+        if (threadIdx.x == PRODUCER) {
+            bring_slices(ring, turn, &a, &b, first_row, first_col, requested, end_slice);
         }
         cluster_wait();
     } else {

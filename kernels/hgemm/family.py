@@ -64,15 +64,15 @@ SLICE_BYTES = 128
 class Tiling:
     """The part of C that a block computes and its ring of slices, for the stages with specialised warps.
 
-    A block has four warps for each 64 rows and four that load slices. Each group keeps ``stores`` pieces of
-    ``store_cols`` columns in shared memory, which the copy engine stores. ``split`` blocks share a tile along k and add
-    up through shared memory instead.
+    A block has four warps for each 64 rows and four that load slices. C is stored in pieces of ``store_cols`` columns;
+    each group of a persistent block has shared memory for ``stores`` of them. ``split`` blocks share a tile along k and
+    add up through shared memory.
     """
 
     rows: int = 128
     cols: int = 256
     slots: int = 4
-    stores: int = 2
+    stores: int = 0
     store_cols: int = 64
     cluster: int = 1
     split: int = 0
@@ -97,9 +97,9 @@ class Tiling:
         if self.split:
             return tile | {"SPLIT": self.split}
         return tile | {
-            "STORES": self.stores,
             "STORE_COLS": self.store_cols,
             "CLUSTER": self.cluster,
+            **({"STORES": self.stores} if self.stores else {}),
         }
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
@@ -107,14 +107,19 @@ class Tiling:
         return ceil(n / self.cols), ceil(m / (self.rows * self.cluster))
 
     def grid(self, m: int, n: int, _: int) -> tuple[int, ...]:
-        """One block for each tile, or for each part of it along k."""
-        return (*self.tiles(m, n), *([self.split] if self.split else []))
+        """One block for each tile, the rows of C first, or for each part of it along k."""
+        across, down = self.tiles(m, n)
+        return (across, down, self.split) if self.split else (down, across)
 
     def persistent_grid(self, *size: int) -> int:
-        """Blocks of a persistent grid: at most as many as a full GPU runs."""
-        across, down = self.tiles(*size[:2])
+        """Blocks of a persistent grid: the fewest that take no more turns than a full GPU would.
+
+        SMs without a block leave their power to the others, and blocks that run together need whole rows of tiles.
+        """
+        tiles = prod(self.tiles(*size[:2]))
         most = FEW_BLOCKS if size in (MANY_TILES, MANY_TILES_OF_FP8) else BLOCKS_OF_A_FULL_GPU
-        return min(across * down, most // self.cluster) * self.cluster
+        turns = ceil(tiles / (most // self.cluster))
+        return ceil(tiles / turns) * self.cluster
 
     def maps(self, m: int, n: int, k: int, of: str = BF16) -> list[Any]:
         """Arguments of a kernel that copies by tensor maps; C has a map too where it is not split."""
@@ -229,7 +234,7 @@ def _tiled(
     def small_sizes(tiling: Tiling) -> dict[str, Any]:
         deep = 64 * tiling.split * (tiling.slots + 2)  # each part has more slices than slots
         beyond = (tiling.rows * tiling.cluster + 8, tiling.cols + 8, deep + 136)
-        return by_side([*(SMALL_SIZES if tiling == _USUAL else ()), beyond])
+        return by_side([*(SMALL_SIZES if tiling in (_USUAL, _PERSISTENT) else ()), beyond])
 
     def grid(m: int, n: int, k: int, tiling: Tiling) -> tuple[int, ...] | int:
         return tiling.persistent_grid(m, n, k) if persistent else tiling.grid(m, n, k)
@@ -277,22 +282,23 @@ def _with_roles(described: StageKernel, *, blocks: int, slots: int) -> Family:
     )
 
 
-_USUAL = Tiling()
+_USUAL, _PERSISTENT = Tiling(), Tiling(stores=2)
 _SPECIALISED = {
     # Up to 1536 all tiles are one wave: 32, 48, 64, 96, 128 and 132 of them.
     Tiling(64, 32, slots=4, store_cols=32): _square(256),
     Tiling(64, 48, slots=6, store_cols=48): _square(384),
     Tiling(64, 64, slots=8): _square(512),
-    Tiling(64, 96, slots=8, store_cols=48): _square(768),
-    Tiling(64, 128, slots=8): _square(1024),
-    Tiling(128, 144, slots=5, stores=3, store_cols=48): _square(1536),
-    _USUAL: [size for size in SIZES if size not in _square(256, 384, 512, 768, 1024, 1536)],
+    Tiling(64, 96, slots=11, store_cols=48): _square(768),
+    Tiling(64, 128, slots=9): _square(1024),
+    Tiling(128, 144, slots=6, store_cols=48): _square(1536),
+    Tiling(128, 128, slots=7): [LAYERS[3]],  # 128 tiles
+    _USUAL: [size for size in SIZES if size not in (*_square(256, 384, 512, 768, 1024, 1536), LAYERS[3])],
 }
 _CLUSTERS = {
-    _USUAL: [size for size in SIZES if prod(size) >= 2048**3 and size not in (*_square(3072, 16384), LAYERS[3])],
+    _PERSISTENT: [size for size in SIZES if prod(size) >= 2048**3 and size not in (*_square(3072, 16384), LAYERS[3])],
     Tiling(192, 192, stores=1): _square(3072),  # 256 tiles: 1.94 waves
-    Tiling(128, 128, slots=6): [LAYERS[3]],  # 128 tiles
-    Tiling(cluster=2): _square(16384),
+    Tiling(128, 128, slots=6, stores=2): [LAYERS[3]],  # 128 tiles
+    Tiling(stores=2, cluster=2): _square(16384),
 }
 _SPLIT = {Tiling(64, 64, slots=12, split=2): LAYERS[:2]}
 
@@ -341,10 +347,10 @@ FAMILY = family(
         sizes=SIZES_OF_FP8,
         small_sizes=by_side(SMALL_SIZES[:1]),
         edges=by_side([*PROBE_SIZES_OF_FP8, MANY_TILES_OF_FP8]),
-        arguments=lambda m, n, k: _USUAL.maps(m, n, k, FP8),
-        grid=_USUAL.persistent_grid,
-        block=_USUAL.block,
-        shared_bytes=_USUAL.shared_bytes,
+        arguments=lambda m, n, k: _PERSISTENT.maps(m, n, k, FP8),
+        grid=_PERSISTENT.persistent_grid,
+        block=_PERSISTENT.block,
+        shared_bytes=_PERSISTENT.shared_bytes,
         min_capability="9.0a",
         **OF_FP8,
     ),

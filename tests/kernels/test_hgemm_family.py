@@ -42,10 +42,13 @@ def test_tiles_cover_c_and_clusters_are_whole(case: Case) -> None:
     if case.stage.name == "clusters":
         assert x % given["CLUSTER"] == 0
         tiles = -(-m // (given["ROWS"] * given["CLUSTER"])) * -(-n // given["COLS"])
-        assert x // given["CLUSTER"] == tiles or x > hgemm.BLOCKS_OF_A_FULL_GPU - given["CLUSTER"]
+        at_once = x // given["CLUSTER"]
+        most = hgemm.FEW_BLOCKS if (m, n) == hgemm.MANY_TILES[:2] else hgemm.BLOCKS_OF_A_FULL_GPU
+        turns = -(-tiles // (most // given["CLUSTER"]))
+        assert (at_once - 1) * turns < tiles <= at_once * turns, "the fewest blocks, in no more turns"
     elif given:
-        assert (x, y) == (-(-n // given["COLS"]), -(-m // given["ROWS"]))
-        assert z == given.get("SPLIT", 1)
+        across, down = -(-n // given["COLS"]), -(-m // given["ROWS"])
+        assert (x, y, z) == ((across, down, given["SPLIT"]) if "SPLIT" in given else (down, across, 1))
 
 
 def test_maps_bring_what_a_slot_holds() -> None:
