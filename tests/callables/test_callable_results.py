@@ -182,6 +182,11 @@ def test_patterns_of_a_range_stay_within_it():
     assert found.min() >= -2
 
 
+def test_a_result_that_is_given_is_for_the_inputs_that_are_there():
+    _, said = proven(lambda x: 2 * x, 2 * ROWS, ROWS.copy())
+    assert said.startswith("not checked")
+
+
 @pytest.mark.parametrize("fresh", ["all", (1, 1), (0, float("inf")), (1,), ("a", "b"), None, 3])
 def test_other_inputs_that_cannot_be_drawn_are_refused(fresh):
     with refuses(Code.BENCHMARK_TEST):

@@ -83,6 +83,8 @@ class OutputCheck:
         call = self._call
         if not self._given.fresh:
             return "not checked on fresh inputs"
+        if not callable(self._given.reference):
+            return "not checked on fresh inputs, its reference is a value"
         call.rewind_all()
         original = call.saved
         try:

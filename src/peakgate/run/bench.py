@@ -49,6 +49,9 @@ INSPECTING = frozenset(
 GRACE_S = 10.0
 """Time that a process has after Ctrl-C to save its results."""
 
+_LONGEST_WAIT_S = 3600.0
+"""At once: the limit of a huge launch is longer than an operating system can wait."""
+
 MOST_UNEXPLAINED = 3
 """The run stops once more processes than this have ended outside any case."""
 
@@ -312,7 +315,7 @@ class _Measuring:
             while True:
                 try:
                     left = self.step.until - time.monotonic()
-                    if selector.select(max(left, 0.0)):
+                    if selector.select(min(max(left, 0.0), _LONGEST_WAIT_S)):
                         data = os.read(reading, 1 << 16)
                         if not data:
                             break
