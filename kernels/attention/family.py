@@ -46,8 +46,11 @@ PROBES: tuple[Size, ...] = ((1, 1), (2, 63), (1, 65), (1, 130))
 """One key alone, less than a tile, just more than one tile, and more than two."""
 LONG_PROBES: tuple[Size, ...] = ((1, 900), (6, 200))
 """More tiles of keys than twice the slots of the ring, more heads than share the first blocks of the grid."""
-FEW_BLOCKS = 5
-"""Blocks of a persistent grid on LONG_PROBES: some take one tile of queries more than others."""
+FEW_BLOCKS, BLOCKS_OF_A_SECTION = 5, 9
+"""Blocks of a persistent grid on LONG_PROBES: some take one tile of queries more than others.
+
+In causal attention a section has a quarter as many heads as there are blocks: 9 for sections of two heads.
+"""
 FLOAT_TOLERANCE = 2e-5
 """For scores and exponentials in float32."""
 WEIGHT_TOLERANCE = 2**-8 + FLOAT_TOLERANCE
@@ -245,7 +248,9 @@ def _persistent_arguments(heads: int, length: int, width: int, causal: bool) -> 
 
 
 def _persistent_grid(heads: int, length: int, width: int, causal: bool) -> int:
-    most = FEW_BLOCKS if (heads, length) in LONG_PROBES else BLOCKS_OF_A_FULL_GPU
+    most = BLOCKS_OF_A_FULL_GPU
+    if (heads, length) in LONG_PROBES:
+        most = BLOCKS_OF_A_SECTION if causal and heads > 1 else FEW_BLOCKS
     return min(most, Tiling.persistent(width, causal).tiles(heads, length))
 
 
