@@ -17,7 +17,7 @@ from peakgate.measure.patterns import PATTERNS
 from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
 from peakgate.spec import catalogue
-from peakgate.spec.case import Scale
+from peakgate.spec.case import NO_SMALL_PROBLEM, Scale
 from peakgate.spec.catalogue import problems
 from peakgate.spec.contract import changes, stated
 
@@ -166,6 +166,27 @@ def test_a_kernel_without_a_small_problem_is_no_pass(project):
     assert catalogue.without_problems(small, measured) == ["sum.sum"]
     with refuses(Code.FAMILY):
         problems()
+
+
+LARGE_FAMILY = """
+from peakgate.family import In, Out, Value, kernel
+
+def arguments(n):
+    if n < 1 << 26:
+        raise ValueError("n is at least 1 << 26")
+    return [Out(n), In(n), Value(n)]
+
+FAMILY = kernel(
+    "naive.cu", arguments=arguments, grid=1, block=1, bytes=lambda n: 8 * n, sizes=[1 << 26], reference=lambda xp, x: x,
+)
+"""
+
+
+def test_a_family_that_accepts_no_small_size_is_undecided(check, bench, tmp_path):
+    code, verdict = check("naive", SUM, LARGE_FAMILY)
+    assert code == 3
+    assert NO_SMALL_PROBLEM in verdict["kernels"][0]["not_checked"]
+    assert bench(tmp_path).returncode == 3
 
 
 def test_each_kernel_of_a_case_has_a_part_in_the_fingerprint(check, tmp_path):

@@ -31,7 +31,7 @@ from peakgate.inspect.workers import TaskProgress
 from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check, refuse_one_number
 from peakgate.measure.patterns import PATTERNS, redrawn, varied
 from peakgate.spec import catalogue
-from peakgate.spec.case import Case, Scale
+from peakgate.spec.case import NO_SMALL_PROBLEM, Case, Scale
 from peakgate.spec.catalogue import kernel_name
 from peakgate.spec.edges import searched
 from peakgate_emulator import KernelDefect
@@ -106,8 +106,7 @@ def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport
     reports = {each.id: BuildReport(each.id, 0, broken=each.reason) for each in missing}
     small = catalogue.described(Scale.SMALL, file=family_file)
     without = [] if text or small.refused else catalogue.without_problems(small.cases, measured.cases)
-    reason = "no small problem: give it small_sizes, or edges"
-    return [*reports.values(), *(BuildReport(name, 0, skipped=reason) for name in without)]
+    return [*reports.values(), *(BuildReport(name, 0, skipped=NO_SMALL_PROBLEM) for name in without)]
 
 
 def check_build(

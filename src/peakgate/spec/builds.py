@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from peakgate.base.emulated import source_text
-from peakgate.base.errors import PeakgateError, defined_at, described, raised_at
+from peakgate.base.errors import Code, PeakgateError, defined_at, described, raised_at
 from peakgate.spec import fields
 from peakgate.spec.arguments import Role
 from peakgate.spec.case import (
     MOST_FAMILY_CASES,
+    NO_SMALL_PROBLEM,
     Array,
     Buffer,
     Case,
@@ -328,6 +329,15 @@ class KernelBuild:
         usual = EDGES.get(len(self.sized.usual), ())
         return tuple(labelled(edge_sizes(self.sized, list(map(numbers_of, usual)))))
 
+    def _small(self) -> tuple[Labelled, ...]:
+        """The sizes of its small problems; raises PeakgateError where none is given and none could be chosen."""
+        given = self.given
+        if given.small_sizes is None or given.small_sizes:
+            return tuple(self._taken(given.small_sizes))
+        if not self._edges and self.sized is not None and given.source:
+            raise PeakgateError(NO_SMALL_PROBLEM, Code.FAMILY)
+        return self._edges[-1:]
+
     def probes(self, _: Case) -> Iterator[Case]:
         """The edge-size problems of the build."""
         yield from (self.case(numbers, label) for numbers, label in self._edges)
@@ -337,9 +347,7 @@ class KernelBuild:
         given = self.given
         assert self.usual is not None
         try:
-            wanted = tuple(self._taken(given.sizes if scale is Scale.BENCH else given.small_sizes))
-            if scale is Scale.SMALL and given.small_sizes is not None and not given.small_sizes:
-                wanted = self._edges[-1:]
+            wanted = tuple(self._taken(given.sizes)) if scale is Scale.BENCH else self._small()
             # At benchmark scale the catalogue refuses duplicate ids.
             for label in given_twice(given.sizes or ()) if scale is Scale.SMALL else ():
                 yield self._refused(label, ValueError(f"sizes has {label} twice; give each size once"))

@@ -359,6 +359,9 @@ class Sized:
 MOST_FAMILY_CASES = 10_000
 """The most cases of a family, or edge-size problems of a build: more would run for hours and are likely a mistake."""
 
+NO_SMALL_PROBLEM = "no small problem: give it small_sizes, or edges"
+"""Why a kernel is not checked in the emulator."""
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
