@@ -126,8 +126,8 @@ def kernel(
     ``sizes`` are measured on a GPU; ``gate``, by default true, selects those of the gate tier, the others are in the
     full tier only. ``small_sizes`` run in the emulator: by default one of the edge-size problems, none with None.
     ``edges`` are the sizes that prove the build: by default numbers off every power of two, and each number ragged
-    beyond four tiles of the usual sizes and of the kernel's own; none if arrays are saved. ``peakgate check`` adds some
-    next to every tile.
+    beyond four tiles of the usual sizes and of the kernel's own, in the proportions that ``arguments`` accepts; none if
+    arrays are saved. ``peakgate check`` adds some next to every tile.
 
     ``axes={"block": [128, 256], "vec": [1, 2, 4]}`` builds and launches the kernel with each combination of these
     values; ``where``, a function of a size and of axes, selects combinations, by default all. Functions get the axes

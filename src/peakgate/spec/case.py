@@ -348,12 +348,14 @@ class Sized:
     """How a stage's problem of a given size is made.
 
     ``make(numbers)`` raises ValueError for a size that the kernel does not support. ``usual`` is a measured size,
-    ``names`` are the family's names of its numbers.
+    ``names`` are the family's names of a size's numbers. ``size_of(numbers)`` is the size that is made of them, which
+    may have more.
     """
 
     make: Callable[[tuple[int, ...]], Case] = field(repr=False)
     usual: tuple[int, ...]
     names: tuple[str, ...]
+    size_of: Callable[[tuple[int, ...]], tuple[int, ...]] = field(default=tuple, repr=False)
 
 
 MOST_FAMILY_CASES = 10_000
