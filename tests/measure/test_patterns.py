@@ -66,6 +66,7 @@ def test_equal_numbers_are_not_zero_and_sum_up_exactly(dtype, data):
     assert np.unique(first).size == np.unique(second).size == 1
     assert first[0, 0] != second[0, 0]
     assert first.sum(dtype=first.dtype) == first.size * first[0, 0] != 0
+    assert (data_of("equal", dtype=dtype, data=(0, 2)) > 0).all()
 
 
 def test_rows_are_sorted_and_inputs_differ_in_last_elements_alone():

@@ -268,8 +268,9 @@ def of_type(
         negative = [(min(last, 0), first)] if first < min(last, 0) else []
         if not positive + negative:
             return None
-        make = partial(_alike, dtype, *(positive + negative)[0])
-        if pattern == "equal":
+        if pattern == "alike":
+            make = partial(_alike, dtype, *(positive + negative)[0])
+        else:
             make = partial(_equal, dtype, *(negative + positive)[0])
     elif pattern == "sorted":
         make = partial(_sorted, dtype, between, other=other)
@@ -335,7 +336,7 @@ def _alike(dtype: str, start: float, end: float, shape: tuple[int, ...], seed: i
 def _equal(dtype: str, start: float, end: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """One number between ``start`` and ``end`` in all elements."""
     if dtypes.limits(dtype).kind not in ("float", "complex"):
-        return np.full(shape, int(start + _EQUAL[seed % 3] * (end - start)), dtypes.value_type(dtype))
+        return np.full(shape, round(start + _EQUAL[seed % 3] * (end - start)), dtypes.value_type(dtype))
     mantissa, exponent = math.frexp(start + _EQUAL[seed % 3] * (end - start))
     value = math.ldexp(round(math.ldexp(mantissa, _EQUAL_BITS)), exponent - _EQUAL_BITS)
     return np.full(shape, min(max(value, min(start, end)), max(start, end)))
