@@ -1,10 +1,10 @@
 """Modules of the project that were imported from elsewhere."""
 
 import sys
-from dataclasses import replace
 from types import ModuleType
 
 import pytest
+from msgspec import structs
 
 from peakgate.base import config
 from peakgate.run.ab_process import foreign_modules
@@ -20,7 +20,7 @@ def project(tmp_path, monkeypatch):
     (root / "docs").mkdir()
     (root / "queue.py").write_text("")
     monkeypatch.chdir(root)
-    return replace(config.current(), root=root, pythonpath=(root / "lib",))
+    return structs.replace(config.current(), root=root, pythonpath=(root / "lib",))
 
 
 def module(name, file):

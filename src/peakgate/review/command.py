@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from peakgate.base import config, git, records, sandbox, seccomp
-from peakgate.base.config import ProjectSettings
+from peakgate.base.config import PlainSettings, ProjectSettings
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import file_digest, write_whole
 from peakgate.base.formatting import short
@@ -253,7 +253,8 @@ def _differing(settings: ProjectSettings, head: Path) -> list[str]:
     except PeakgateError:
         return ["unreadable"]
     before, after = msgspec.structs.asdict(settings), msgspec.structs.asdict(own)
-    return [name for name in before if before[name] != after[name]]
+    folders_first = sorted(before, key=PlainSettings.__struct_fields__.__contains__)
+    return [name for name in folders_first if before[name] != after[name]]
 
 
 def _settings_text(settings: ProjectSettings, **changed: object) -> str:
