@@ -283,9 +283,14 @@ def failed(
     message = first_error(done.stderr, files, kernel, wrapper, missing)
     first = missing_header(done.stderr)
     not_found = dict.fromkeys([*([first] if first else []), *missing])
-    places = re.findall(r"^([^:\n]+):\d+:(?:\d+:)? (?:fatal )?error: ", done.stderr, re.MULTILINE)
-    with_errors = dict.fromkeys(Path(each).name for each in places)
+    with_errors = dict.fromkeys(Path(name).name for name, _ in places_of_errors(done))
     return KernelBuildError(message, undeclared(done.stderr), tuple(not_found), tuple(with_errors))
+
+
+def places_of_errors(done: subprocess.CompletedProcess[str]) -> list[tuple[str, int]]:
+    """The file and the line of each of a compiler's errors."""
+    found = re.findall(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: ", done.stderr, re.MULTILINE)
+    return [(name, int(line)) for name, line in found]
 
 
 _ON_A_NAME = re.compile(

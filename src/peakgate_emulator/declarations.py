@@ -16,7 +16,8 @@ from peakgate_emulator.sources import SourceFile
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 CLASS = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
-_TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
+_TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b(?!\s+\w+[\s*&]+(?!__|alignas\b)\w+\s*\()")
+"""The beginning of a type's definition, not of a function that returns a ``struct name``."""
 
 _MEMBER_BRACE = re.compile(r"\)\s*+(?:noexcept\s*+)?:(?!:)[^;]*[\w>]\s*+\Z")
 """Before a brace that initialises a member in a constructor's list, such as ``A() : x(0), y``."""

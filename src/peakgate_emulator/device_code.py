@@ -10,8 +10,10 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 from peakgate_emulator.declarations import (
     CLASS,
@@ -25,20 +27,22 @@ from peakgate_emulator.declarations import (
     defined_name,
     function_name,
 )
-from peakgate_emulator.files import write_whole
+from peakgate_emulator.files import cache_folder, write_whole
 from peakgate_emulator.masking import DIRECTIVE, blanks, closing, code_of, masked
 from peakgate_emulator.sources import INCLUDE, SourceFile, missing_header
 
 PEAKGATE_MACRO = "PEAKGATE"
 """Macro that both builds define: code under ``#ifndef PEAKGATE`` is only for the host compiler."""
+Failure = TypeVar("Failure")
 _HOST_WORDS = (
-    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode)[A-Z]|"
+    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode|PitchedPtr|Extent\b|Pos\b)[A-Z]|"
     r"blas|fft|solver|sparse|dnn)\w*|"
     r"CU(?:result|context|device\w*|module|function|stream|event|mem[A-Z]\w*|tensorMap[A-Z]\w*)|PFN_cu\w+|CUDA_SUCCESS|"
     r"cu(?:TensorMap|Ctx|Device|Module|Launch|Func|Mem|Stream|Event|Init|Get|Driver|Occupancy)[A-Z]\w*|"
     r"curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
-    r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
+    r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|[io]stream|[io]?(?:string|f)stream|chrono|thread|mt19937\w*|"
+    r"\w*mutex|\w+_lock|lock_guard|condition_variable|future|promise|type_index|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|(?:unordered_)?(?:multi)?(?:map|set)|list|deque|queue|stack|"
     r"runtime_error|logic_error|invalid_argument|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
@@ -105,6 +109,63 @@ def device_only(
     yield first
     if (alone := _copied(files, device_texts(files, kernels), folder, rewrite)) != first:
         yield alone
+
+
+def refused_by(
+    attempt: Callable[[Path], Failure | None],
+    places: Callable[[Failure], Collection[tuple[str, int]]],
+    files: Sequence[SourceFile],
+    kernels: Collection[str],
+    rewrite: Callable[[str], str] = str,
+) -> Failure | None:
+    """Compile the files of ``device_only``, then without the host's declarations that fail, until one compiles.
+
+    ``attempt`` compiles a file and returns None, or why it fails; ``places`` gives file name and line of each error in
+    that. Functions, types and variables that are not annotated for the device are left out, of types at first the
+    bodies with errors alone. None if one compiles, else why the last of ``device_only`` fails: what is missing from the
+    others may be what a kernel needs.
+    """
+    refused, folder = None, cache_folder() / "sources"
+    for file in device_only(files, kernels, folder, rewrite):
+        refused = attempt(file)
+        if refused is None:
+            return None
+    texts, failure = device_texts(files, kernels), refused
+    annotations = _with_their_macros([Parsed(file) for file in files], _ANNOTATIONS)
+    while failure is not None:
+        failing = places(failure)
+        fewer = [_without(file, text, failing, annotations) for file, text in zip(files, texts, strict=True)]
+        if fewer == texts:
+            return refused
+        texts, failure = fewer, attempt(_copied(files, fewer, folder, rewrite))
+    return None
+
+
+def _without(file: SourceFile, text: str, places: Collection[tuple[str, int]], annotations: Collection[str]) -> str:
+    """A file's text without the host's declarations at places with errors."""
+    lines = {line for name, line in places if Path(name).name == file.path.name}
+    part = Parsed(replace(file, text=text))
+    if not lines or not part.is_divided:
+        return text
+    begins = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
+
+    def fails(each: Declaration) -> bool:
+        begin = _ACCESS.match(part.code, each.start).end()
+        return any(begin < begins[line] and begins[line - 1] < each.end for line in lines if line < len(begins))
+
+    drop, bodies = list[Declaration](), list[tuple[int, int]]()
+    for each in filter(fails, part.declarations):
+        opening = -1 if each.is_function else part.code.find("{", each.start, each.end)
+        members = declarations_in(part, opening + 1, part.closings[opening]) if opening >= 0 else ()
+        of_host = [
+            _body(part, member) if part.code[member.end - 1] == "}" else (member.start, member.end)
+            for member in members
+            if member.is_function and fails(member) and annotations.isdisjoint(WORD.findall(member.head))
+        ]
+        bodies += of_host
+        if not of_host and annotations.isdisjoint(WORD.findall(each.head or part.code[each.start : each.end])):
+            drop.append(each)
+    return _blanked(part, drop, bodies)
 
 
 def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rewrite: Callable[[str], str]) -> Path:
@@ -430,12 +491,19 @@ def _host_bodies(
             whole = begin is not None and host.search(declared)  # a function that no kernel can call
             if not whole and body.endswith(";"):
                 continue
-            spans.append((begin.end() if begin and whole else parameters + 1, member.end))
+            spans.append((begin.end(), member.end) if begin and whole else _body(part, member))
             body = "" if whole else declared
         rest += body
     return None if host.search(_HANDLE.sub("", rest)) else spans
 
 
+def _body(part: Parsed, function: Declaration) -> tuple[int, int]:
+    """The span of a member function behind its parameters and qualifiers, such as ``const``."""
+    parameters = part.closings[function.start + len(function.head) - 1]
+    return _QUALIFIERS.match(part.code, parameters + 1).end(), function.end
+
+
+_QUALIFIERS = re.compile(r"(?:\s*+\b(?:const|volatile|noexcept|override|final)\b)*+")
 _ACCESS = re.compile(r"\s*+(?:(?:public|private|protected)\s*+:\s*+)*+")
 
 

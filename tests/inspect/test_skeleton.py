@@ -59,6 +59,9 @@ def test_launch_bounds_and_template_arguments_are_taken():
     (of_template,) = drafts("template <int block_size> __global__ void k(float* x) { x[threadIdx.x] = block_size; }\n"
                             "void run(float* x, int t) { k<512><<<1, t_threads>>>(x); }")  # fmt: skip
     assert (of_template.entry, of_template.block) == ("k<512>", (512,))
+    (bounded,) = drafts("template <int X, int Y> __launch_bounds__(X, LEAST(S / sizeof(Of<X, Y>), 8)) __global__ void k"
+                        "(float* x) { x[0] = X; }\nvoid run(float* x) { k<32, 2><<<1, 32>>>(x); }")  # fmt: skip
+    assert bounded.entry == "k<32, 2>"
     (launched,) = drafts(text + "void run(double* o) { k<double, 8><<<1, 32>>>(o, 5); }")
     assert (launched.entry, launched.block, launched.operands[0].dtype) == ("k<double, 8>", (32,), "float64")
 
@@ -162,6 +165,15 @@ def test_what_the_host_gives_for_a_structs_members_is_read(host):
     values = {each.name: each.value for each in draft.operands if not each.is_array}
     assert (draft.sizes, draft.grid) == (("l_n",), ("-(-l_n // 32)",))
     assert values == {"l_n": "l_n", "l_by": "2.5", "m": "l_n"}
+
+
+def test_long_host_code_is_read_once_for_a_struct():
+    before = "Line l = made();" + " f(x);" * 60_000  # by the square of its length: minutes
+    (draft,) = drafts(
+        "struct Line { float* y; int n; };\n__global__ void k(Line l) { l.y[0] = 1; }\n"
+        f"void run(float* x) {{ {before} k<<<1, 32>>>(l); }}\n"
+    )
+    assert [each.name for each in draft.operands] == ["y", "n"]
 
 
 HEADS = """

@@ -1,4 +1,4 @@
-// Types of the host's runtime that parameters may have as members; M_PI and its kin; and the mathematical functions of integers, which nvcc takes from the host's library: those of double.
+// Types of the host's runtime that parameters may have as members; M_PI and its kin; and the mathematical functions, also of integers, which nvcc takes from the host's library: those of double.
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 
@@ -39,3 +39,4 @@ PEAKGATE_OF_INTEGERS(tan)
 PEAKGATE_OF_INTEGERS(tanh)
 #undef PEAKGATE_OF_INTEGERS
 #undef PEAKGATE_OF_INTEGER
+#include <cmath>
