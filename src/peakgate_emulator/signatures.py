@@ -41,7 +41,8 @@ def signatures(text: str) -> tuple[Signature, ...]:
         head = declared.removesuffix(behind_templates(declared))
         template = re.search(r"\btemplate\s*<(.*)>", head, re.DOTALL)
         body = code[opening : _closing_brace(code, opening)]
-        parameters = listed(code[match.end() : end])
+        written = code[match.end() : end]
+        parameters = () if written.strip() == "void" else listed(written)
         made = Signature(match["name"], listed(template[1]) if template else (), declared, parameters, body)
         found.setdefault((made.name, parameters), made)
         behind = end

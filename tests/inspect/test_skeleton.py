@@ -457,7 +457,25 @@ def test_indices_of_a_scatter_do_not_repeat(written):
     found, family = written(SCATTER)
     assert "data=lambda xp, shape: xp.arange(*shape)" in found.text
     assert found.text.count("data=") == 1  # any whole number may be counted
+    unsigned, _ = written(SCATTER.replace("const int", "const unsigned"))
+    assert 'data=lambda xp, shape: xp.arange(*shape, dtype="uint32")' in unsigned.text
     assert [each.role for each in family.sized(None).make((5,)).buffers] == [Role.OUT, Role.IN, Role.IN, Role.IN]
+
+
+def test_sizes_whose_product_no_type_holds_are_left_to_decide(written):
+    names = [f"n{number}" for number in range(16)]
+    found, _ = written(
+        f"__global__ void k(float* y, {', '.join(f'int {name}' for name in names)}, int all) {{ y[n0] = all; }}\n"
+        f"void run(float* y, {', '.join(f'int {name}' for name in names)}) {{\n"
+        f"  k<<<1, 32>>>(y, {', '.join(names)}, {' * '.join(names)}); }}\n"
+    )
+    assert "too large" in found.problem
+
+
+def test_a_kernel_without_parameters_has_none():
+    (left_out,) = drafts("__global__ void k(void) { n = 1; }\n")
+    assert isinstance(left_out, LeftOut)
+    assert "writes no array" in left_out.why
 
 
 def test_a_pitch_is_the_width_and_arrays_are_row_major(written):

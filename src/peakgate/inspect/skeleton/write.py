@@ -331,7 +331,8 @@ def _argument(operand: Operand, length: str, role: Role | None, draft: Draft, fo
         return f"Value({operand.value}{of_type})"
     of_type = "" if operand.dtype == "float32" else f', dtype="{operand.dtype}"'
     if operand.name in found.distinct:
-        return f"{_ROLES[role]}({length}{of_type}, data=lambda xp, shape: xp.arange(*shape))"
+        unsigned = f', dtype="{operand.dtype}"' if operand.dtype.startswith("u") else ""
+        return f"{_ROLES[role]}({length}{of_type}, data=lambda xp, shape: xp.arange(*shape{unsigned}))"
     factor, _, rest = length.partition(" * ")
     is_last = bool(rest) and factor.isdigit() and (int(factor) == operand.each or int(factor) >= _LEAST_ROW)
     extents_of = (rest if is_last else length).split(" * ")
