@@ -53,7 +53,7 @@ _KERNEL = (
 # The launch may continue after a misaligned access to a thread's own memory (checks.cpp).
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
 _CHECKED_GCC = (
-    "-fsanitize=bounds,alignment,float-cast-overflow",
+    "-fsanitize=bounds,alignment,return,float-cast-overflow",
     "-fsanitize-recover=float-cast-overflow",  # casts.cpp
     *("-fno-tree-dse", "-fno-tree-dce", "-fno-tree-sink"),  # these delete stores, and loads whose values are not used
     "--param",
@@ -63,7 +63,7 @@ _CHECKED_GCC = (
 )
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
-    "-fsanitize=array-bounds,alignment",
+    "-fsanitize=array-bounds,alignment,return",
     "-fno-vectorize",
     "-fno-slp-vectorize",
     "-mllvm",

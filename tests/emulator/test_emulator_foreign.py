@@ -381,6 +381,21 @@ def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
     assert caught.value.kind is DefectKind.UNWRITTEN_OUTPUT
 
 
+@every_compiler
+def test_a_function_that_ends_without_its_return_is_a_defect(compiler: Compiler, source: Path) -> None:
+    text = (
+        "__device__ int some(int n) {\n    if (n > 1) return n;\n}\n"
+        "__global__ void kernel(int* out) { out[0] = some(out[0]); }\n"
+    )
+    kernel = kernel_of(source, text, compiler=compiler)
+    out = np.full(1, 2, np.int32)
+    kernel.launch(ONE, ONE, (out,))
+    assert out[0] == 2
+    with pytest.raises(KernelDefect, match=r"kernel\.cu:[123]: .*ends without `return`") as caught:
+        kernel.launch(ONE, ONE, (np.zeros(1, np.int32),))
+    assert caught.value.kind is DefectKind.FAULT
+
+
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
