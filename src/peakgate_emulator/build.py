@@ -37,7 +37,13 @@ from peakgate_emulator.sources import KernelEntry, SourceFile, entry_of, kernels
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
-REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "attributes.py", "binary.py")
+REWRITERS = (
+    *sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")),
+    "attributes.py",
+    "binary.py",
+    "declarations.py",
+    "device_code.py",
+)
 """Modules that rewrite a kernel's source or object file."""
 _ON_DEMAND = {
     "cuda_textures.h": re.compile(

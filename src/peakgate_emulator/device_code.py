@@ -62,6 +62,21 @@ _HELD_BY_HOST = re.compile(
 )
 """Types of parameters with which no kernel can call a function, also where it is annotated for the device."""
 
+_BYTES = {
+    "string": "peakgate_32",
+    "vector": "peakgate_24",
+    "map": "peakgate_48",
+    "set": "peakgate_48",
+    "function": "peakgate_32",
+    "shared_ptr": "peakgate_16",
+    "unique_ptr": "peakgate_8",
+}
+"""By type of GCC's C++ library, one of as many bytes, which takes its place in a type that a kernel takes."""
+_HELD_MEMBER = re.compile(
+    rf"\s*(?:\w+\s*:(?!:)\s*)*(?P<type>std\s*::\s*({'|'.join(_BYTES)})\b\s*(?:<[^;(){{}}]*>)?)\s*"
+    r"(?P<name>\w+)\s*(?:=[^;]*|\{[^;]*\}\s*)?;"
+)
+
 _HANDLE = re.compile(r"\bcuda(?:Stream|Event)_t\b")
 """Types of the host's runtime that a type for device code may have as members."""
 
@@ -493,6 +508,9 @@ def _host_bodies(
                 continue
             spans.append((begin.end(), member.end) if begin and whole else _body(part, member))
             body = "" if whole else declared
+        elif _HELD_MEMBER.fullmatch(body):
+            spans.append((member.start, member.end))
+            body = ""
         rest += body
     return None if host.search(_HANDLE.sub("", rest)) else spans
 
@@ -548,8 +566,15 @@ def _blanked(part: Parsed, declarations: Sequence[Declaration], bodies: Sequence
         characters[first:last] = blanks(text[first:last])
         for start, end in kept[bisect_left(kept, (first,)) : bisect_left(kept, (last,))]:
             characters[start:end] = text[start:end]
-    for first, _ in bodies:
-        characters[first] = ";"
+    for first, last in bodies:
+        if held := _HELD_MEMBER.fullmatch(part.code, first, last):
+            characters[first:last] = text[first:last]
+            start, end = held.span("type")
+            characters[start:end] = f"{_BYTES[held[2]]:<{end - start}}"
+            characters[held.end("name") : last - 1] = blanks(text[held.end("name") : last - 1])
+        else:
+            at = next(at for at in range(first, last) if characters[at] != "\n")
+            characters[at] = ";"
     return "".join(characters)
 
 

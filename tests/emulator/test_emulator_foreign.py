@@ -571,6 +571,19 @@ def test_a_grid_wide_barrier_needs_a_cooperative_launch(source: Path) -> None:
         kernel_of(source, text).launch(ONE, ONE, ())
 
 
+def test_members_of_host_types_take_their_room_in_a_parameter(source: Path) -> None:
+    text = (
+        "#include <map>\n#include <string>\n#include <vector>\n"
+        "struct Settings {\n  std::string name = {};\n private:\n  std::map<int, float> by; std::vector<int> of;\n"
+        " public:\n  int n = 3;\n  void read(std::string from);\n};\n"
+        "__global__ void kernel(int* out, Settings given) { out[0] = given.n; out[1] = __LINE__; }\n"
+    )
+    out, given = np.zeros(2, np.int32), np.zeros(28, np.int32)
+    given[26] = 7  # behind 32, 48 and 24 bytes
+    kernel_of(source, text).launch(ONE, ONE, (out, given.tobytes()))
+    assert [*out] == [7, 12]
+
+
 def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:
     text = "#ifndef PEAKGATE\n#include <gone>\n#endif\n__global__ void kernel(int* out) { out[0] = 7; }\n"
     out = np.zeros(1, np.int32)
