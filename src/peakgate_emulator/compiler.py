@@ -91,6 +91,10 @@ _NOT_EMULATED = {
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
+DEFINED_NOWHERE = (
+    "declared and used, but defined in none of the files that the kernel's file includes; define it in a header that "
+    "the stage's `include` has"
+)
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:|(?:protected |hidden )?symbol) [`']?(\w+(?:::\w+)*)")
 """A variable that is declared and not defined, by the linkers of g++, clang and zig."""
 
@@ -236,10 +240,7 @@ def link(
     done = run(command)
     if elsewhere := dict.fromkeys(_UNDEFINED.findall(done.stderr)):
         names = ", ".join(f"`{name}`" for name in elsewhere)
-        raise KernelBuildError(
-            f"{names}: declared and used, but defined in none of the files that the kernel's file includes; "
-            "define it in a header that the stage's `include` has"
-        )
+        raise KernelBuildError(f"{names}: {DEFINED_NOWHERE}")
     _must_end_well(done, command)
     linked.replace(library)
 
@@ -288,8 +289,9 @@ def failed(
 
 
 def places_of_errors(done: subprocess.CompletedProcess[str]) -> list[tuple[str, int]]:
-    """The file and the line of each of a compiler's errors."""
-    found = re.findall(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: ", done.stderr, re.MULTILINE)
+    """The file and the line of each of a compiler's errors, also those of macros with an error in their bodies."""
+    what = "(?:fatal )?error: |note: (?:in expansion of|expanded from) macro"
+    found = re.findall(rf"^([^:\n]+):(\d+):(?:\d+:)? (?:{what})", done.stderr, re.MULTILINE)
     return [(name, int(line)) for name, line in found]
 
 

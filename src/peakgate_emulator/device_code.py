@@ -85,6 +85,8 @@ _ANNOTATIONS = (
     *("C10_DEVICE", "C10_HOST_DEVICE"),
 )
 _ON_DEVICE = ("__device__", "C10_DEVICE", "C10_HOST_DEVICE")
+_SPECIALISATION = re.compile(r"\s*(?:struct|class)\s+\w+\s*<")
+"""Without it a kernel would take another one."""
 _NAMED_TYPE = re.compile(rf"\A\s*typedef\b[^{{}}]*?(\w+)\s*;|\A\s*using\s+(\w+)\s*=|{CLASS.pattern}")
 
 
@@ -146,26 +148,38 @@ def refused_by(
         if refused is None:
             return None
     texts, failure = device_texts(files, kernels), refused
-    annotations = _with_their_macros([Parsed(file) for file in files], _ANNOTATIONS)
+    annotations = _with_their_macros(_separated(files)[0], _ANNOTATIONS)
     while failure is not None:
         failing = places(failure)
-        fewer = [_without(file, text, failing, annotations) for file, text in zip(files, texts, strict=True)]
+        of_texts = [replace(file, text=text) for file, text in zip(files, texts, strict=True)]
+        fewer = [_without(part, failing, annotations) for part in _separated(of_texts)[0]]
         if fewer == texts:
             return refused
         texts, failure = fewer, attempt(_copied(files, fewer, folder, rewrite))
     return None
 
 
-def _without(file: SourceFile, text: str, places: Collection[tuple[str, int]], annotations: Collection[str]) -> str:
+def _separated(files: Sequence[SourceFile]) -> tuple[list[Parsed], dict[str, str]]:
+    """The files, in which a call of a macro that gives a whole declaration is one, and the bodies of all macros."""
+    parsed = [Parsed(file) for file in files]
+    macros = dict(_MACRO.findall(" ".join(part.directives for part in parsed).replace("\\\n", " ")))
+    whole = _of_declarations(macros)
+    for part in parsed:
+        part.macros = macros.keys()
+        part.separate(whole)
+    return parsed, macros
+
+
+def _without(part: Parsed, places: Collection[tuple[str, int]], annotations: set[str]) -> str:
     """A file's text without the host's declarations at places with errors."""
-    lines = {line for name, line in places if Path(name).name == file.path.name}
-    part = Parsed(replace(file, text=text))
+    text = part.file.text
+    lines = {line for name, line in places if Path(name).name == part.file.path.name}
     if not lines or not part.is_divided:
         return text
     begins = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
 
     def fails(each: Declaration) -> bool:
-        begin = _ACCESS.match(part.code, each.start).end()
+        begin = _behind(_ACCESS, part.code, each.start)
         return any(begin < begins[line] and begins[line - 1] < each.end for line in lines if line < len(begins))
 
     drop, bodies = list[Declaration](), list[tuple[int, int]]()
@@ -178,7 +192,8 @@ def _without(file: SourceFile, text: str, places: Collection[tuple[str, int]], a
             if member.is_function and fails(member) and annotations.isdisjoint(WORD.findall(member.head))
         ]
         bodies += of_host
-        if not of_host and annotations.isdisjoint(WORD.findall(each.head or part.code[each.start : each.end])):
+        is_special = _SPECIALISATION.match(behind_templates(part.code[each.start : each.end]))
+        if not (of_host or is_special) and annotations.isdisjoint(WORD.findall(each.head)):
             drop.append(each)
     return _blanked(part, drop, bodies)
 
@@ -198,9 +213,8 @@ def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rew
 
 def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = None) -> list[str]:
     """The text of each file with its host code blanked, and the kernels other than ``kernels`` too, if given."""
-    parsed = [Parsed(file) for file in files]
+    parsed, macros = _separated(files)
     bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
-    macros = dict(_MACRO.findall(" ".join(part.directives for part in parsed).replace("\\\n", " ")))
     host = _with_macros_of_host(_HOST_WITH_STD if bare else _HOST, macros)
     if kernels is not None or any(host.search(part.code) for part in parsed):
         on_device = _with_their_macros(parsed, _ON_DEVICE)
@@ -300,10 +314,6 @@ def _host_code(
     on_device: Collection[str],
 ) -> tuple[dict[int, list[Declaration]], dict[int, list[tuple[int, int]]]]:
     """By file, the declarations to remove, and the spans of functions' bodies to remove in types that are kept."""
-    whole = _of_declarations(macros)
-    for part in parsed:
-        part.macros = macros.keys()
-        part.separate(whole)
     keep, optional, drop = _fates(parsed, kernels, host)
     optional = _without_callers(keep, optional, drop, macros)
     types = {
@@ -518,7 +528,12 @@ def _host_bodies(
 def _body(part: Parsed, function: Declaration) -> tuple[int, int]:
     """The span of a member function behind its parameters and qualifiers, such as ``const``."""
     parameters = part.closings[function.start + len(function.head) - 1]
-    return _QUALIFIERS.match(part.code, parameters + 1).end(), function.end
+    return _behind(_QUALIFIERS, part.code, parameters + 1), function.end
+
+
+def _behind(pattern: re.Pattern[str], code: str, at: int) -> int:
+    found = pattern.match(code, at)
+    return found.end() if found else at
 
 
 _QUALIFIERS = re.compile(r"(?:\s*+\b(?:const|volatile|noexcept|override|final)\b)*+")

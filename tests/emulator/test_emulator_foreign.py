@@ -445,6 +445,12 @@ def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
     assert [each.kind for each in caught.value.defects] == [DefectKind.GLOBAL_RACE]
 
 
+SPECIALISED = """template <class T> struct Of { int n; };
+template <> struct Of<int> { gone n; };
+__device__ int f(Of<int> of) { return of.n; }
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -457,8 +463,9 @@ def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
          r"^kernel\.cu:2: 'gone' was not declared in this scope$"),
         ("struct Of { gone first; int n; };\n__device__ int f(Of of) { return of.n; }\n",
          r"^kernel\.cu:1: 'gone' does not name a type$"),
+        (SPECIALISED, r"^kernel\.cu:2: 'gone' does not name a type$"),
     ],
-    ids=["missing file", "named as CUDA's", "annotated pointer", "launch", "misspelt operand", "a needed type"],
+    ids=["missing file", "named as CUDA's", "annotated pointer", "launch", "misspelt operand", "a type", "another"],
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:
@@ -634,6 +641,12 @@ BESIDE = {
     "__device__ int first(Matrix m) { return m.of.p[0]; }",
     "headers of Thrust": "#include <thrust/iterator/permutation_iterator.h>\n#include <thrust/complex.h>\n"
     "void transform(thrust::device_vector<thrust::complex<float>>& v);",
+    "a function of another file": 'extern "C" int far(int n);\nint near(int n) { return far(n); }\n'
+    "struct Held { int n; int at() { return near(n); } };\n__device__ int of(Held held) { return held.n; }",
+    "host code by macros": "#define RUN(name) void run_##name(int* x) { \\\n  of_no_header(x); }\nRUN(a)\nRUN(b)\n",
+    "a namespace that each branch closes": "namespace a {\n#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 300\n"
+    "void old(torch::Tensor x);\n}\n#else\n__global__ void other(int* x) {}\ntorch::Tensor run(torch::Tensor x) {\n"
+    "  return x; }\n}\n#endif",
     "what no rule knows": "#include <locale>\nclass Words : public std::locale { int n; public:\n"
     "Words(int); int at() { return of_no_header(n); } };\n"
     "struct Held { int n;\nint at() { return of_no_header(n); } };\n"
