@@ -46,7 +46,7 @@ _HOST_WORDS = (
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|(?:unordered_)?(?:multi)?(?:map|set)|list|deque|queue|stack|"
     r"runtime_error|logic_error|invalid_argument|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
-    r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|complex|acc_type|opmath_type|\w*TensorAccessor(?:32|64)?|"
+    r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:headeronly|Half|BFloat16|complex|acc_type|opmath_type|\w*TensorAccessor(?:32|64)?|"
     r"\w+PtrTraits|cuda\s*::\s*detail\s*::\s*(?:TensorInfo|IndexToOffset))\b)\w+|"
     r"(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
 )

@@ -275,7 +275,7 @@ def test_pytorchs_numbers_round_after_each_operation(scalar: str, dtype: Any, so
 ACCESSORS = """#include <torch/extension.h>
 template <typename T>
 __global__ void kernel(const torch::PackedTensorAccessor32<T, 2, torch::RestrictPtrTraits> x,
-                       at::PackedTensorAccessor64<T, 1> sums) {
+                       torch::headeronly::HeaderOnlyGenericPackedTensorAccessor<T, 1> sums) {
     const at::TensorAccessor<T, 1, at::RestrictPtrTraits, int32_t> row = x[threadIdx.x];
     for (int column = 0; column < x.size(1); column++) { sums[threadIdx.x] += row[column] * x[threadIdx.x][column]; }
 }
