@@ -146,7 +146,7 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     from peakgate.base.emulated import read_sources  # noqa: PLC0415  (the other ways of `init` need no emulator)
     from peakgate.inspect import check  # noqa: PLC0415  (nor NumPy)
     from peakgate.inspect.skeleton.stand_ins import BUILDS_S  # noqa: PLC0415  (as above)
-    from peakgate.inspect.skeleton.write import LAUNCHES_S, skeleton  # noqa: PLC0415  (as above)
+    from peakgate.inspect.skeleton.write import CHECK_S, LAUNCHES_S, skeleton  # noqa: PLC0415  (as above)
     from peakgate_emulator.sources import kernels as names_of  # noqa: PLC0415  (as above)
 
     kernels = root / "kernels" if above is None else above.kernels
@@ -162,7 +162,8 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     names = names_of(read_sources(source)[0].text)
     say(
         f"{source.name}: {counted(len(names), 'kernel')}{': ' if names else ''}{', '.join(names)}; built in about "
-        f"{duration(BUILDS_S)} at most, run in {duration(LAUNCHES_S)} of processor time, then checked"
+        f"{duration(BUILDS_S)} at most, run in {duration(LAUNCHES_S)} and checked in {duration(CHECK_S)} of processor "
+        "time"
     )
     with progress.shown("reading the file", ticks=False):  # processes are forked
         found = skeleton(source, folder, root)
@@ -176,7 +177,8 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
         say(f"not checked: {found.problem}")
         code = int(ExitCode.UNDECIDED)
     else:
-        code = check.main("check", [str(family_file.relative_to(root))], found.guesses)
+        limit_s = CHECK_S / max(1, found.text.count("kernel("))
+        code = check.main("check", [str(family_file.relative_to(root))], found.guesses, limit_s)
     for number, step in enumerate(found.to_do, 1):
         say(f"to do {number}: {step}")
     say(f"next: edit {family_file.relative_to(root)}, then peakgate check; peakgate help existing-code")

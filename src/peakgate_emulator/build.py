@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -18,6 +19,7 @@ from peakgate_emulator.attributes import apart, with_bounds, with_keyword, witho
 from peakgate_emulator.binary import RESERVED_SHARED, spread, symbols_of
 from peakgate_emulator.compiler import (
     COMMON,
+    DEFINED_NOWHERE,
     Compiler,
     builds_folder,
     failed,
@@ -25,18 +27,26 @@ from peakgate_emulator.compiler import (
     kernel_flags,
     link,
     must_run,
+    places_of_errors,
     run,
     runtime_flags,
 )
-from peakgate_emulator.device_code import device_only
+from peakgate_emulator.device_code import refused_by
 from peakgate_emulator.errors import EmulatorError, KernelBuildError
-from peakgate_emulator.files import alone, cache_folder, scratch_folder, writing
+from peakgate_emulator.files import alone, scratch_folder, writing
+from peakgate_emulator.masking import code_of
 from peakgate_emulator.ptx import collides, preprocessed, put_together, translated
 from peakgate_emulator.sources import KernelEntry, SourceFile, entry_of, kernels, missing_header, read_sources
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
-REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "attributes.py", "binary.py")
+REWRITERS = (
+    *sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")),
+    "attributes.py",
+    "binary.py",
+    "declarations.py",
+    "device_code.py",
+)
 """Modules that rewrite a kernel's source or object file."""
 _ON_DEMAND = {
     "cuda_textures.h": re.compile(
@@ -173,32 +183,48 @@ def build_kernel(
         kernel_object = scratch / "kernel.o"
         searched = [f"-I{folder}" for folder in (*folders, of_hosts, stand_ins, RUNTIME_FOLDER)]
         searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
-        command = [*compiler.command, *flags, *searched]
+        # Quoted includes of a copied file are searched in the folder of its original too.
+        command = [*compiler.command, *flags, *searched, f"-iquote{source.parent}"]
         unit = scratch / ("unit.ii" if compiler.is_gcc else "unit.cpp") if by_macros else wrapper
         with_ptx = {file.path.name for file in files}
         with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
         rewritten = _watched if by_macros else lambda text: _watched(translated(text))
-        for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
+
+        def attempt(compiled: Path) -> subprocess.CompletedProcess[str] | None:
             wrapper.write_text(
                 _wrapper(compiled, included, macros, entry, capability if specific else (0, 0)), encoding="utf-8"
             )
-            # Quoted includes search the file's own folder first, which has to be given if a copy of the file is
-            # compiled.
-            own = command if compiled == source else [*command, f"-iquote{source.parent}"]
-            compilation = [*own, "-c", str(unit), "-o", str(kernel_object)]
-            if by_macros:
-                done = _preprocess(own, wrapper, unit, with_ptx, (limit_s, folder))
-            if not by_macros or not done.returncode:
-                done = run(compilation, limit_s, folder)
-            if not done.returncode:
-                break
-        else:
-            further = _missing_headers(own, wrapper, files, scratch) if missing_header(done.stderr) else []
-            raise failed(done, files, kernel, wrapper, limit_s=limit_s, missing=further)
+            done = _preprocess(command, wrapper, unit, with_ptx, (limit_s, folder)) if by_macros else None
+            if done is None or not done.returncode:
+                done = run([*command, "-c", str(unit), "-o", str(kernel_object)], limit_s, folder)
+            if not done.returncode and (calls := _calls_of_nothing(kernel_object, files)):
+                done = subprocess.CompletedProcess(command, 1, "", calls)
+            return done if done.returncode else None
+
+        refused = refused_by(attempt, places_of_errors, files, [entry.name], rewritten)
+        if refused is not None:
+            further = _missing_headers(command, wrapper, files, scratch) if missing_header(refused.stderr) else []
+            raise failed(refused, files, kernel, wrapper, limit_s=limit_s, missing=further)
         names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
         described = _description(names, compiler, has_variables=spread(kernel_object))
         _link_kernel(kernel_object, described, library, compiler)
     return library
+
+
+def _calls_of_nothing(kernel_object: Path, files: Sequence[SourceFile]) -> str:
+    """Errors at the calls of functions that no file and no library of C defines, as a compiler writes them."""
+    ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    of_c = ctypes.CDLL(None)
+    symbols_of.cache_clear()  # an earlier attempt had an object file of the same name
+    undefined = [each.name for each in symbols_of(kernel_object) if each.name and not each.section]
+    names = {name for name in undefined if not name.startswith(("_", "peakgate_")) and not hasattr(of_c, name)}
+    calls = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*\(")
+    return "".join(
+        f"{file.path.name}:{code.count(chr(10), 0, match.start()) + 1}: error: `{match[1]}`: {DEFINED_NOWHERE}\n"
+        for file in files
+        for code in [code_of(file.text)]
+        for match in (calls.finditer(code) if names else ())
+    )
 
 
 def _preprocess(

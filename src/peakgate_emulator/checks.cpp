@@ -627,7 +627,12 @@ PEAKGATE_API void __tsan_init() {}
 PEAKGATE_API void __tsan_func_entry(void*) {}
 PEAKGATE_API void __tsan_func_exit() {}
 
-// ---- the hooks of -fsanitize=bounds,alignment ----
+// ---- the hooks of -fsanitize=bounds,alignment,return ----
+
+PEAKGATE_API void __ubsan_handle_missing_return(void*) {
+    report(FAULT, PEAKGATE_CALLER, 0, "a function that returns a value ends without `return`");
+    abandon_launch();
+}
 
 PEAKGATE_API void __ubsan_handle_out_of_bounds_abort(void*, uintptr_t index) {
     report(INDEX_OUT_OF_BOUNDS, PEAKGATE_CALLER, 0, "index %ld is outside the array's declared extent",

@@ -53,7 +53,7 @@ _KERNEL = (
 # The launch may continue after a misaligned access to a thread's own memory (checks.cpp).
 _CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
 _CHECKED_GCC = (
-    "-fsanitize=bounds,alignment,float-cast-overflow",
+    "-fsanitize=bounds,alignment,return,float-cast-overflow",
     "-fsanitize-recover=float-cast-overflow",  # casts.cpp
     *("-fno-tree-dse", "-fno-tree-dce", "-fno-tree-sink"),  # these delete stores, and loads whose values are not used
     "--param",
@@ -63,7 +63,7 @@ _CHECKED_GCC = (
 )
 # Vectorized accesses wider than 16 bytes would go unchecked.
 _CHECKED_CLANG = (
-    "-fsanitize=array-bounds,alignment",
+    "-fsanitize=array-bounds,alignment,return",
     "-fno-vectorize",
     "-fno-slp-vectorize",
     "-mllvm",
@@ -91,6 +91,10 @@ _NOT_EMULATED = {
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
+DEFINED_NOWHERE = (
+    "declared and used, but defined in none of the files that the kernel's file includes; define it in a header that "
+    "the stage's `include` has"
+)
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:|(?:protected |hidden )?symbol) [`']?(\w+(?:::\w+)*)")
 """A variable that is declared and not defined, by the linkers of g++, clang and zig."""
 
@@ -236,10 +240,7 @@ def link(
     done = run(command)
     if elsewhere := dict.fromkeys(_UNDEFINED.findall(done.stderr)):
         names = ", ".join(f"`{name}`" for name in elsewhere)
-        raise KernelBuildError(
-            f"{names}: declared and used, but defined in none of the files that the kernel's file includes; "
-            "define it in a header that the stage's `include` has"
-        )
+        raise KernelBuildError(f"{names}: {DEFINED_NOWHERE}")
     _must_end_well(done, command)
     linked.replace(library)
 
@@ -283,9 +284,15 @@ def failed(
     message = first_error(done.stderr, files, kernel, wrapper, missing)
     first = missing_header(done.stderr)
     not_found = dict.fromkeys([*([first] if first else []), *missing])
-    places = re.findall(r"^([^:\n]+):\d+:(?:\d+:)? (?:fatal )?error: ", done.stderr, re.MULTILINE)
-    with_errors = dict.fromkeys(Path(each).name for each in places)
+    with_errors = dict.fromkeys(Path(name).name for name, _ in places_of_errors(done))
     return KernelBuildError(message, undeclared(done.stderr), tuple(not_found), tuple(with_errors))
+
+
+def places_of_errors(done: subprocess.CompletedProcess[str]) -> list[tuple[str, int]]:
+    """The file and the line of each of a compiler's errors, also those of macros with an error in their bodies."""
+    what = "(?:fatal )?error: |note: (?:in expansion of|expanded from) macro"
+    found = re.findall(rf"^([^:\n]+):(\d+):(?:\d+:)? (?:{what})", done.stderr, re.MULTILINE)
+    return [(name, int(line)) for name, line in found]
 
 
 _ON_A_NAME = re.compile(

@@ -16,7 +16,8 @@ from peakgate_emulator.sources import SourceFile
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 CLASS = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
-_TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
+_TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b(?!\s+\w+[\s*&]+(?!__|alignas\b)\w+\s*\()")
+"""The beginning of a type's definition, not of a function that returns a ``struct name``."""
 
 _MEMBER_BRACE = re.compile(r"\)\s*+(?:noexcept\s*+)?:(?!:)[^;]*[\w>]\s*+\Z")
 """Before a brace that initialises a member in a constructor's list, such as ``A() : x(0), y``."""
@@ -107,21 +108,31 @@ def _closings(code: str) -> Mapping[int, int] | None:
     return None if opened else found
 
 
+_OLDER = re.compile(r"\b__CUDA_ARCH__\s*<")
+"""A condition on an architecture that is older than those of the builds."""
+
+
 def _first_branches(text: str, code: str) -> str:
-    """The code with each ``#elif`` and ``#else`` branch replaced by blanks."""
-    kept, begun, depth, hidden_at = [], 0, 0, 0
+    """The code with all but the first branch of each condition replaced by blanks; one for older GPUs is none."""
+    kept, begun = [], 0
+    taken: list[bool] = []  # by condition around: whether its branch was there already
+    hidden_at = 0
     for match in DIRECTIVE.finditer(masked(text, literals=True)):
         word = match[0].lstrip(" \t#")
+        branches = word.startswith(("if", "el"))
         if word.startswith("if"):
-            depth += 1
-        elif word.startswith("el") and not hidden_at:
-            kept.append(code[begun : match.start()])
-            begun, hidden_at = match.start(), depth
-        elif word.startswith("endif"):
-            if hidden_at == depth:
-                kept.append(blanks(code[begun : match.start()]))
-                begun, hidden_at = match.start(), 0
-            depth -= 1
+            taken.append(False)
+        if (branches or word.startswith("endif")) and hidden_at == len(taken):
+            kept.append(blanks(code[begun : match.start()]))
+            begun, hidden_at = match.start(), 0
+        if branches and taken and not hidden_at:
+            is_hidden = taken[-1] or _OLDER.search(word) is not None
+            taken[-1] |= not is_hidden
+            if is_hidden:
+                kept.append(code[begun : match.start()])
+                begun, hidden_at = match.start(), len(taken)
+        if word.startswith("endif") and taken:
+            taken.pop()
     return "".join((*kept, code[begun:]))
 
 

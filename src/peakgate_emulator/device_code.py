@@ -10,8 +10,10 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 from peakgate_emulator.declarations import (
     CLASS,
@@ -25,24 +27,26 @@ from peakgate_emulator.declarations import (
     defined_name,
     function_name,
 )
-from peakgate_emulator.files import write_whole
+from peakgate_emulator.files import cache_folder, write_whole
 from peakgate_emulator.masking import DIRECTIVE, blanks, closing, code_of, masked
 from peakgate_emulator.sources import INCLUDE, SourceFile, missing_header
 
 PEAKGATE_MACRO = "PEAKGATE"
 """Macro that both builds define: code under ``#ifndef PEAKGATE`` is only for the host compiler."""
+Failure = TypeVar("Failure")
 _HOST_WORDS = (
-    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode)[A-Z]|"
+    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode|PitchedPtr|Extent\b|Pos\b)[A-Z]|"
     r"blas|fft|solver|sparse|dnn)\w*|"
     r"CU(?:result|context|device\w*|module|function|stream|event|mem[A-Z]\w*|tensorMap[A-Z]\w*)|PFN_cu\w+|CUDA_SUCCESS|"
     r"cu(?:TensorMap|Ctx|Device|Module|Launch|Func|Mem|Stream|Event|Init|Get|Driver|Occupancy)[A-Z]\w*|"
     r"curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
-    r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
+    r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|[io]stream|[io]?(?:string|f)stream|chrono|thread|mt19937\w*|"
+    r"\w*mutex|\w+_lock|lock_guard|condition_variable|future|promise|type_index|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|(?:unordered_)?(?:multi)?(?:map|set)|list|deque|queue|stack|"
     r"runtime_error|logic_error|invalid_argument|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
-    r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:Half|BFloat16|complex|acc_type|opmath_type|\w*TensorAccessor(?:32|64)?|"
+    r"pybind11\s*::\s*\w+|(?:torch|at|c10)\s*::\s*(?!(?:headeronly|Half|BFloat16|complex|acc_type|opmath_type|\w*TensorAccessor(?:32|64)?|"
     r"\w+PtrTraits|cuda\s*::\s*detail\s*::\s*(?:TensorInfo|IndexToOffset))\b)\w+|"
     r"(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
 )
@@ -58,6 +62,21 @@ _HELD_BY_HOST = re.compile(
 )
 """Types of parameters with which no kernel can call a function, also where it is annotated for the device."""
 
+_BYTES = {
+    "string": "peakgate_32",
+    "vector": "peakgate_24",
+    "map": "peakgate_48",
+    "set": "peakgate_48",
+    "function": "peakgate_32",
+    "shared_ptr": "peakgate_16",
+    "unique_ptr": "peakgate_8",
+}
+"""By type of GCC's C++ library, one of as many bytes, which takes its place in a type that a kernel takes."""
+_HELD_MEMBER = re.compile(
+    rf"\s*(?:\w+\s*:(?!:)\s*)*(?P<type>std\s*::\s*({'|'.join(_BYTES)})\b\s*(?:<[^;(){{}}]*>)?)\s*"
+    r"(?P<name>\w+)\s*(?:=[^;]*|\{[^;]*\}\s*)?;"
+)
+
 _HANDLE = re.compile(r"\bcuda(?:Stream|Event)_t\b")
 """Types of the host's runtime that a type for device code may have as members."""
 
@@ -66,6 +85,8 @@ _ANNOTATIONS = (
     *("C10_DEVICE", "C10_HOST_DEVICE"),
 )
 _ON_DEVICE = ("__device__", "C10_DEVICE", "C10_HOST_DEVICE")
+_SPECIALISATION = re.compile(r"\s*(?:struct|class)\s+\w+\s*<")
+"""Without it a kernel would take another one."""
 _NAMED_TYPE = re.compile(rf"\A\s*typedef\b[^{{}}]*?(\w+)\s*;|\A\s*using\s+(\w+)\s*=|{CLASS.pattern}")
 
 
@@ -107,6 +128,76 @@ def device_only(
         yield alone
 
 
+def refused_by(
+    attempt: Callable[[Path], Failure | None],
+    places: Callable[[Failure], Collection[tuple[str, int]]],
+    files: Sequence[SourceFile],
+    kernels: Collection[str],
+    rewrite: Callable[[str], str] = str,
+) -> Failure | None:
+    """Compile the files of ``device_only``, then without the host's declarations that fail, until one compiles.
+
+    ``attempt`` compiles a file and returns None, or why it fails; ``places`` gives file name and line of each error in
+    that. Functions, types and variables that are not annotated for the device are left out, of types at first the
+    bodies with errors alone. None if one compiles, else why the last of ``device_only`` fails: what is missing from the
+    others may be what a kernel needs.
+    """
+    refused, folder = None, cache_folder() / "sources"
+    for file in device_only(files, kernels, folder, rewrite):
+        refused = attempt(file)
+        if refused is None:
+            return None
+    texts, failure = device_texts(files, kernels), refused
+    annotations = _with_their_macros(_separated(files)[0], _ANNOTATIONS)
+    while failure is not None:
+        failing = places(failure)
+        of_texts = [replace(file, text=text) for file, text in zip(files, texts, strict=True)]
+        fewer = [_without(part, failing, annotations) for part in _separated(of_texts)[0]]
+        if fewer == texts:
+            return refused
+        texts, failure = fewer, attempt(_copied(files, fewer, folder, rewrite))
+    return None
+
+
+def _separated(files: Sequence[SourceFile]) -> tuple[list[Parsed], dict[str, str]]:
+    """The files, in which a call of a macro that gives a whole declaration is one, and the bodies of all macros."""
+    parsed = [Parsed(file) for file in files]
+    macros = dict(_MACRO.findall(" ".join(part.directives for part in parsed).replace("\\\n", " ")))
+    whole = _of_declarations(macros)
+    for part in parsed:
+        part.macros = macros.keys()
+        part.separate(whole)
+    return parsed, macros
+
+
+def _without(part: Parsed, places: Collection[tuple[str, int]], annotations: set[str]) -> str:
+    """A file's text without the host's declarations at places with errors."""
+    text = part.file.text
+    lines = {line for name, line in places if Path(name).name == part.file.path.name}
+    if not lines or not part.is_divided:
+        return text
+    begins = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
+
+    def fails(each: Declaration) -> bool:
+        begin = _behind(_ACCESS, part.code, each.start)
+        return any(begin < begins[line] and begins[line - 1] < each.end for line in lines if line < len(begins))
+
+    drop, bodies = list[Declaration](), list[tuple[int, int]]()
+    for each in filter(fails, part.declarations):
+        opening = -1 if each.is_function else part.code.find("{", each.start, each.end)
+        members = declarations_in(part, opening + 1, part.closings[opening]) if opening >= 0 else ()
+        of_host = [
+            _body(part, member) if part.code[member.end - 1] == "}" else (member.start, member.end)
+            for member in members
+            if member.is_function and fails(member) and annotations.isdisjoint(WORD.findall(member.head))
+        ]
+        bodies += of_host
+        is_special = _SPECIALISATION.match(behind_templates(part.code[each.start : each.end]))
+        if not (of_host or is_special) and annotations.isdisjoint(WORD.findall(each.head)):
+            drop.append(each)
+    return _blanked(part, drop, bodies)
+
+
 def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rewrite: Callable[[str], str]) -> Path:
     """The path of the first file, copied with the files it includes if any text differs from the file's."""
     blanked = [rewrite(text) for text in texts]
@@ -122,9 +213,8 @@ def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rew
 
 def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = None) -> list[str]:
     """The text of each file with its host code blanked, and the kernels other than ``kernels`` too, if given."""
-    parsed = [Parsed(file) for file in files]
+    parsed, macros = _separated(files)
     bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
-    macros = dict(_MACRO.findall(" ".join(part.directives for part in parsed).replace("\\\n", " ")))
     host = _with_macros_of_host(_HOST_WITH_STD if bare else _HOST, macros)
     if kernels is not None or any(host.search(part.code) for part in parsed):
         on_device = _with_their_macros(parsed, _ON_DEVICE)
@@ -224,10 +314,6 @@ def _host_code(
     on_device: Collection[str],
 ) -> tuple[dict[int, list[Declaration]], dict[int, list[tuple[int, int]]]]:
     """By file, the declarations to remove, and the spans of functions' bodies to remove in types that are kept."""
-    whole = _of_declarations(macros)
-    for part in parsed:
-        part.macros = macros.keys()
-        part.separate(whole)
     keep, optional, drop = _fates(parsed, kernels, host)
     optional = _without_callers(keep, optional, drop, macros)
     types = {
@@ -430,12 +516,27 @@ def _host_bodies(
             whole = begin is not None and host.search(declared)  # a function that no kernel can call
             if not whole and body.endswith(";"):
                 continue
-            spans.append((begin.end() if begin and whole else parameters + 1, member.end))
+            spans.append((begin.end(), member.end) if begin and whole else _body(part, member))
             body = "" if whole else declared
+        elif _HELD_MEMBER.fullmatch(body):
+            spans.append((member.start, member.end))
+            body = ""
         rest += body
     return None if host.search(_HANDLE.sub("", rest)) else spans
 
 
+def _body(part: Parsed, function: Declaration) -> tuple[int, int]:
+    """The span of a member function behind its parameters and qualifiers, such as ``const``."""
+    parameters = part.closings[function.start + len(function.head) - 1]
+    return _behind(_QUALIFIERS, part.code, parameters + 1), function.end
+
+
+def _behind(pattern: re.Pattern[str], code: str, at: int) -> int:
+    found = pattern.match(code, at)
+    return found.end() if found else at
+
+
+_QUALIFIERS = re.compile(r"(?:\s*+\b(?:const|volatile|noexcept|override|final)\b)*+")
 _ACCESS = re.compile(r"\s*+(?:(?:public|private|protected)\s*+:\s*+)*+")
 
 
@@ -480,8 +581,15 @@ def _blanked(part: Parsed, declarations: Sequence[Declaration], bodies: Sequence
         characters[first:last] = blanks(text[first:last])
         for start, end in kept[bisect_left(kept, (first,)) : bisect_left(kept, (last,))]:
             characters[start:end] = text[start:end]
-    for first, _ in bodies:
-        characters[first] = ";"
+    for first, last in bodies:
+        if held := _HELD_MEMBER.fullmatch(part.code, first, last):
+            characters[first:last] = text[first:last]
+            start, end = held.span("type")
+            characters[start:end] = f"{_BYTES[held[2]]:<{end - start}}"
+            characters[held.end("name") : last - 1] = blanks(text[held.end("name") : last - 1])
+        else:
+            at = next(at for at in range(first, last) if characters[at] != "\n")
+            characters[at] = ";"
     return "".join(characters)
 
 

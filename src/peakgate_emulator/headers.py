@@ -109,25 +109,28 @@ STANDARD_NAMES = {
     "unordered_map": r"std::hash",
     "thrust/tuple.h": r"thrust::(?:tuple\w*|make_tuple|tie|get)",
     "thrust/pair.h": r"thrust::(?:pair|make_pair)",
+    "thrust/complex.h": r"thrust::complex",
 }
 """By header of C or C++, the names that it declares, of those that device code or a type beside it may use."""
 
 _OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC)/.+")
 _NAME = re.compile(r"(?:std\s*+::\s*+|thrust\s*+::\s*+)?[A-Za-z_]\w*+")
-_OF_HOST = re.compile(r"pybind11/.+|Python\.h|cub/device/.+")
+_OF_HOST = re.compile(r"pybind11/.+|Python\.h|cub/device/.+|thrust/.+")
 
 
 def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:
     """Stand-ins for headers of host code that files include, by name; they precede the other stand-ins.
 
-    PyTorch's bring its number types and macros to device code, those of Python, pybind11 and ``cub/device`` nothing.
-    PyTorch's and the C++ library's include the headers of other names that the files use, as the real ones do.
+    PyTorch's bring its number types and macros to device code, those of Python, pybind11, Thrust and ``cub/device``
+    nothing. Those of PyTorch, Thrust and the C++ library include the headers of other names that the files use, as the
+    real ones do.
     """
     files = list(files)
     names = sorted({name for file in files for _, name in file.foreign})
-    texts = {name: "\n" for name in names if _OF_HOST.fullmatch(name)}
-    empty = {name for name, text in emulator_headers().items() if text == "\n"}
-    of_host = {name for name in empty if "." not in name or name.startswith("thrust/")}
+    known = emulator_headers()
+    texts = {name: "\n" for name in names if _OF_HOST.fullmatch(name) and name not in known}
+    of_host = {name for name, text in known.items() if text == "\n" and "." not in name}
+    of_host |= {name for name in texts if name.startswith("thrust/")}
     bringing = {
         name: _OF_TORCH.fullmatch(name) is not None for name in names if name in of_host or _OF_TORCH.match(name)
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from peakgate_emulator.declarations import behind_templates
 from peakgate_emulator.masking import closing, code_of
 from peakgate_emulator.sources import KERNEL_HEAD, SourceFile
 
@@ -37,9 +38,11 @@ def signatures(text: str) -> tuple[Signature, ...]:
         declared = code[
             max(behind, *(code.rfind(each, behind, match.start()) + 1 for each in ";}{")) : match.start("name")
         ]
-        template = re.search(r"\btemplate\s*<(.*)>", declared, re.DOTALL)
+        head = declared.removesuffix(behind_templates(declared))
+        template = re.search(r"\btemplate\s*<(.*)>", head, re.DOTALL)
         body = code[opening : _closing_brace(code, opening)]
-        parameters = listed(code[match.end() : end])
+        written = code[match.end() : end]
+        parameters = () if written.strip() == "void" else listed(written)
         made = Signature(match["name"], listed(template[1]) if template else (), declared, parameters, body)
         found.setdefault((made.name, parameters), made)
         behind = end

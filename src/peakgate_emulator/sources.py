@@ -9,7 +9,7 @@ from pathlib import Path
 
 from peakgate_emulator.errors import SourceError
 from peakgate_emulator.files import read_source
-from peakgate_emulator.masking import code_of, masked
+from peakgate_emulator.masking import DIRECTIVE, code_of, masked
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)', re.MULTILINE)
 
@@ -131,11 +131,20 @@ def _scopes(text: str, kernel: str) -> Iterator[str]:
     names = {each.end() - 1: "".join(each["name"].split()) + "::" for each in _NAMESPACE.finditer(code) if each["name"]}
     wanted = {each.start() for each in KERNEL_HEAD.finditer(code) if each["name"] == kernel}
     around: list[str] = []
-    for match in re.finditer("[{}]|__global__", code):
-        if match[0] == "{":
+    before: list[list[str]] = []  # by condition, what is around it: each of its branches may close that
+    directives = DIRECTIVE.finditer(masked(text, literals=True))
+    for match in sorted([*re.finditer("[{}]|__global__", code), *directives], key=lambda each: each.start()):
+        word = match[0].lstrip(" \t#")
+        if word == "{":
             around.append(names.get(match.start(), ""))
-        elif match[0] == "}":
+        elif word == "}":
             del around[-1:]
+        elif word.startswith("if"):
+            before.append([*around])
+        elif word.startswith("el") and before:
+            around = [*before[-1]]
+        elif word.startswith("endif"):
+            del before[-1:]
         elif match.start() in wanted:
             yield "".join(around)
 

@@ -290,6 +290,15 @@ def test_what_nvcc_offers_without_an_include_is_there(tmp_path, cache):
     assert built(tmp_path / "k.cu", text).resources.registers > 0
 
 
+def test_host_code_that_does_not_compile_is_left_out(tmp_path, cache):
+    beside = "struct Held : of_no_header { int n; };\n"
+    text = "__global__ void kernel(thrust::complex<float>* out) { out[0] = std::sqrt(2.0f) * out[1] / out[2]; }\n"
+    headers_of = "#include <thrust/complex.h>\n#include <thrust/iterator/permutation_iterator.h>\n"
+    assert built(tmp_path / "k.cu", f"{headers_of}{beside}int count(Held of) {{ return of.n; }}\n{text}").path.exists()
+    with pytest.raises(BuildError, match=r"k\.cu:1: "):
+        built(tmp_path / "k.cu", f"{beside}__global__ void kernel(Held of, int* out) {{ *out = of.n; }}\n")
+
+
 @needs_cccl
 def test_the_hosts_headers_are_there(cache):
     stage = Stage("host_headers", "", Path(__file__).parents[1] / "data" / "emulated" / "host_headers.cu")

@@ -275,7 +275,7 @@ def test_pytorchs_numbers_round_after_each_operation(scalar: str, dtype: Any, so
 ACCESSORS = """#include <torch/extension.h>
 template <typename T>
 __global__ void kernel(const torch::PackedTensorAccessor32<T, 2, torch::RestrictPtrTraits> x,
-                       at::PackedTensorAccessor64<T, 1> sums) {
+                       torch::headeronly::HeaderOnlyGenericPackedTensorAccessor<T, 1> sums) {
     const at::TensorAccessor<T, 1, at::RestrictPtrTraits, int32_t> row = x[threadIdx.x];
     for (int column = 0; column < x.size(1); column++) { sums[threadIdx.x] += row[column] * x[threadIdx.x][column]; }
 }
@@ -340,6 +340,22 @@ def test_tuples_are_there_after_a_header_of_thrust_that_brings_them(source: Path
     assert out[0] == 4
 
 
+def test_thrusts_complex_numbers_are_those_of_numpy(source: Path) -> None:
+    text = """#include <thrust/complex.h>
+    __global__ void kernel(float2* out, const float2* in) {
+        const auto* z = reinterpret_cast<const thrust::complex<float>*>(in);
+        auto* to = reinterpret_cast<thrust::complex<float>*>(out);
+        to[0] = z[0] * thrust::conj(z[1]) + 2.0f;
+        to[1] = z[0] / z[1] - thrust::exp(z[0]);
+        to[2] = thrust::complex<float>(thrust::abs(z[0]), thrust::arg(z[1]));
+        to[2] += thrust::sqrt(z[1]);
+    }"""
+    z, out = np.array([1 + 2j, -0.5 + 3j], np.complex64), np.zeros(3, np.complex64)
+    kernel_of(source, text).launch(ONE, ONE, (out.view("V8"), z.view("V8")))
+    expected = [z[0] * z[1].conj() + 2, z[0] / z[1] - np.exp(z[0]), abs(z[0]) + 1j * np.angle(z[1]) + np.sqrt(z[1])]
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
 @every_compiler
 def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None:
     pairs, out = np.arange(64, dtype=np.float16).reshape(32, 2), np.zeros((32, 2), np.float16)
@@ -363,6 +379,21 @@ def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
     with pytest.raises(KernelDefect, match=r"^unwritten output: no thread wrote to argument 2 \(other\)") as caught:
         kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0, 1))
     assert caught.value.kind is DefectKind.UNWRITTEN_OUTPUT
+
+
+@every_compiler
+def test_a_function_that_ends_without_its_return_is_a_defect(compiler: Compiler, source: Path) -> None:
+    text = (
+        "__device__ int some(int n) {\n    if (n > 1) return n;\n}\n"
+        "__global__ void kernel(int* out) { out[0] = some(out[0]); }\n"
+    )
+    kernel = kernel_of(source, text, compiler=compiler)
+    out = np.full(1, 2, np.int32)
+    kernel.launch(ONE, ONE, (out,))
+    assert out[0] == 2
+    with pytest.raises(KernelDefect, match=r"kernel\.cu:[123]: .*ends without `return`") as caught:
+        kernel.launch(ONE, ONE, (np.zeros(1, np.int32),))
+    assert caught.value.kind is DefectKind.FAULT
 
 
 @pytest.mark.parametrize(
@@ -414,6 +445,12 @@ def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
     assert [each.kind for each in caught.value.defects] == [DefectKind.GLOBAL_RACE]
 
 
+SPECIALISED = """template <class T> struct Of { int n; };
+template <> struct Of<int> { gone n; };
+__device__ int f(Of<int> of) { return of.n; }
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -424,8 +461,11 @@ def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
         ('__device__ void f(int* out) {\n    asm("mov.b32 %0, %1;" : "=r"(out[0]) : "r"(gone));\n}\n',
          r"^kernel\.cu:2: 'gone' was not declared in this scope$"),
+        ("struct Of { gone first; int n; };\n__device__ int f(Of of) { return of.n; }\n",
+         r"^kernel\.cu:1: 'gone' does not name a type$"),
+        (SPECIALISED, r"^kernel\.cu:2: 'gone' does not name a type$"),
     ],
-    ids=["missing file", "named as CUDA's", "annotated pointer", "launch", "misspelt operand"],
+    ids=["missing file", "named as CUDA's", "annotated pointer", "launch", "misspelt operand", "a type", "another"],
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:
@@ -479,8 +519,9 @@ __global__ void kernel(int* out, unsigned* box) {
     __shared__ Field fields[2];
     fields[threadIdx.x].value = 3;
     const __half2_raw raw(__half2(1.0f, 2.0f));
+    const cudaPitchedPtr rows{out, 8, 2, 1};
     if (threadIdx.x == 0) {
-        out[0] = fields[0].value + raw.y;
+        static_cast<int*>(rows.ptr)[0] = std::sqrt(fields[0].value * 3.0f) + raw.y;
         __nv_atomic_store_n(box, 2u, ORDER, __NV_THREAD_SCOPE_DEVICE);
     } else {
         unsigned seen = 2;
@@ -537,6 +578,19 @@ def test_a_grid_wide_barrier_needs_a_cooperative_launch(source: Path) -> None:
         kernel_of(source, text).launch(ONE, ONE, ())
 
 
+def test_members_of_host_types_take_their_room_in_a_parameter(source: Path) -> None:
+    text = (
+        "#include <map>\n#include <string>\n#include <vector>\n"
+        "struct Settings {\n  std::string name = {};\n private:\n  std::map<int, float> by; std::vector<int> of;\n"
+        " public:\n  int n = 3;\n  void read(std::string from);\n};\n"
+        "__global__ void kernel(int* out, Settings given) { out[0] = given.n; out[1] = __LINE__; }\n"
+    )
+    out, given = np.zeros(2, np.int32), np.zeros(28, np.int32)
+    given[26] = 7  # behind 32, 48 and 24 bytes
+    kernel_of(source, text).launch(ONE, ONE, (out, given.tobytes()))
+    assert [*out] == [7, 12]
+
+
 def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:
     text = "#ifndef PEAKGATE\n#include <gone>\n#endif\n__global__ void kernel(int* out) { out[0] = 7; }\n"
     out = np.zeros(1, np.int32)
@@ -578,6 +632,26 @@ BESIDE = {
     "CUB's host code": "#include <cub/util_type.cuh>\n#include <cub/device/device_scan.cuh>\n"
     "#include <thrust/device_reference.h>",
     "tags of iterators": "#include <iterator>\nstruct It { using iterator_category = std::forward_iterator_tag; };",
+    "locks": "#include <shared_mutex>\nclass Lock { std::shared_mutex m; public: void lock() { m.lock(); } };",
+    "a function that returns a struct": "#include <stdlib.h>\nstruct S { int n; };\n"
+    "struct S* made() { return (struct S*) calloc(1, sizeof(struct S)); }",
+    "a constant member of the host's": "template <typename T> struct Buffer { T* p;\n"
+    "void get(T* to) const { cudaMemcpy(to, p, sizeof(T), cudaMemcpyDeviceToHost); } };\n"
+    "struct Matrix { Buffer<int> of; void get(int* to) const { of.get(to); } };\n"
+    "__device__ int first(Matrix m) { return m.of.p[0]; }",
+    "headers of Thrust": "#include <thrust/iterator/permutation_iterator.h>\n#include <thrust/complex.h>\n"
+    "void transform(thrust::device_vector<thrust::complex<float>>& v);",
+    "a function of another file": 'extern "C" int far(int n);\nint near(int n) { return far(n); }\n'
+    "struct Held { int n; int at() { return near(n); } };\n__device__ int of(Held held) { return held.n; }",
+    "host code by macros": "#define RUN(name) void run_##name(int* x) { \\\n  of_no_header(x); }\nRUN(a)\nRUN(b)\n",
+    "a namespace that each branch closes": "namespace a {\n#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 300\n"
+    "void old(torch::Tensor x);\n}\n#else\n__global__ void other(int* x) {}\ntorch::Tensor run(torch::Tensor x) {\n"
+    "  return x; }\n}\n#endif",
+    "what no rule knows": "#include <locale>\nclass Words : public std::locale { int n; public:\n"
+    "Words(int); int at() { return of_no_header(n); } };\n"
+    "struct Held { int n;\nint at() { return of_no_header(n); } };\n"
+    "int counted() { return Words(1).at() + of_no_header(2); }\nstatic int kept = of_no_header(3);\n"
+    "__device__ int one(Held of) { return of.n; }",
     "a member that calls the host": "template <typename T> T* made(size_t n) { T* p; cudaMalloc(&p, n); return p; }\n"
     "template <typename T> struct Allocator { T* operator()(size_t n) const { return made<T>(n); } };",
 }

@@ -176,6 +176,12 @@ def test_scratch_that_a_defect_left_behind_is_not_held_against_the_next_problem(
     assert [finding.schedule for finding in found.findings] == [0, 0]
 
 
+def test_problems_that_there_is_no_time_for_are_counted():
+    case = problem("numbered", lambda xp, inputs: (np.zeros(THREADS, "uint32"),), "uint32")
+    found = check_cases([case, case, case], (0,), lambda _: None, ends=0.0)
+    assert (found.problems, found.launches, found.not_reached) == (1, 1, 2)
+
+
 def foreign_case(stage, arguments, reference):
     return Case("family", stage, Launch((1, 1, 1), (8, 1, 1)), arguments, Work(0), reference, tolerance=1e-6)
 

@@ -59,6 +59,9 @@ def test_launch_bounds_and_template_arguments_are_taken():
     (of_template,) = drafts("template <int block_size> __global__ void k(float* x) { x[threadIdx.x] = block_size; }\n"
                             "void run(float* x, int t) { k<512><<<1, t_threads>>>(x); }")  # fmt: skip
     assert (of_template.entry, of_template.block) == ("k<512>", (512,))
+    (bounded,) = drafts("template <int X, int Y> __launch_bounds__(X, LEAST(S / sizeof(Of<X, Y>), 8)) __global__ void k"
+                        "(float* x) { x[0] = X; }\nvoid run(float* x) { k<32, 2><<<1, 32>>>(x); }")  # fmt: skip
+    assert bounded.entry == "k<32, 2>"
     (launched,) = drafts(text + "void run(double* o) { k<double, 8><<<1, 32>>>(o, 5); }")
     assert (launched.entry, launched.block, launched.operands[0].dtype) == ("k<double, 8>", (32,), "float64")
 
@@ -162,6 +165,15 @@ def test_what_the_host_gives_for_a_structs_members_is_read(host):
     values = {each.name: each.value for each in draft.operands if not each.is_array}
     assert (draft.sizes, draft.grid) == (("l_n",), ("-(-l_n // 32)",))
     assert values == {"l_n": "l_n", "l_by": "2.5", "m": "l_n"}
+
+
+def test_long_host_code_is_read_once_for_a_struct():
+    before = "Line l = made();" + " f(x);" * 60_000  # by the square of its length: minutes
+    (draft,) = drafts(
+        "struct Line { float* y; int n; };\n__global__ void k(Line l) { l.y[0] = 1; }\n"
+        f"void run(float* x) {{ {before} k<<<1, 32>>>(l); }}\n"
+    )
+    assert [each.name for each in draft.operands] == ["y", "n"]
 
 
 HEADS = """
@@ -445,7 +457,25 @@ def test_indices_of_a_scatter_do_not_repeat(written):
     found, family = written(SCATTER)
     assert "data=lambda xp, shape: xp.arange(*shape)" in found.text
     assert found.text.count("data=") == 1  # any whole number may be counted
+    unsigned, _ = written(SCATTER.replace("const int", "const unsigned"))
+    assert 'data=lambda xp, shape: xp.arange(*shape, dtype="uint32")' in unsigned.text
     assert [each.role for each in family.sized(None).make((5,)).buffers] == [Role.OUT, Role.IN, Role.IN, Role.IN]
+
+
+def test_sizes_whose_product_no_type_holds_are_left_to_decide(written):
+    names = [f"n{number}" for number in range(16)]
+    found, _ = written(
+        f"__global__ void k(float* y, {', '.join(f'int {name}' for name in names)}, int all) {{ y[n0] = all; }}\n"
+        f"void run(float* y, {', '.join(f'int {name}' for name in names)}) {{\n"
+        f"  k<<<1, 32>>>(y, {', '.join(names)}, {' * '.join(names)}); }}\n"
+    )
+    assert "too large" in found.problem
+
+
+def test_a_kernel_without_parameters_has_none():
+    (left_out,) = drafts("__global__ void k(void) { n = 1; }\n")
+    assert isinstance(left_out, LeftOut)
+    assert "writes no array" in left_out.why
 
 
 def test_a_pitch_is_the_width_and_arrays_are_row_major(written):

@@ -80,6 +80,14 @@ def objection_to(options: Sequence[str], source: Path) -> str | None:
     return None
 
 
+_ERROR = re.compile(r"^(?P<file>[^(\n]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", re.MULTILINE)
+
+
+def places_of_errors(log: str) -> list[tuple[str, int]]:
+    """The file and the line of each of NVRTC's errors."""
+    return [(match["file"], int(match["line"])) for match in _ERROR.finditer(log)]
+
+
 def first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str], cuda: int) -> str:
     """The compiler's first error in one line, with a remedy if one is known.
 
@@ -87,10 +95,7 @@ def first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries
     the first number of its version.
     """
     source = files[0].path
-    for line in log.splitlines():
-        match = re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line)
-        if match is None:
-            continue
+    for match in _ERROR.finditer(log):
         if match["file"] == "__nv_name_map":
             text = match["text"]
             if 'template "peakgate_kernel"' in text:

@@ -26,11 +26,11 @@ from peakgate.base.errors import BuildError, Code, PeakgateError
 from peakgate.base.files import alone, cache_folder, write_whole
 from peakgate.base.packages import install_command
 from peakgate.compile import compilers
-from peakgate.compile.compilers import first_error, objection_to
+from peakgate.compile.compilers import first_error, objection_to, places_of_errors
 from peakgate.judge.occupancy import Resources
 from peakgate.spec import arguments
 from peakgate.spec.case import Case, Stage
-from peakgate_emulator.device_code import PEAKGATE_MACRO, device_only
+from peakgate_emulator.device_code import PEAKGATE_MACRO, refused_by
 from peakgate_emulator.headers import PRELUDE, cuda_folders, cuda_version, host_headers
 from peakgate_emulator.sources import SourceFile
 
@@ -266,16 +266,20 @@ class _Unit:
             f"--pre-include={PRELUDE}",
             *(f"--include-path={folder}" for folder in folders),
         )
-        refused = ""
-        for compiled_file in device_only(self.files, self.stage.functions, cache_folder() / "sources"):
-            text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
+        compiled = None
+
+        def attempt(file: Path) -> str | None:
+            nonlocal compiled
+            text = self.files[0].text if file == source else file.read_text(encoding="utf-8")
             try:
                 compiled = nvrtc.compile_to_cubin(text, self.file_name, options, given, self.names)
-                break
             except nvrtc.CompilationFailed as failure:
-                refused = first_error(str(failure), self.file_name, self.files, self.stage.kernels, _major())
-        else:
-            raise BuildError(refused)
+                return str(failure)
+            return None
+
+        log = refused_by(attempt, places_of_errors, self.files, self.stage.functions)
+        if compiled is None:
+            raise BuildError(first_error(log or "", self.file_name, self.files, self.stage.kernels, _major()))
         lowered = tuple(compiled.lowered[name] for name in self.names)
         kernels = lowered[: len(self.stage.kernels)]
         self._check_constants(compiled.machine_code, lowered[len(kernels) :])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -50,12 +51,19 @@ CHECK_FILE = "check.json"
 BUILD_LIMIT_S = 300.0  # processor time for the check of a build, in addition to its launches
 
 
-def main(verb: str, arguments: Sequence[str], guesses: Mapping[str, str] = MappingProxyType({})) -> int:
+def main(
+    verb: str,
+    arguments: Sequence[str],
+    guesses: Mapping[str, str] = MappingProxyType({}),
+    limit_s: float = math.inf,
+) -> int:
     """Check the chosen kernels and return the exit code.
 
     ``guesses`` are those of a family that ``init --from`` wrote, by stage: a defect that one may cause is none yet.
+    After ``limit_s`` of processor time for a kernel, its other sizes are left out, which is said.
     """
     chosen = _parsed(arguments)
+    chosen.limit_s = limit_s
     verdict_file = chosen.out / CHECK_FILE
     clear_verdict(verdict_file)
     project = config.current()
@@ -201,7 +209,9 @@ def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | 
         return [], error
     # The largest builds first, so that none is left for the end.
     builds.sort(key=lambda build: sum(case.work.bytes + case.work.flops for case in build[1]), reverse=True)
-    check = partial(emulate.check_build, nonfinite=config.current().fail_nonfinite, search_s=chosen.search)
+    check = partial(
+        emulate.check_build, nonfinite=config.current().fail_nonfinite, search_s=chosen.search, limit_s=chosen.limit_s
+    )
     tasks = [partial(check, chosen.text, chosen.family, key, chosen.orders) for key, _ in builds]
     keys = {key for key, _ in builds}
     with progress.shown("describing the measured cases of the families"):

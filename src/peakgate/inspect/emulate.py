@@ -71,7 +71,7 @@ class BuildReport:
 
     ``skipped`` says why the emulator cannot run it, ``broken`` what could not be run and why. ``sizes`` holds the size
     of each problem that ran, by case id; ``numbers`` names the numbers of a size. ``refused`` holds chosen sizes that
-    the family does not take, with its reason; ``not_reached`` is the number of chosen sizes for which time ran out.
+    the family does not take, with its reason; ``not_reached`` is the number of sizes for which time ran out.
     ``unended``: a launch reached its time limit, and no further launches were started. ``unchecked``: the family gives
     no reference, results were compared with nothing. ``met`` is what ``refuse_one_number`` needs.
     """
@@ -118,15 +118,20 @@ def check_build(
     *,
     nonfinite: bool = False,
     search_s: float = 0.0,
+    limit_s: float = math.inf,
 ) -> BuildReport:
-    """Check a build of ``builds``, as a task for a worker. ``search_s``: seconds for trying more sizes."""
+    """Check a build of ``builds``, as a task for a worker. ``search_s``: seconds for trying more sizes.
+
+    After ``limit_s`` of processor time no further problem is begun.
+    """
+    ends = time.process_time() + limit_s
     build = build_problems(text, family_file, config.current().root)[0][key]
     given = varied(build.given, named_numbers(build.given[0]))
     in_every_order = given.problems[: len(build.given)]
-    found = check_cases(in_every_order, orders, report, nonfinite=nonfinite, plain=given.plain)
+    found = check_cases(in_every_order, orders, report, nonfinite=nonfinite, plain=given.plain, ends=ends)
     further = partial(_continued, orders=orders[:1], report=report, nonfinite=nonfinite)
     if not (found.skipped or found.broken or found.findings):
-        found = further(found, given.problems[len(in_every_order) :], math.inf)
+        found = further(found, given.problems[len(in_every_order) :], ends - time.process_time())
     if found.unchecked and found.launches and not (found.findings or any(map(_accesses, build.given))):
         why = "it accesses no memory at the sizes tried; correct the values, the grid or the block of its family"
         return replace(found, broken=why, unchecked=False)
@@ -135,7 +140,7 @@ def check_build(
     try:
         refused = {"x".join(map(str, size)): why for size, why in build.chosen.refused.items()}
         whole = replace(found, numbers=" x ".join(build.sized.names), refused=refused)
-        whole = further(whole, build.chosen.cases.values(), CHOSEN_LIMIT_S)
+        whole = further(whole, build.chosen.cases.values(), min(CHOSEN_LIMIT_S, ends - time.process_time()))
         if search_s:
             known, ends = {*whole.sizes.values(), *whole.refused}, time.monotonic() + search_s
             others = (case for case in searched(build.sized, seed=0) if case.size not in known)
@@ -197,6 +202,7 @@ def _continued(
             met=before.met | more.met,
             broken=before.broken or more.broken,
             sizes={**before.sizes, **more.sizes},
+            not_reached=before.not_reached + more.not_reached,
             unended=more.unended,
         )
     return before
@@ -209,10 +215,12 @@ def check_cases(
     *,
     nonfinite: bool = False,
     plain: Mapping[str, Case] = MappingProxyType({}),
+    ends: float = math.inf,
 ) -> BuildReport:
     """Launch the problems of one build in each order; ``nonfinite`` reports stored NaNs and infinities.
 
     ``plain`` has, by the id of a case with a pattern of data, the case to launch if its reference refuses the pattern.
+    After ``ends``, a time of ``time.process_time``, no further problem is begun.
     """
     kernel = kernel_name(cases[0])
     if reason := not_emulated(cases[0]):
@@ -225,7 +233,7 @@ def check_cases(
     remembered = cache(load)
     left = deque(cases)
     met = set[complex | None]()
-    while left:
+    while left and not (launches and time.process_time() > ends):
         case = left.popleft()
         report(case.id)
         try:
@@ -249,16 +257,18 @@ def check_cases(
             continue
         launches += len(launched)
         found += [finding for findings in launched for finding in findings]
-    sizes = {case.id: case.size for case in cases}
+    not_reached = 0 if unended else len(left)
+    sizes = {case.id: case.size for case in cases if unended or case not in left}
     if not launches and not all(case.variant.endswith(PATTERNS) for case in cases):
         broken = broken or blank
     return BuildReport(
         kernel,
-        len(cases),
+        len(cases) - not_reached,
         launches,
         tuple(found),
         broken=broken,
         sizes=sizes,
+        not_reached=not_reached,
         unended=unended,
         unchecked=cases[0].unchecked,
         met=frozenset(met),

@@ -106,6 +106,8 @@ def found(
         ragged = "" if draft.only else runs.ragged(lengths, roles, size)
     except (PeakgateError, KernelFault) as error:
         problem = str(error)
+    except ValueError as error:
+        problem = f"the sizes that were tried are too large: {error}"
     except Unknown:
         problem = "the grid has no value at the sizes that were tried"
     except Shapeless as error:

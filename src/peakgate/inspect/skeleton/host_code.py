@@ -121,7 +121,7 @@ class HostCode:
                 return without_casts(assigned[-1])
             if not re.search(rf"[\w>]\s+{written}\s*[;={{(]", self._before):
                 return f"{written}.{path}"
-            begun = re.search(rf"(?s:.*)\b{written}\s*=?\s*{_TYPE}?(?=\{{)", self._before)  # the last one
+            begun = re.match(rf"(?s:.*)\b{written}\s*=?\s*{_TYPE}?(?=\{{)", self._before)  # the last one
             text = self._before[begun.end() :] if begun else ""
         else:
             text = re.sub(rf"^{_TYPE}(?=\{{)", "", written)

@@ -36,8 +36,8 @@ from peakgate_emulator.masking import closing
 
 MOST_KERNELS = 12
 """More kernels of a file are left out: a family of them is no starting point."""
-LAUNCHES_S = 60.0
-"""Processor time for the launches of all kernels, on each processor."""
+LAUNCHES_S, CHECK_S = 20.0, 20.0
+"""Processor time to find the shapes of all kernels, and to check them: with the builds a minute at most."""
 REFERENCE, SIZES = "reference: the expected outputs", "sizes: those that are measured on a GPU"
 WIDTH = 118
 _SIZES = {1: ("1 << 24", "1 << 12", "1 << 8"), 2: ("(4096, 4096)", "(256, 256)"), 3: ("(1024, 1024, 1024)",)}
@@ -202,7 +202,7 @@ def _found(
         searched = (*(Path(temporary, each) for each in lacking.folders), *include)
         building = [draft for draft in described if not found[draft.entry].problem]
         jobs = max(1, min(len(building), os.cpu_count() or 1))
-        limit_s = min(extents.LIMIT_S, LAUNCHES_S * jobs / max(1, len(building)))
+        limit_s = min(extents.LIMIT_S, LAUNCHES_S / max(1, len(building)))
         defines = tuple(lacking.defines.items())
         tasks = [partial(extents.found, draft, source, searched, defines, limit_s=limit_s) for draft in building]
         answers = workers.run(tasks, jobs, limit_s=2 * limit_s, idle=idle)
@@ -331,7 +331,8 @@ def _argument(operand: Operand, length: str, role: Role | None, draft: Draft, fo
         return f"Value({operand.value}{of_type})"
     of_type = "" if operand.dtype == "float32" else f', dtype="{operand.dtype}"'
     if operand.name in found.distinct:
-        return f"{_ROLES[role]}({length}{of_type}, data=lambda xp, shape: xp.arange(*shape))"
+        unsigned = f', dtype="{operand.dtype}"' if operand.dtype.startswith("u") else ""
+        return f"{_ROLES[role]}({length}{of_type}, data=lambda xp, shape: xp.arange(*shape{unsigned}))"
     factor, _, rest = length.partition(" * ")
     is_last = bool(rest) and factor.isdigit() and (int(factor) == operand.each or int(factor) >= _LEAST_ROW)
     extents_of = (rest if is_last else length).split(" * ")

@@ -1,6 +1,11 @@
-// Types of the host's runtime that parameters may have as members; M_PI and its kin; and the mathematical functions of integers, which nvcc takes from the host's library: those of double.
+// Types of the host's runtime that parameters may have as members, and the room of those of its C++ library; M_PI and its kin; and the mathematical functions, also of integers, which nvcc takes from the host's library: those of double.
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
+struct peakgate_8 { void* words[1]; };
+struct peakgate_16 { void* words[2]; };
+struct peakgate_24 { void* words[3]; };
+struct peakgate_32 { void* words[4]; };
+struct peakgate_48 { void* words[6]; };
 
 #define M_E 2.7182818284590452354
 #define M_LOG2E 1.4426950408889634074
@@ -39,3 +44,4 @@ PEAKGATE_OF_INTEGERS(tan)
 PEAKGATE_OF_INTEGERS(tanh)
 #undef PEAKGATE_OF_INTEGERS
 #undef PEAKGATE_OF_INTEGER
+#include <cmath>

@@ -208,6 +208,12 @@ using at::RestrictPtrTraits;
 using at::TensorAccessor;
 using c10::BFloat16;
 using c10::Half;
+namespace headeronly {
+template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>
+using HeaderOnlyTensorAccessor = TensorAccessor<T, N, PtrTraits, Index>;
+template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>
+using HeaderOnlyGenericPackedTensorAccessor = GenericPackedTensorAccessor<T, N, PtrTraits, Index>;
+} // namespace headeronly
 } // namespace torch
 #endif
 

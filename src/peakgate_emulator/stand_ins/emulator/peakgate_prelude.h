@@ -18,5 +18,4 @@ using ::size_t;
 using ::ptrdiff_t;
 using ::min;
 using ::max;
-using ::abs;
 }
