@@ -35,5 +35,5 @@ def test_what_no_process_finds_right_is_not_proven(end):
 
 
 def test_a_build_that_does_not_end_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(proofs, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(proofs, "BUILD_PATIENCE_S", 0.1)
     assert proven("hangs") == ([], [])

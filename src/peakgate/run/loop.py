@@ -30,7 +30,7 @@ from peakgate.run.collection import Cases, RunCase, wanted_cases
 from peakgate.run.display import StatusLine
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
 from peakgate.run.lock import locked
-from peakgate.run.proofs import LEAST_BUILDS, MOST_PROCESSES, Provers
+from peakgate.run.proofs import LEAST_BUILDS, MOST_PROVERS, Provers
 from peakgate.run.request import MODE_VARIABLE, Mode, Request
 from peakgate.run.run_file import MachineProbe, Store
 from peakgate.session.outcome import Entry, Outcome
@@ -233,7 +233,7 @@ class BenchRun:
         """Processes that prove builds side by side, if there are enough builds and processors."""
         device = self.session.device
         builds = {case.build for case in self.cases.values() if isinstance(case, Case)}
-        count = min(MOST_PROCESSES, (os.cpu_count() or 1) // 2 - 1)
+        count = min(MOST_PROVERS, (os.cpu_count() or 1) // 2 - 1)
         if device.kind == "cpu" or len(device.gpus) > 1 or count < 2 or len(builds) < LEAST_BUILDS:
             return None
         request = replace(self.request, device=f"gpu:{device.gpus[0]}")

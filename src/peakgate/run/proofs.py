@@ -27,9 +27,9 @@ Opened = Callable[[], tuple[Session, Cases]]
 LEAST_BUILDS = 40
 """The fewest builds that are worth the two seconds in which the processes start."""
 
-MOST_PROCESSES = 6
+MOST_PROVERS = 6
 
-PATIENCE_S = 10.0
+BUILD_PATIENCE_S = 10.0
 """Time for one build; when no process has answered in it, none is waited for any longer."""
 
 
@@ -66,7 +66,7 @@ class Provers:
             ask(process)
         while left and asked and not wait(asked, 0):  # they take two seconds to start
             meanwhile(left.pop(0))
-        while asked and (answering := wait(asked, PATIENCE_S)):
+        while asked and (answering := wait(asked, BUILD_PATIENCE_S)):
             for answered in answering:
                 assert isinstance(answered, Connection)
                 case = asked.pop(answered)
