@@ -58,8 +58,8 @@ def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
         "CRASHED hostile.traps-1024: traps.cu:3: assertion: assertion failed: __trap()",
         "CRASHED hostile.exits-1024: its process exited with code 0 during a launch",
         "INCONCLUSIVE hostile.sleeps-1024: a launch did not end within 2 s",
-        "WRONG hostile.counts-1024: edge-size problem 33 with negative data: unwritten output: no thread wrote",
-        "WRONG hostile.keeps-1024: edge-size problem 33 with negative data: output 0",
+        "WRONG hostile.counts-1024: edge-size problem 33 with equal data: unwritten output: no thread wrote",
+        "WRONG hostile.keeps-1024: edge-size problem 33 with equal data: output 0",
         "WRONG hostile.spoils-1024: edge-size problem 33: changed argument 2, an input, near element 32",
     ],
 )
