@@ -216,7 +216,8 @@ def _calls_of_nothing(kernel_object: Path, files: Sequence[SourceFile]) -> str:
     ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
     of_c = ctypes.CDLL(None)
     symbols_of.cache_clear()  # an earlier attempt had an object file of the same name
-    undefined = [each.name for each in symbols_of(kernel_object) if each.name and not each.section]
+    symbols = [each for each in symbols_of(kernel_object) if each.kind != "STT_TLS"]  # dynamic shared arrays
+    undefined = [each.name for each in symbols if each.name and not each.section]
     names = {name for name in undefined if not name.startswith(("_", "peakgate_")) and not hasattr(of_c, name)}
     calls = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*\(")
     return "".join(

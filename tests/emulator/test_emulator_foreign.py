@@ -559,6 +559,20 @@ def test_a_variable_that_another_file_defines_is_named(source: Path, compiler: C
 
 
 @every_compiler
+def test_a_function_may_be_named_as_a_dynamic_shared_array_is(source: Path, compiler: Compiler) -> None:
+    text = (
+        "struct Ring { int first; __device__ int memory(int at) const { return first + at; } };\n"
+        "__global__ void kernel(int* out) {\n"
+        "    extern __shared__ int memory[];\n"
+        "    memory[0] = Ring{3}.memory(4);\n"
+        "    out[0] = memory[0];\n}\n"
+    )
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text, compiler=compiler).launch(ONE, ONE, (out,), shared_bytes=4)
+    assert out[0] == 7
+
+
+@every_compiler
 def test_new_takes_from_the_heap_of_malloc(source: Path, compiler: Compiler) -> None:
     text = "__global__ void kernel(int* out) { int* p = new int[2]; p[1] = 7; out[0] = p[%d]; delete[] p; }\n"
     out = np.zeros(1, np.int32)
