@@ -181,8 +181,7 @@ def main(parent: int, index: int) -> None:
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
     from peakgate.measure.refill import ROUNDS  # noqa: PLC0415
 
-    families = catalogue.families()
-    by_id = {case.id: case for case in catalogue.cases(Scale.BENCH, listed=families)}
+    by_id = {case.id: case for case in catalogue.cases(Scale.BENCH)}
     cupy.cuda.runtime.getDeviceCount()  # initializes the driver, without a context
     cupy.cuda.nvrtc.getVersion()  # loads the library
     if not sys.stdin.readline():

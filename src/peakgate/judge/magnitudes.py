@@ -13,7 +13,7 @@ with the same steps. For ``1 - cos(x)`` near 0 that error is as large as the res
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +119,7 @@ def exact_in_float32(
     """Whether the reference computes each output in float32, and without a rounding in any element."""
     try:
         with np.errstate(all="ignore"):
-            narrow = reference([array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in inputs])
+            narrow = reference(_as(_NARROW, inputs))
             pairs = list(zip(narrow, values, strict=True))
             return [
                 getattr(one, "dtype", None) in _NARROW.values() and bool((one == value).all()) for one, value in pairs
@@ -155,8 +155,8 @@ def with_rounding(
     few = [value is not None and (alike or value.size < _NEIGHBOURS) for value in known]
     for evaluation in range(_ROUNDED_EVALUATIONS):
         moved = [_moved(xp, array, _SEED * evaluation + at) for at, array in enumerate(inputs)]
-        narrow = [array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in moved]
-        wide = [array.astype(_WIDE.get(array.dtype.kind, array.dtype)) for array in narrow]
+        narrow = _as(_NARROW, moved)
+        wide = _as(_WIDE, narrow)
         try:
             with np.errstate(all="ignore"):
                 exact = reference(wide)
@@ -177,8 +177,8 @@ def with_rounding(
                         )
                 if not evaluation and any(bool(each.any()) for each in lost):
                     drawn = redrawn(0)
-                    shorter = reference([array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in drawn])
-                    for at, (one, other) in enumerate(zip(shorter, reference(drawn), strict=True)):
+                    pairs = zip(reference(_as(_NARROW, drawn)), reference(drawn), strict=True)
+                    for at, (one, other) in enumerate(pairs):
                         error = _distance(xp, one, other)
                         largest = xp.where(_lost(xp, error, other), error, 0.0).max()
                         in_float64 = largest * (_UNIT_OF_FLOAT64 / _UNIT_OF_FLOAT32)
@@ -190,6 +190,11 @@ def with_rounding(
         None if magnitude is None else xp.where(unsure, math.nan, xp.fmax(magnitude, factor * error))
         for magnitude, factor, error, unsure in zip(known, factors, errors, unknown, strict=True)
     ]
+
+
+def _as(types: Mapping[str, str], arrays: Sequence[Array]) -> list[Array]:
+    """Copies of the arrays, those of the kinds in ``types`` in these types."""
+    return [array.astype(types.get(array.dtype.kind, array.dtype)) for array in arrays]
 
 
 def _lost(xp: Any, error: Array, value: Array) -> Array:

@@ -330,7 +330,7 @@ class KernelBuild:
         return tuple(labelled(edge_sizes(self.sized, list(map(numbers_of, usual)))))
 
     def _small(self) -> tuple[Labelled, ...]:
-        """The sizes of its small problems; raises PeakgateError where none is given and none could be chosen."""
+        """The sizes of its small problems; raises PeakgateError if the family gives none and none can be chosen."""
         given = self.given
         if given.small_sizes is None or given.small_sizes:
             return tuple(self._taken(given.small_sizes))
