@@ -30,7 +30,7 @@ from peakgate.run.collection import Cases, RunCase, wanted_cases
 from peakgate.run.display import StatusLine
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
 from peakgate.run.lock import locked
-from peakgate.run.proofs import LEAST_BUILDS, MOST_PROVERS, Provers
+from peakgate.run.proofs import begun
 from peakgate.run.request import MODE_VARIABLE, Mode, Request
 from peakgate.run.run_file import MachineProbe, Store
 from peakgate.session.outcome import Entry, Outcome
@@ -224,20 +224,15 @@ class BenchRun:
         self.status = StatusLine(pytest_config, self.tests)
         self._doubts = None if later else self.session.look()
         self._shares: CaseShares | None = None
-        self._provers: Provers | None = None
+        self._provers = begun()
         whole = not (options.keyword or options.markexpr or request.cases or kernels or self.before.cases)
-        if self.link.supervised and whole and request.mode is Mode.WHOLE:
-            self._provers = self._started_provers(folder)
-
-    def _started_provers(self, folder: Path) -> Provers | None:
-        """Processes that prove builds side by side, if there are enough builds and processors."""
-        device = self.session.device
-        builds = {case.build for case in self.cases.values() if isinstance(case, Case)}
-        count = min(MOST_PROVERS, (os.cpu_count() or 1) // 2 - 1)
-        if device.kind == "cpu" or len(device.gpus) > 1 or count < 2 or len(builds) < LEAST_BUILDS:
-            return None
-        request = replace(self.request, device=f"gpu:{device.gpus[0]}")
-        return Provers(partial(open_session, request, {}, unwatched), folder, count)
+        gpus = self.session.device.gpus
+        if self._provers and whole and len(gpus) == 1:
+            asked = replace(request, device=f"gpu:{gpus[0]}")
+            self._provers.open(partial(open_session, asked, {}, unwatched), folder)
+        elif self._provers:
+            self._provers.end()
+            self._provers = None
 
     def choose(self) -> tuple[dict[str, RunCase], list[str] | None]:
         """The requested kernel cases by id, and the ids that the request's ``cases`` lists, None without it.

@@ -46,19 +46,26 @@ def main(arguments: Sequence[str]) -> int:
     supervisor, root, *given = arguments
     if not end_with_parent(int(supervisor)):
         return ExitCode.INTERRUPTED
-    begin_on_gpu(given)
+    on_gpu = begin_on_gpu(given)
+    from peakgate.base import config  # noqa: PLC0415  (after the GPU's initialization has started)
+    from peakgate.run import proofs  # noqa: PLC0415  (as above)
+
+    if on_gpu and not {"-k", "-m"} & {*given} and (project := config.find(Path(root))):
+        proofs.begin(project.kernels)
     return measure([*fixed_arguments(Path(root), given), *given])
 
 
-def begin_on_gpu(given: Sequence[str]) -> None:
-    """Start to initialize the GPU in a thread, in parallel with pytest's imports."""
+def begin_on_gpu(given: Sequence[str]) -> bool:
+    """Start to initialize the GPU in a thread, in parallel with pytest's imports; whether there may be one."""
     choice = next((each.removeprefix(DEVICE) for each in given if each.startswith(DEVICE)), "auto")
     indices = driver.named_gpus(choice)
-    if indices and driver.cuda_driver_version() is not None:
-        with contextlib.suppress(ImportError):  # reported when the device is opened
-            from peakgate.device import warmup  # noqa: PLC0415  (only with a GPU)
+    if not indices or driver.cuda_driver_version() is None:
+        return False
+    with contextlib.suppress(ImportError):  # reported when the device is opened
+        from peakgate.device import warmup  # noqa: PLC0415  (only with a GPU)
 
-            warmup.begin(indices[0])
+        warmup.begin(indices[0])
+    return True
 
 
 class _Watch:
@@ -142,7 +149,7 @@ def _refused(error: PeakgateError, link: Link) -> ExitCode:
 
 def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
     """The arguments of pytest in a run of a project, before those that a user gave."""
-    from peakgate.base import config  # noqa: PLC0415  (as above)
+    from peakgate.base import config  # noqa: PLC0415  (as in main)
 
     fixed = [str(KERNELS), "-c", str(BENCH_SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
@@ -166,7 +173,7 @@ def measure(arguments: Sequence[str]) -> int:
 
     If standard output cannot be written the run is saved, and the error is reported at its end.
     """
-    from peakgate.run.journal import Link  # noqa: PLC0415  (after the GPU's initialization has started)
+    from peakgate.run.journal import Link  # noqa: PLC0415  (as in main)
 
     descriptor = next((each.removeprefix(LINK) for each in arguments if each.startswith(LINK)), None)
     link = Link(None if descriptor is None else int(descriptor))

@@ -7,6 +7,7 @@ which reports what is wrong.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -15,46 +16,67 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from peakgate.base.processes import end_with_parent
-from peakgate.run.collection import Cases
-from peakgate.session.session import Session
-from peakgate.spec.case import Case, Tier
 
-Opened = Callable[[], tuple[Session, Cases]]
-"""Opens a session on the GPU of the measuring process, with the cases of its project; it can be pickled."""
+if TYPE_CHECKING:  # slow to import before the processes start
+    from peakgate.run.collection import Cases
+    from peakgate.session.session import Session
+    from peakgate.spec.case import Case
 
-LEAST_BUILDS = 40
-"""The fewest builds that are worth the two seconds in which the processes start."""
+    Opened = Callable[[], tuple[Session, Cases]]
+    """Opens a session on the GPU of the measuring process, with the cases of its project; it can be pickled."""
+
+LEAST_FILES = 20
+"""The fewest kernel files whose builds are worth two seconds of several processors, in which the processes start."""
 
 MOST_PROVERS = 6
 
 BUILD_PATIENCE_S = 10.0
 """Time for one build; when no process has answered in it, none is waited for any longer."""
 
+_begun: list[Provers] = []
+
+
+def begin(kernels: Path) -> None:
+    """Start processes early, if the folder of the project's kernels has many files and there are enough processors."""
+    count = min(MOST_PROVERS, (os.cpu_count() or 1) // 2 - 1)
+    if count > 1 and len(list(kernels.rglob("*.cu"))) >= LEAST_FILES:
+        _begun.append(Provers(count))
+
+
+def begun() -> Provers | None:
+    """The processes that ``begin`` started, for whom to ``open`` or to ``end``; None if it started none."""
+    return _begun.pop() if _begun else None
+
 
 class Provers:
-    """``count`` processes that prove builds, each with a session of its own, ``opened`` in the folder ``where``.
+    """``count`` processes that prove builds, each with a session of its own."""
 
-    Create it once this process has a CUDA context, which may be the only one allowed.
-    """
-
-    def __init__(self, opened: Opened, where: Path, count: int) -> None:
+    def __init__(self, count: int) -> None:
         context = get_context("spawn")
         self._processes: dict[Connection, BaseProcess] = {}
         for _ in range(count):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_prove, args=(os.getpid(), opened, where, theirs), daemon=True)
+            process = context.Process(target=_prove, args=(os.getpid(), theirs), daemon=True)
             process.start()
             theirs.close()  # so that our end closes when theirs is gone
             self._processes[ours] = process
+
+    def open(self, opened: Opened, where: Path) -> None:
+        """Let each open its session in the folder ``where``: once this process has a CUDA context, perhaps the only."""
+        for process in self._processes:
+            with suppress(BrokenPipeError):
+                process.send((opened, where))
 
     def right(self, cases: Sequence[Case], meanwhile: Callable[[Case], None]) -> Iterator[tuple[Case, int]]:
         """The cases, one of each build, whose builds are right, with their number of problems; then ``end``.
 
         Until the first process answers, ``meanwhile`` is called with others of the cases.
         """
-        left, asked = list(cases), dict[Connection, Case]()
+        left = list(cases)
+        asked: dict[Connection, Case] = {}
 
         def ask(process: Connection) -> None:
             if left:
@@ -87,13 +109,19 @@ class Provers:
             ours.close()
 
 
-def _prove(parent: int, opened: Opened, where: Path, asking: Connection) -> None:
+def _prove(parent: int, asking: Connection) -> None:
     if not end_with_parent(parent):
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too and ends, and this process with it
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (a device)
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
+    with suppress(ImportError):  # what a session needs, without a context
+        importlib.import_module("peakgate.run.loop")
+        importlib.import_module("peakgate.device.gpu")
+    from peakgate.spec.case import Case, Tier  # noqa: PLC0415  (as above)
+
+    opened, where = asking.recv()
     os.chdir(where)
     session, known = opened()
     cases = {case.id: case for case in known.listed(Tier.FULL) if isinstance(case, Case)}
