@@ -1,7 +1,6 @@
 """Builds are proven in processes of their own, and only what these find right counts."""
 
 from multiprocessing.connection import wait
-from pathlib import Path
 
 import pytest
 from proving import CASES, opened
@@ -12,7 +11,7 @@ from peakgate.run import proofs
 def proven(*ends):
     """The ends of the builds that two processes find right, and of those proven here until the first answer."""
     provers, here = proofs.Provers(2), []
-    provers.open(opened, Path())
+    provers.open(opened)
     processes = dict(provers._processes)
 
     def prove_here(case):

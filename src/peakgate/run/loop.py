@@ -196,7 +196,6 @@ class BenchRun:
                 if isinstance(value, Path):
                     setattr(options, name, value.absolute())
         self.request = request = Request.of(options)
-        folder = Path.cwd()
         self.plain = not options.peakgate
         self._kernels = kernels
         self.link = Link(request.link)
@@ -229,7 +228,7 @@ class BenchRun:
         gpus = self.session.device.gpus
         if self._provers and whole and len(gpus) == 1:
             asked = replace(request, device=f"gpu:{gpus[0]}")
-            self._provers.open(partial(open_session, asked, {}, unwatched), folder)
+            self._provers.open(partial(open_session, asked, {}, unwatched))
         elif self._provers:
             self._provers.end()
             self._provers = None

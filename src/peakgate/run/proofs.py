@@ -18,6 +18,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from peakgate.base import config
+from peakgate.base.errors import PeakgateError
 from peakgate.base.processes import end_with_parent
 
 if TYPE_CHECKING:  # slow to import before the processes start
@@ -64,11 +66,11 @@ class Provers:
             theirs.close()  # so that our end closes when theirs is gone
             self._processes[ours] = process
 
-    def open(self, opened: Opened, where: Path) -> None:
-        """Let each open its session in the folder ``where``: once this process has a CUDA context, perhaps the only."""
+    def open(self, opened: Opened) -> None:
+        """Let each open its session: once this process has a CUDA context, which may be the only one allowed."""
         for process in self._processes:
             with suppress(BrokenPipeError):
-                process.send((opened, where))
+                process.send(opened)
 
     def right(self, cases: Sequence[Case], meanwhile: Callable[[Case], None]) -> Iterator[tuple[Case, int]]:
         """The cases, one of each build, whose builds are right, with their number of problems; then ``end``.
@@ -116,14 +118,14 @@ def _prove(parent: int, asking: Connection) -> None:
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (a device)
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-    with suppress(ImportError):  # what a session needs, without a context
+    with suppress(ImportError, PeakgateError):  # what a session needs, without a context; the run reports errors
         importlib.import_module("peakgate.run.loop")
         importlib.import_module("peakgate.device.gpu")
+        if config.BASE_VARIABLE not in os.environ:  # with a base only its families are imported
+            importlib.import_module("peakgate.spec.catalogue").families()
     from peakgate.spec.case import Case, Tier  # noqa: PLC0415  (as above)
 
-    opened, where = asking.recv()
-    os.chdir(where)
-    session, known = opened()
+    session, known = asking.recv()()
     cases = {case.id: case for case in known.listed(Tier.FULL) if isinstance(case, Case)}
     while session.device.lost is None:
         asked = asking.recv()
