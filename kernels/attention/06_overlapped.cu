@@ -1,8 +1,9 @@
-// overlapped: a group computes exponentials while its own product with the values is still executing.
+// overlapped: a group starts the products for its next scores before its product with the values.
 //
-// Against ping_pong: a group starts the products for the next scores first, and then the product of the current weights
-// with their values. The scores are finished first and become weights while the tensor cores are still busy. This needs
-// registers for the scores of one tile beside the weights of the tile before (the same paper, section 3.2).
+// Against ping_pong: the scores are finished first, and may become weights while the product of the weights of the tile
+// before with their values is still executing. This needs registers for the scores of one tile beside the weights of the
+// tile before (the same paper, section 3.2). NVRTC 13.0 moves the wait for that product ahead of most exponentials, so
+// that these overlap with products of the other group: README.md, "What limits the last stage".
 //
 // Launch: THREADS threads, grid (ceil(n / QUERIES), heads), dynamic shared memory for the queries, SLOTS tiles of keys
 // and of values, and the barriers. Three-dimensional tensor maps with boxes of 64 columns in the 128-byte swizzle: 64

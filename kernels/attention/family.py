@@ -341,7 +341,7 @@ FAMILY = family(
         **_BY_TILING,
     ),
     _stage(stage(5, "ping_pong", "Groups alternate on the tensor cores."), *SOME_LENGTHS, **_BY_TILING),
-    _stage(stage(6, "overlapped", "Exponentials while the group's own product is executing."), *LENGTHS, **_BY_TILING),
+    _stage(stage(6, "overlapped", "The next scores start before the product with the values."), *LENGTHS, **_BY_TILING),
     _stage(
         stage(7, "longest_first", "Causal: the blocks with the most keys start first."),
         *LENGTHS,
