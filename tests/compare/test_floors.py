@@ -285,18 +285,21 @@ def test_runs_without_a_uuid_are_of_one_more_gpu_and_what_is_below_zero_has_no_f
 
 
 def test_the_origin_of_a_floor_has_its_spread_its_room_and_unknown_drivers(tmp_path: Path) -> None:
-    found = proposed(sessions(tmp_path, [0.5, 0.6, 0.7], driver=None)).every
+    found = proposed(sessions(tmp_path, [0.59, 0.6, 0.61], driver=None)).every
     (proposal,) = records(found)
     spread, room = re.findall(r"(?:spread|room) (\S+) %", proposal.origin)
-    of_runs = margins.bounds(evidence_of(to_frame(sessions(tmp_path, [0.5, 0.6, 0.7], driver=None))))
+    of_runs = margins.bounds(evidence_of(to_frame(sessions(tmp_path, [0.59, 0.6, 0.61], driver=None))))
     assert float(spread) == pytest.approx(100 * of_runs["spread"].item(), rel=0.004)
     assert float(room) == pytest.approx(100 * proposal.room, rel=0.004)
     assert "driver unknown" in proposal.origin
 
 
-def test_sessions_so_far_apart_that_no_floor_is_above_zero_propose_none(tmp_path: Path) -> None:
-    found = proposed(sessions(tmp_path, [0.001, 0.9]))
-    assert (found.every["case"].to_list(), found.skipped) == ([], (PAD,))
+@pytest.mark.parametrize("one", [0.001, 0.055, 0.276])
+def test_a_floor_that_twice_the_time_would_reach_is_none(tmp_path: Path, one: float) -> None:
+    found = proposed(sessions(tmp_path, [0.551, 0.552, 0.553, 0.552, one]))
+    assert (found.every["case"].to_list(), found.skipped) == ([], ())
+    assert found.apart == (f"{PAD} ({one} to 0.553)",)
+    assert found.apart[0] in summary(found, 5)
 
 
 def test_a_fraction_of_zero_is_none_and_a_file_changes_only_where_something_is_proposed(tmp_path: Path) -> None:

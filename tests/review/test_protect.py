@@ -250,13 +250,17 @@ def test_a_command_that_fails_leaves_no_older_verdict(gpu: Path) -> None:
     assert list(Path("out").iterdir()) == []
 
 
-def test_a_folder_of_baselines_that_cannot_be_exits_2(gpu: Path, capsys: Captured) -> None:
-    assert main(["protect", "--base", "base", "--baselines", "no/such/place"]) == 2
+@pytest.mark.parametrize("named", ["no/such/place", "elsewhere", "kernels", "baselines/nvidia-h200"])
+def test_a_folder_without_baselines_is_refused(gpu: Path, capsys: Captured, named: str) -> None:
+    Path("kernels/a").mkdir(parents=True, exist_ok=True)
+    assert main(["protect", "--base", "base", "--baselines", named]) == 2
     assert refusal(capsys) is Code.UNREADABLE
 
 
 def test_a_repository_without_baselines_has_nothing_to_protect(gpu: Path) -> None:
-    assert main(["protect", "--base", "base", "--baselines", "elsewhere"]) == 0
+    git("rm", "-rq", "baselines")
+    git("commit", "-qm", "none")
+    assert main(["protect", "--base", "HEAD"]) == 0
 
 
 def test_what_is_for_review_passes_unless_strict(gpu: Path) -> None:

@@ -33,6 +33,8 @@ from peakgate.runfile.saved import load_run
 from peakgate.spec.contract import Contract, advice_on
 
 FLOORS_FILE = "floors.toml"
+KEPT = (f"*/{FLOORS_FILE}", "*/runs")
+"""What a folder of baselines has of each GPU, one of both at least."""
 
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 _CHUNK_BYTES = 1 << 20
@@ -42,11 +44,11 @@ IDENTITY_TIMEOUT_S = 300.0
 def main(verb: str, arguments: Sequence[str]) -> int:
     """List the changes and return 1 if a protected one is not acknowledged."""
     options = _parser(verb).parse_args(arguments)
-    folder = options.baselines.absolute()
+    given = options.baselines or config.near(config.current().baselines)
+    folder = given.absolute()
     if not folder.parent.is_dir():
         raise PeakgateError(
-            f"--baselines {options.baselines}: no such folder; name the working tree's folder of baselines",
-            Code.UNREADABLE,
+            f"--baselines {given}: no such folder; name the working tree's folder of baselines", Code.UNREADABLE
         )
     if options.out is not None:
         clear_verdict(options.out / "protect.json")
@@ -64,6 +66,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         git.export(commit, root, scratch / "base")
         place = scratch / "base" / folder.parent.resolve().relative_to(root.resolve())
         then = place / folder.name
+        if options.baselines and not any(any(side.glob(kept)) for side in (then, folder) for kept in KEPT):
+            raise PeakgateError(
+                f"--baselines {given}: there are no floors or runs of any GPU, neither in the working tree nor in "
+                f"{options.base}; name the folder that contains nvidia-h200/{FLOORS_FILE}, for instance",
+                Code.UNREADABLE,
+            )
         inside = _without_repacked(below, then, folder)
         _read_new_floors(folder, inside)
         found = _floor_changes(options.base, then, folder) + changes.run_changes(inside) + _forged(folder, inside)
@@ -99,7 +107,6 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--baselines",
         type=Path,
-        default=config.near(config.current().baselines),
         metavar="DIR",
         help="the folder with <gpu>/floors.toml, where the tree's settings are not to choose it",
     )

@@ -37,6 +37,10 @@ MOST_NAMED_FLOORS = 5
 NOTABLE_SLOWDOWN = 0.1
 """The slowdown whose power is reported, as most floors lie within it of the measured sessions."""
 
+MOST_ROOM = 1.0
+"""A floor that a session twice as slow would reach detects too little: there is none. The widest of 247 cases of this
+repository has 0.43; one session of five at half the speed widens a room to 35."""
+
 NOT_GATED = "link"
 """``bound`` of a transfer between host and device."""
 
@@ -51,8 +55,9 @@ class Proposals:
     ``every`` has one row per case, also if the floor is unchanged: ``case``, ``floor``; ``present``, the current floor,
     missing if there is none; ``origin``, the comment of its evidence; ``room``, relative; ``duration``, the case's
     class; ``power`` of the proposed floor and ``present_power`` of the current one. ``skipped``: cases that are wrong
-    in any session, or have a fraction of peak in too few. ``transfers`` between host and device get no floor;
-    ``dropped`` are those that have one now. ``gpus`` is the number of GPUs.
+    in any session, or have a fraction of peak in too few. ``apart``: cases whose sessions differ so much that the room
+    would exceed MOST_ROOM, with the lowest and highest fraction of peak. ``transfers`` between host and device get no
+    floor; ``dropped`` are those that have one now. ``gpus`` is the number of GPUs.
     """
 
     gpu: str
@@ -61,6 +66,7 @@ class Proposals:
     skipped: tuple[str, ...]
     transfers: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
     @property
     def raised(self) -> pd.DataFrame:
@@ -106,9 +112,9 @@ def propose(runs: pd.DataFrame, present: Floors, fewest: int = FEWEST_FOR_FLOORS
     gpu = str(slugs[0])
     found = margins.bounds(evidence_of(runs, fewest))
     found["floor"] = np.array([rounded_down(exact) for exact in found["floor"]], dtype=np.float64)
-    found = found[found["floor"] > 0]
-    today = np.array([present.by_case.get(str(case), np.nan) for case in found.index], dtype=np.float64)
-    found = found.assign(room=found["best"] / found["floor"] - 1, present=today)
+    found["room"] = found["best"] / found["floor"] - 1  # infinite without a floor above 0
+    apart, found = found[found["room"] > MOST_ROOM], found[found["room"] <= MOST_ROOM]
+    found = found.assign(present=[present.by_case.get(str(case), np.nan) for case in found.index])
     for name, floors in (("power", found["floor"]), ("present_power", found["present"])):
         found[name] = margins.power(found, floors, NOTABLE_SLOWDOWN)
     drivers = ", ".join(sorted({one_line(str(each or "unknown")) for each in runs["gpu_driver"].unique()}))
@@ -125,7 +131,8 @@ def propose(runs: pd.DataFrame, present: Floors, fewest: int = FEWEST_FOR_FLOORS
         gpu=gpu,
         gpus=runs["gpu_uuid"].nunique(dropna=False),
         every=found.rename_axis("case").reset_index()[list(PROPOSED_COLUMNS)],
-        skipped=tuple(sorted(cases - transfers - set(found.index))),
+        skipped=tuple(sorted(cases - transfers - set(found.index) - set(apart.index))),
+        apart=tuple(f"{each.Index} ({each.worst:.3g} to {each.best:.3g})" for each in apart.itertuples()),
         transfers=tuple(sorted(transfers)),
         dropped=tuple(sorted(transfers & set(present.by_case))),
     )
@@ -181,6 +188,10 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
     if proposals.skipped:
         lines.append(f"no floor for {counted(len(proposals.skipped), 'case')}: {', '.join(proposals.skipped[:most])}")
         lines += _rest(len(proposals.skipped), most)
+    if proposals.apart:
+        differ = f"whose sessions differ too much, as fractions of peak: {', '.join(proposals.apart[:most])}"
+        lines.append(f"no floor for {counted(len(proposals.apart), 'case')} {differ}; leave out a disturbed run")
+        lines += _rest(len(proposals.apart), most)
     if proposals.transfers:
         transfers = counted(len(proposals.transfers), "transfer")
         why = "between host and device, whose times depend on the host"
