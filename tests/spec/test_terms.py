@@ -86,6 +86,10 @@ CHANGES = {
         lambda case: replace(case, arguments=(*case.arguments, Buffer(Role.SCRATCH, (1,)))),
         ["launch", "buffers"],
     ),
+    "temporary memory": (
+        lambda case: replace(case, arguments=(*case.arguments, Buffer(Role.TEMP, (1,)))),
+        ["launch"],
+    ),
     "a tolerance": (lambda case: replace(case, tolerance=1e-6), ["tolerance"]),
     "a tolerance of one output": (lambda case: replace(case, tolerance=(1.00000001e-6,)), ["tolerance"]),
     "atol": (lambda case: replace(case, atol=1e-6), ["tolerance"]),
