@@ -155,6 +155,10 @@ def _from_source(root: Path, above: config.Project | None, source: Path) -> int:
     family_file = folder / "family.py"
     if not source.is_relative_to(root):
         raise PeakgateError(f"{source}: is outside the project {root}; copy it to {folder}/", Code.PROJECT)
+    if source.suffix == ".py":
+        raise PeakgateError(
+            f"--from {source}: Python; expected the source of a kernel, such as a .cu file", Code.OPTION
+        )
     if family_file.exists():
         raise PeakgateError(
             f"{config.near(family_file)}: is there already; delete it to have it written anew", Code.TAKEN

@@ -117,3 +117,9 @@ def test_a_server_that_never_answers_ends_the_question(tree: Path, monkeypatch: 
 def test_nobody_is_asked_for_a_password(tree: Path) -> None:
     asked(tree, "config", "alias.prompt", "!echo $GIT_TERMINAL_PROMPT")
     assert git.ask(tree, "prompt") == b"0\n"
+
+
+def test_a_folder_that_is_not_there_is_not_a_missing_git(tmp_path: Path) -> None:
+    with pytest.raises(PeakgateError) as refused:
+        git.ask(tmp_path / "nowhere", "status")
+    assert refused.value.code is Code.UNREADABLE

@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 from expecting import refuses
+from refusals import refusal
 from ruamel.yaml import YAML
 from runs import plain_pytest
 
@@ -247,6 +248,11 @@ ADD = """__global__ void add(float* sum, const float* x, const float* y, int n) 
 }
 void run(float* sum, float* x, float* y, int n) { add<<<(n + 255) / 256, 256>>>(sum, x, y, n); }
 """
+
+
+def test_a_family_is_no_source_of_a_kernel(tmp_path, capsys):
+    assert main(["init", "--from", "kernels/a/family.py"]) == 2
+    assert refusal(capsys) is Code.OPTION
 
 
 @pytest.mark.parametrize(("index", "code"), [("i", 0), ("i - 1", 1)])

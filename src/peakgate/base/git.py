@@ -56,6 +56,10 @@ def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
             finally:
                 end_group(process)
     except FileNotFoundError:
+        if not folder.is_dir():
+            raise PeakgateError(
+                f"{folder}: no such folder; expected one of a git repository", Code.UNREADABLE
+            ) from None
         raise PeakgateError(
             "git is not installed: another commit cannot be read without it", Code.INSTALLATION
         ) from None

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from peakgate.base.emulated import source_text
 from peakgate.base.errors import Code, PeakgateError, defined_at, described, raised_at
+from peakgate.base.formatting import shown
 from peakgate.spec import fields
 from peakgate.spec.arguments import Role
 from peakgate.spec.case import (
@@ -196,7 +197,10 @@ class KernelBuild:
         """Its stage; raises ValueError if both or neither of grid and block, and launches, are given."""
         given, launches = self.given, self.given.launches
         if bool(launches) == bool(given.operation or (given.grid and given.block)):
-            raise ValueError(f"{given.source}: expected either grid and block, or launches=[launch(...), ...]")
+            raise ValueError(
+                f"{given.source}: grid={shown(given.grid)}, block={shown(given.block)}, {len(launches)} launches; "
+                "expected either grid and block, or launches=[launch(...), ...]"
+            )
         if launches and (given.compile.entry or given.shared_bytes or any(each.source for each in launches)):
             raise ValueError(
                 f"{given.source}: each of its launches has an entry and shared_bytes of its own, all are in this file"

@@ -51,8 +51,8 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     math: str | None = None
     roof: str | None = None
 
-    # Inputs: the case's type, a digest of all buffers but temporary ones, how inputs are filled, digests of saved arrays
-    # (including expected outputs). Scratch memory is included, since a kernel could keep a result in it.
+    # Inputs: the case's type, a digest of all buffers but temporary ones, how inputs are filled, digests of saved
+    # arrays (including expected outputs). Scratch memory is included, since a kernel could keep a result in it.
     dtype: str | None = None
     buffers: str | None = None
     input_data: str | None = None
