@@ -57,7 +57,7 @@ def input_array(xp: Any, buffer: Buffer, seed: int, random: RandomArray | None =
         try:
             made = data(xp, buffer.shape)
             made = made if isinstance(made, np.ndarray) else xp.asarray(made)
-        except MemoryError:
+        except (MemoryError, PeakgateError):  # the latter of another process, which names the function
             raise
         except Exception as error:
             place = raised_at(error, Path(defined_at(data)).parent) or defined_at(data)

@@ -352,7 +352,8 @@ def _answer(by_id: dict[str, Listed], request: dict[str, Any], arrays: list[Any]
         raise
     except BaseException as error:
         place = raised_at(error, Path(defined_at(function)).parent) or defined_at(function)
-        return {"failed": f"its {what} fails ({place}): {described(error)}"}, []
+        named = "data" if isinstance(what, int) else what
+        return {"failed": f"its {named} fails ({place}): {described(error)}"}, []
     several = isinstance(found, tuple | list)
     return {"several": several}, [
         None if each is None else np.asarray(each) for each in (found if several else [found])
