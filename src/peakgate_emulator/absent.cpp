@@ -23,7 +23,9 @@ PEAKGATE_ABSENT void end_thread_of_tensor_cores() {}
 PEAKGATE_ABSENT void check_sums(uintptr_t, size_t, bool, uintptr_t) {}
 
 // ---- tensor_memory.cpp ----
-PEAKGATE_ABSENT void publish_tensors(Published&, bool) {}
+PEAKGATE_ABSENT void publish_tensors(Published&) {}
+PEAKGATE_ABSENT void publish_tensors(Clock*&, bool) {}
+PEAKGATE_ABSENT void complete_tensors(const Clock*) {}
 PEAKGATE_ABSENT void begin_block_of_tensor_memory(Block&) {}
 PEAKGATE_ABSENT void end_thread_of_tensor_memory() {}
 PEAKGATE_ABSENT uint32_t last_of_peer(int, uintptr_t&) { return 0; }

@@ -120,8 +120,10 @@ void arrive(Cluster& cluster, bool releases) {
         arrivals.epoch = state.epoch;
         arrivals.any = true;
     } else {
-        publish_fenced(cluster.passed[cluster.phase % PHASES].others, PEAKGATE_CLUSTER);
-        publish_tensors(cluster.passed[cluster.phase % PHASES], false);
+        Published& passed = cluster.passed[cluster.phase % PHASES];
+        publish_fenced(passed.others, PEAKGATE_CLUSTER);
+        publish_tensors(passed.across, true);
+        publish_tensors(passed.arrived, false);
     }
     current_thread().has_arrived = true;
     current_thread().arrived_phase = cluster.phase;
@@ -375,6 +377,7 @@ void peakgate_cluster_wait(int site, const void* caller) {
     while (cluster.phase == phase) wait_as(AT_CLUSTER_BARRIER, reinterpret_cast<uintptr_t>(caller));
     self.has_arrived = false;
     acquire_from(cluster.passed[phase % PHASES], state.current);
+    complete_tensors(cluster.passed[phase % PHASES].arrived);
     uint64_t& waited = cluster.waited[state.block->rank];
     if (waited <= phase) waited = phase + 1;
 }

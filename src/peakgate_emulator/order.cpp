@@ -944,6 +944,10 @@ uint32_t known_of_agent(uint32_t block, int thread, int agent, bool or_awaits) {
     return known;
 }
 
+uint32_t known_of_agent(uint32_t block, const Clock& published, int agent) {
+    return static_cast<uint32_t>(known_until(published, static_cast<uint64_t>(block) << 16 | static_cast<uint64_t>(agent)));
+}
+
 void publish_agent(Clock*& published, uint32_t block, int agent, uint32_t known) {
     if (!known) return;
     add({static_cast<uint64_t>(block) << 16 | static_cast<uint64_t>(agent), time_of(0, known)});

@@ -368,6 +368,8 @@ void publish_to(Published& published);
 void acquire_from(const Published& published, int thread, bool narrow = false);
 // What a thread knows of an agent of a block; also what it has seen by a relaxed wait if that counts.
 uint32_t known_of_agent(uint32_t block, int thread, int agent, bool or_awaits);
+// The same of what is published.
+uint32_t known_of_agent(uint32_t block, const Clock& published, int agent);
 // Adds what is published to a clock.
 void add_published(Clock*& to, Clock* published);
 // Publishes to threads of another block what is known of one agent.
@@ -604,9 +606,13 @@ void end_thread_of_tensor_cores();
 // The current thread accesses its local memory: reports sums of a product that it has not waited for.
 void check_sums(uintptr_t address, size_t size, bool writes, uintptr_t caller);
 // ---- tensor_memory.cpp ----
-// A relaxed arrival passes on what its thread has fenced of accesses to tensor memory.
-// `of_own_block`: to threads of its own block.
-void publish_tensors(Published& published, bool of_own_block);
+// A relaxed arrival passes on what its thread has fenced of accesses to tensor memory, to threads of its own block.
+void publish_tensors(Published& published);
+// Passes on the accesses to tensor memory that the current thread knows to be complete, or of these what it has `fenced`,
+// to threads of other blocks.
+void publish_tensors(Clock*& published, bool fenced);
+// The current thread has waited for a barrier at which these accesses to tensor memory were complete, whatever it orders.
+void complete_tensors(const Clock* published);
 void begin_block_of_tensor_memory(Block& block);
 // A thread ends: reports what is allocated if it is the last one.
 void end_thread_of_tensor_memory();

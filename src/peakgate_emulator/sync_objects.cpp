@@ -302,13 +302,16 @@ uint64_t peakgate_sync_arrive(void* address, int count, int how, const void* cal
     if (how & PEAKGATE_UNORDERED) {
         publish_fenced(barrier.is_own() ? published.others : published.across, barrier.is_own() ? PEAKGATE_BLOCK : PEAKGATE_CLUSTER);
         published.of_fences |= barrier.is_own();
-        publish_tensors(published, barrier.is_own());
+        if (barrier.is_own())
+            publish_tensors(published);
+        else
+            publish_tensors(published.across, true);
     } else if (barrier.is_own()) {
         publish_to(published);
     } else if (!(how & PEAKGATE_NARROW)) {
         publish_across(published.across);
     } else {
-        publish_tensors(published, false);
+        publish_tensors(published.across, false);
         publish_across(published.arrived);
     }
     object.pending -= count;

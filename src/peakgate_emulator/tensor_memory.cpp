@@ -15,7 +15,9 @@
 //
 // Synchronisation with release and acquire suffices (the standard mechanisms apply to tcgen05 too, and CUTLASS has no
 // other); a `.relaxed` arrival needs fence::before_thread_sync before it, a `.relaxed` wait fence::after_thread_sync after
-// it. An agent of each warp (order.cpp) stands for its loads and stores, another one for its products and copies.
+// it, but not before a deallocation (has_ended). An arrival in the scope of the block passes on to the other block of a
+// pair what is complete, since that is the default of arrivals at its barrier objects (9.7.13.15.13). An agent of each
+// warp (order.cpp) stands for its loads and stores, another one for its products and copies.
 // Register dependencies on a load are respected without a wait.
 #include "tensor_memory.h"
 
@@ -64,6 +66,8 @@ struct TensorMemory {
     // What a thread knew of its own block's agents, and of those of the other block of the pair, at its last
     // fence::before_thread_sync.
     uint32_t before[MAX_THREADS][2][AGENTS_OF_TENSORS];
+    // What was complete when others arrived at relaxed barriers of the cluster that the thread has waited for.
+    uint32_t complete[MAX_THREADS][2][AGENTS_OF_TENSORS];
     Word words[TENSOR_LANES * TENSOR_COLUMNS];
 };
 
@@ -306,9 +310,12 @@ void take_columns(void* const* offered) {
     memcpy(asked.to, &address, sizeof address);
 }
 
-// A load or store must have been waited for, a product or copy committed and waited for.
+// A load or store must have been waited for, a product or copy committed and waited for. Before a deallocation it
+// suffices that accesses are not concurrent (PTX ISA 9.7.16.5), so that a relaxed barrier of the cluster will do.
 bool has_ended(const Operation& of) {
-    return is_of_own_warp(of) ? of.waited : known_of_agent(of.block, state.current, of.agent, false) > of.stamp;
+    if (is_of_own_warp(of)) return of.waited;
+    if (known_of_agent(of.block, state.current, of.agent, false) > of.stamp) return true;
+    return here().complete[state.current][!is_of_own_block(of)][index_of_agent(of.agent)] > of.stamp;
 }
 
 // Reports an operation on deallocated columns of a block's memory that may not have ended.
@@ -533,17 +540,37 @@ void check_columns(const TensorMemory& memory, int first, int count, const char*
     }
 }
 
-void publish_tensors(Published& published, bool of_own_block) {
+void publish_tensors(Published& published) {
+    const TensorMemory* const memory = state.block->tensor_memory;
+    if (!memory || !memory->used) return;
+    for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
+        const uint32_t* const before = &memory->before[state.current][0][i];
+        uint32_t& known = published.known[FIRST_AGENT + i];
+        if (*before > known) known = *before;
+        publish_agent(published.others, block_of_pair(1), FIRST_AGENT + i, before[AGENTS_OF_TENSORS]);
+    }
+}
+
+void publish_tensors(Clock*& published, bool fenced) {
     const TensorMemory* const memory = state.block->tensor_memory;
     if (!memory || !memory->used) return;
     for (int which = 0; which < 2; ++which) {
+        const uint32_t block = block_of_pair(which);
+        for (int by = FIRST_AGENT; by < FIRST_AGENT + AGENTS_OF_TENSORS; ++by) {
+            const uint32_t before = memory->before[state.current][which][index_of_agent(by)];
+            publish_agent(published, block, by, fenced ? before : known_of_agent(block, state.current, by, false));
+        }
+    }
+}
+
+void complete_tensors(const Clock* published) {
+    TensorMemory* const memory = state.block->tensor_memory;
+    if (!published || !memory || !memory->used) return;
+    for (int which = 0; which < 2; ++which) {
         for (int i = 0; i < AGENTS_OF_TENSORS; ++i) {
-            const uint32_t before = memory->before[state.current][which][i];
-            uint32_t& known = published.known[FIRST_AGENT + i];
-            if (which || !of_own_block)
-                publish_agent(of_own_block ? published.others : published.across, block_of_pair(which), FIRST_AGENT + i, before);
-            else if (before > known)
-                known = before;
+            const uint32_t known = known_of_agent(block_of_pair(which), *published, FIRST_AGENT + i);
+            uint32_t& complete = memory->complete[state.current][which][i];
+            if (known > complete) complete = known;
         }
     }
 }

@@ -135,12 +135,13 @@ def test_release_and_acquire_in_a_pair_need_no_fence(schedule: int) -> None:
     np.testing.assert_allclose(*pairs(waits | fences, schedule), rtol=1e-5, atol=1e-5)
 
 
-def test_waits_in_the_scope_of_the_block_see_what_is_committed() -> None:
-    """As in kernels that write `.cta`: what a commit tracks is complete for those that waited for it."""
+def test_arrivals_and_waits_of_the_block_see_what_is_complete() -> None:
+    """As in kernels that write `.cta`, the default: commits, and loads that were waited for, are complete there too."""
     waits = dict.fromkeys(("EMPTY(b, p)", "FULL(b, p)", "TAKEN(b, p)", "MADE(b, p)"), "wait_narrow(b, p)")
-    np.testing.assert_allclose(*pairs(waits | {"GIVE(b)": "arrive_narrow(b)"}, 2), rtol=1e-5, atol=1e-5)
+    narrow = waits | {"GIVE(b)": "arrive_narrow(b)", "BEFORE_TAKEN": ""}
+    np.testing.assert_allclose(*pairs(narrow, 2), rtol=1e-5, atol=1e-5)
     with finds(RACE):
-        pairs(waits | {"GIVE(b)": "arrive_narrow(b)", "BEFORE_TAKEN": ""}, 2)
+        pairs(narrow | {"LOADED": ""}, 2)
 
 
 def test_the_odd_block_may_count_its_lanes_from_128() -> None:
@@ -149,11 +150,14 @@ def test_the_odd_block_may_count_its_lanes_from_128() -> None:
         pairs({"FIRST_LANE": "128 + warp * 32"}, 2)
 
 
-def test_a_relaxed_barrier_passes_on_what_was_fenced() -> None:
-    end = {"END": "BEFORE; MEET_RELAXED", "GIVE(b)": "arrive(b)"}
+def test_a_relaxed_barrier_suffices_before_a_deallocation() -> None:
+    """It suffices that no accesses are concurrent (PTX ISA 9.7.16.5); loads must have been waited for."""
+    end = {"END": "MEET_RELAXED", "GIVE(b)": "arrive(b)", "BEFORE_TAKEN": ""}
     np.testing.assert_allclose(*pairs(end, 2), rtol=1e-5, atol=1e-5)
     with finds(RACE):
-        pairs(end | {"END": "MEET_RELAXED", "BEFORE_TAKEN": ""}, 2)
+        pairs(end | {"LOADED": ""}, 2)
+    with finds(RACE):
+        pairs(end | {"END": "__syncthreads()"}, 2)
 
 
 def test_both_blocks_have_their_columns_once_both_have_asked() -> None:
