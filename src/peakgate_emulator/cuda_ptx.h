@@ -121,9 +121,10 @@ PEAKGATE_PTX_CALL inline void try_cancel(void* to, const void* barrier, int to_a
 }
 // A word of the answer: whether a cluster was cancelled, then the index of its first block.
 inline uint32_t cancelled(unsigned __int128 answer, int word) { return static_cast<uint32_t>(answer >> (32 * word)); }
-// Ends a launch for an architecture without the features of 10.0a; `specific` is that of the build's macros.
-inline void needs_features(int specific, const char* instruction) {
-    if (specific != 1000 && specific != 1030) peakgate_not_emulated(instruction);
+// Ends a launch for an architecture without the features of 10.0a and 10.3a, or without those of the one that alone has
+// them; `specific` is that of the build's macros.
+inline void needs_features(int specific, const char* instruction, int of_one = 0) {
+    if (of_one ? specific != of_one : specific != 1000 && specific != 1030) peakgate_not_emulated(instruction);
 }
 PEAKGATE_PTX_CALL inline void cluster_arrive(int releases) { peakgate_cluster_arrive(releases, __builtin_return_address(0)); }
 PEAKGATE_PTX_CALL inline void cluster_wait(int site) { peakgate_cluster_wait(site, __builtin_return_address(0)); }

@@ -34,6 +34,18 @@ template <int COUNT> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED TensorRegisters<COUNT>
     return loaded;
 }
 
+// The values of a lane's columns combined.
+template <class T, int COUNT, class F> PEAKGATE_UNWATCHED T tensor_reduced(const TensorRegisters<COUNT>& loaded, F combine, bool of_magnitudes) {
+    T found = {};
+    for (int i = 0; i < COUNT; ++i) {
+        T value;
+        memcpy(&value, &loaded.of[i], sizeof value);
+        if (of_magnitudes && value < 0) value = -value;
+        found = i ? combine(found, value) : value;
+    }
+    return found;
+}
+
 // The registers are passed as values, since accesses to an array would be instrumented.
 template <class... R> PEAKGATE_PTX_CALL PEAKGATE_UNWATCHED void tensor_store(uint32_t address, int shape, int split, int packs, R... registers) {
     uint32_t given[] = {static_cast<uint32_t>(registers)...};

@@ -143,9 +143,12 @@ class Instruction:
         return ".".join((self.name, *self.modifiers))
 
 
-def needs_features(instruction: Instruction) -> str:
-    """The C++ statement that refuses an instruction where its architecture-specific features are not available."""
-    return f'peakgate_ptx::needs_features(peakgate_specific, "PTX instruction {instruction.opcode}");'
+def needs_features(instruction: Instruction, of_one: int = 0) -> str:
+    """The C++ statement that refuses an instruction where its architecture-specific features are not available.
+
+    ``of_one`` is ``__CUDA_ARCH__`` of the architecture that alone has it; 0: 10.0 and 10.3 have it.
+    """
+    return f'peakgate_ptx::needs_features(peakgate_specific, "PTX instruction {instruction.opcode}", {of_one});'
 
 
 @dataclass(frozen=True, slots=True)

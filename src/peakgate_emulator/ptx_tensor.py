@@ -16,6 +16,7 @@ from peakgate_emulator.ptx_grammar import (
     members_of,
     needs_features,
 )
+from peakgate_emulator.ptx_values import value_of
 
 _SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 """Registers of a lane by shape, at ``.x1``."""
@@ -98,7 +99,31 @@ def _split(shape: str, splits: Sequence[Operand], names: Names) -> str:
 
 
 def _load(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
-    to, place, *splits = instruction.operands
+    if modifiers[0] == "red":
+        return _load_and_reduce(modifiers[1:], instruction, names)
+    return _loaded(modifiers, instruction.operands, names)
+
+
+def _load_and_reduce(modifiers: Sequence[str], instruction: Instruction, names: Names) -> str:
+    """``tcgen05.ld.red``: a load, and the least or greatest of the columns that a thread gets (PTX ISA 9.7.16.8.3)."""
+    to, reduced, *further = instruction.operands
+    shape, repeats, *how = modifiers[2:]
+    operation, kind = ([word for word in how if word in some] for some in (("min", "max"), ("f32", "u32", "s32")))
+    others = [word for word in how if word not in (*operation, *kind)]
+    combined = value_of(".".join([*operation, *["NaN"] * ("NaN" in others), *kind]))
+    if shape not in ("32x32b", "16x32bx2") or repeats == "x1" or not combined:
+        raise Unknown
+    if others not in ([], ["abs"], ["NaN"], ["abs", "NaN"]) or (others and kind != ["f32"]):
+        raise Unknown
+    type_ = combined.result
+    combine = f"[]({type_} a, {type_} b) {{ return {type_}({combined.expression}); }}"
+    call = f"peakgate_ptx::tensor_reduced<{type_}>(loaded, {combine}, {int('abs' in others)})"
+    loads = _loaded([*modifiers[:4], "b32"], (to, *further), names)
+    return f"{needs_features(instruction, 1030)} {loads} {names.put(reduced, call, type_)}"
+
+
+def _loaded(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
+    to, place, *splits = operands
     shape, count, packs = _moved(modifiers, "pack::16b", to)
     given = f"{_place(place, names)}, {shape}, {_split(shape, splits, names)}, {packs}"
     call = f"const auto loaded = peakgate_ptx::tensor_load<{count}>({given});"
@@ -172,6 +197,8 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
     kind, *how = (modifier for modifier in others[stationary or sparse :] if modifier not in _HINTS)
     kind = kind.removeprefix("kind::")
     scales = _scales(kind, how)
+    # 10.3 has no integers (PTX ISA 9.7.16.10.9.1, target notes).
+    needed = f"{needs_features(instruction, 1000)} " if kind == "i8" else ""
     to, a, b, *further = instruction.operands
     metadata, further = (further[:1], further[1:]) if sparse else ([], further)
     described, *further = further
@@ -203,7 +230,7 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         *([_place(place, names) for place in places] or ["0", "0"]),
         "nullptr",
     ]
-    return f"peakgate_ptx::tensor_multiply(PeakgateTensorProduct{{{', '.join(given)}}});"
+    return f"{needed}peakgate_ptx::tensor_multiply(PeakgateTensorProduct{{{', '.join(given)}}});"
 
 
 _STATEMENTS: dict[str, Callable[[Sequence[str], Instruction, Names], str]] = {

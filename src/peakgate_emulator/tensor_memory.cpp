@@ -1,7 +1,7 @@
 // Tensor memory (tcgen05): 128 lanes of 512 columns of 32 bits, of which a block allocates columns.
 //
 // Every operation on it is asynchronous and is performed at its issue here; what is checked is whether it has been
-// ordered after those that accessed the same words before (PTX ISA, memory consistency model of tcgen05):
+// ordered after those that accessed the same words before (PTX ISA 9.7.16.6.2):
 //
 //  earlier operation     | is before a later one
 //  ----------------------+----------------------------------------------------------------------------------------------
@@ -13,12 +13,12 @@
 //
 // Operations of a pair of blocks (cta_group::2) use the tensor memory of both, and are an operation in each of the two.
 //
-// Synchronisation with release and acquire suffices (the standard mechanisms apply to tcgen05 too, and CUTLASS has no
+// Synchronisation with release and acquire suffices (9.7.16.6.3: the standard mechanisms apply too, and CUTLASS has no
 // other); a `.relaxed` arrival needs fence::before_thread_sync before it, a `.relaxed` wait fence::after_thread_sync after
 // it, but not before a deallocation (has_ended). An arrival in the scope of the block passes on to the other block of a
 // pair what is complete, since that is the default of arrivals at its barrier objects (9.7.13.15.13). An agent of each
 // warp (order.cpp) stands for its loads and stores, another one for its products and copies.
-// Register dependencies on a load are respected without a wait.
+// Register dependencies on a load are respected without a wait (9.7.16.6.4.5).
 #include "tensor_memory.h"
 
 #include <stdio.h>
@@ -162,7 +162,7 @@ void meet(void* brought, void (*together)(void* const*), const void* caller) {
     peakgate_warp(&call, caller);
 }
 
-// ---- allocation ----
+// ---- allocation (PTX ISA 9.7.16.7.1) ----
 
 struct Asked {
     void* to;
@@ -368,7 +368,7 @@ void relinquish(void* const* offered) {
     begin_collective(RELINQUISH, offered);
 }
 
-// ---- loads and stores ----
+// ---- loads and stores (PTX ISA 9.7.16.8) ----
 
 struct Moved {
     uint32_t address;
@@ -379,7 +379,7 @@ struct Moved {
 };
 
 // Lane and column of a register, from the first ones of the access: of 32 lanes each has its own, of 16 lanes a row has
-// 64, 128 or 256 bits, which repeat to the right (PTX ISA, data movement shapes).
+// 64, 128 or 256 bits, which repeat to the right (PTX ISA 9.7.16.2.3).
 void place_in_shape(int shape, int lane, int number, int& row, int& column) {
     if (shape == PEAKGATE_32X32B) {
         row = lane, column = number;

@@ -30,7 +30,7 @@ using Selected = unsigned char[TENSOR_LANES * MAX_DEPTH];
     abandon_launch();
 }
 
-// A matrix in shared memory (PTX ISA, shared memory descriptor and canonical layouts).
+// A matrix in shared memory: its descriptor (PTX ISA 9.7.16.4.1) and canonical layouts (9.7.16.3.3).
 struct Tile {
     uint64_t descriptor;
     bool transposed;   // rows are not contiguous along k
@@ -87,7 +87,7 @@ struct Tile {
     }
 };
 
-// What an instruction descriptor says (PTX ISA, instruction descriptor).
+// What an instruction descriptor says (PTX ISA 9.7.16.4.2).
 struct Instruction {
     PeakgateNumber a, b, sums;
     unsigned narrow_a, narrow_b; // codes of types of 8 bits and fewer
@@ -148,7 +148,7 @@ void check_shape(Instruction& what, const PeakgateTensorProduct& product, uintpt
         invalid(caller, "instruction descriptor with N = %u, which its kind and M do not have", static_cast<unsigned>(what.columns));
 }
 
-// The descriptor of a product with block scales, whose fields differ.
+// The descriptor of a product with block scales, whose fields differ (PTX ISA 9.7.16.4.2).
 Instruction described_with_scales(const PeakgateTensorProduct& product, uintptr_t caller) {
     const uint32_t bits = product.instruction;
     const auto field = [&](int shift, int count) { return bits >> shift & ((1u << count) - 1); };
@@ -269,7 +269,8 @@ float narrow_number(unsigned code, unsigned bits) {
     return narrow_number(bits, formats[code].exponent, formats[code].mantissa);
 }
 
-// The numbers of a row of 32 bytes: 64 of 4 bits, or 32; of these, 16 of 6 or 4 bits are at the start of 16 bytes.
+// The numbers of a row of 32 bytes: 64 of 4 bits, or 32; of these, 16 of 6 or 4 bits are at the start of 16 bytes (PTX
+// ISA 9.7.16.10.4).
 void decode_row(const unsigned char* row, unsigned code, bool packed, float* to) {
     if (packed)
         for (int k = 0; k < MAX_DEPTH; ++k) to[k] = narrow_number(code, row[k / 2] >> k % 2 * 4 & 0xfu);
@@ -281,7 +282,7 @@ void decode_row(const unsigned char* row, unsigned code, bool packed, float* to)
     }
 }
 
-// Scales of rows in tensor memory: of 32 rows in a column, the same in each warp's lanes.
+// Scales of rows in tensor memory: of 32 rows in a column, the same in each warp's lanes (PTX ISA 9.7.16.10.7).
 void read_scales(const Part& part, uint32_t address, int rows, int count, int first_byte, bool powers, double (*to)[MAX_SCALES], uintptr_t caller) {
     const int first = static_cast<int>(address & 0xffff);
     check_columns(*part.memory, first, (rows + WARP - 1) / WARP, "mma", caller);
@@ -480,8 +481,8 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     for (int i = 0; i < what.blocks; ++i) multiply_rows_of_block(asked, what, parts.of[i], asked.disabled + 4 * i, a[i], b, caller);
 }
 
-// Of a pair each block's memory is copied to its own tensor memory. The rows of 4x256b go to lanes 32 apart, from that of
-// the address on, as CuTe has them (SM100_UTCCP_4dp256bit).
+// Of a pair each block's memory is copied to its own tensor memory (PTX ISA 9.7.16.9.2 leaves it open). The rows of 4x256b
+// go to lanes 32 apart, from that of the address on, as CuTe has them (SM100_UTCCP_4dp256bit).
 void copy(uint32_t to, uint64_t from, int rows, int units, int repeats, int blocks, uintptr_t caller) {
     constexpr int words = UNIT / 4;
     const int first_column = static_cast<int>(to & 0xffff);

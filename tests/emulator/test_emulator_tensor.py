@@ -422,6 +422,48 @@ def test_narrow_numbers_in_tensor_memory_are_refused(tmp_path: Path) -> None:
         moved(tmp_path, steps, np.zeros(512, np.uint32), 4)
 
 
+REDUCED = """float f[4], least; int i[4], most;
+    asm volatile("tcgen05.ld.red.sync.aligned.32x32b.x4{} {{%0, %1, %2, %3}}, %4, [%5];"
+                 : "=f"(f[0]), "=f"(f[1]), "=f"(f[2]), "=f"(f[3]), "=f"(least) : "r"(words + lanes));
+    asm volatile("tcgen05.ld.red.sync.aligned.16x32bx2.x2.max.s32 {{%0, %1}}, %2, [%3], 2;"
+                 : "=r"(i[0]), "=r"(i[1]), "=r"(most) : "r"(words + lanes));
+    asm volatile("tcgen05.wait::ld.sync.aligned;");
+    out[4 * threadIdx.x] = __float_as_int(least);
+    out[4 * threadIdx.x + 1] = most;
+    __syncthreads();
+    if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" ::"r"(words));
+    return;"""
+
+
+@pytest.mark.parametrize(
+    ("what", "reduced"),
+    [
+        (".min.f32", lambda rows: np.fmin.reduce(rows, axis=1)),
+        (".min.NaN.f32", lambda rows: np.minimum.reduce(rows, axis=1)),
+        (".max.abs.f32", lambda rows: np.fmax.reduce(np.abs(rows), axis=1)),
+    ],
+)
+def test_a_load_reduces_the_columns_of_each_lane(what: str, reduced: Any, tmp_path: Path) -> None:
+    values = np.random.default_rng(1).standard_normal((128, 4), np.float32)
+    values[5, 1] = np.nan
+    steps = f"{stored('32x32b', 4, 4)} {REDUCED.format(what)}"
+    found = moved(tmp_path, steps, values, 4, capability=(10, 3), specific=True)
+    np.testing.assert_array_equal(found[:, 0].view(np.float32), reduced(values))
+    lanes = values.view(np.int32).reshape(4, 2, 16, 2, 2)  # of 16 lanes the columns 0 and 1, then 2 and 3
+    halves = np.stack([lanes[:, 0, :, 0], lanes[:, 0, :, 1]], axis=1)
+    np.testing.assert_array_equal(found[:, 1].view(np.int32), halves.max(axis=-1).ravel())
+
+
+def test_some_instructions_are_of_one_architecture_alone(tmp_path: Path) -> None:
+    load = 'unsigned a, b, c; asm volatile("tcgen05.ld.red.sync.aligned.32x32b.x2.max.u32 {%0, %1}, %2, [%3];"'
+    load += ' : "=r"(a), "=r"(b), "=r"(c) : "r"(words + lanes));'
+    product = "tcgen05.mma.cta_group::1.kind::i8 [%0], %1, %1, %0, p;"
+    multiply = f'asm volatile("{{ .reg .pred p; {product} }}" ::"r"(words), "l"(0ull));'
+    for steps, capability in ((load, (10, 0)), (multiply, (10, 3))):
+        with pytest.raises(EmulatorError, match=r"tcgen05\.(ld\.red|mma)"):
+            moved(tmp_path, steps, np.zeros(512, np.uint32), 4, capability=capability, specific=True)
+
+
 TURNS = """
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 extern "C" __global__ void turns(unsigned* out) {
