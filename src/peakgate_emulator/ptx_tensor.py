@@ -208,9 +208,14 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         disabled, further = further[0].members, further[1:]
         if len(disabled) not in {"1": (4,), "2": (8,)}.get(blocks, (4, 8)):  # words of 32 lanes, of each block
             raise Unknown
-    adds, *masks = further  # a scale of the sums is not emulated
-    if (masks and (len(masks) > 1 or not stationary)) or (stationary and (scales or disabled)):
+    adds, *last = further  # a mask of .ws, otherwise a scale of the sums
+    if (
+        len(last) > 1
+        or (stationary and (scales or disabled))
+        or (last and not stationary and kind not in ("f16", "tf32"))
+    ):
         raise Unknown
+    masks, halvings = (last, []) if stationary else ([], last)
     in_tensor_memory = isinstance(a, Address)
     given = [
         _place(to, names),
@@ -226,6 +231,7 @@ def _product(modifiers: Sequence[str], instruction: Instruction, names: Names) -
         str(int(sparse)),
         _place(metadata[0], names) if sparse else "0",
         names.bits(masks[0]) if masks else "0",
+        names.value(halvings[0], "int32_t") if halvings else "0",
         str(scales),
         *([_place(place, names) for place in places] or ["0", "0"]),
         "nullptr",

@@ -342,6 +342,7 @@ struct PeakgateTensorProduct {
     int is_sparse;        // tcgen05.mma.sp
     uint32_t metadata;    // its address in tensor memory
     uint64_t zero_columns; // its mask of columns
+    int halvings;         // how often the sums are halved before the products are added
     int scales;           // of a row in its depth; 0: none
     uint32_t scales_a, scales_b; // addresses in tensor memory
     decltype(peakgate_multiply_rows)* multiply;

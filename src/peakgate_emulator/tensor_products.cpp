@@ -446,7 +446,12 @@ void multiply_rows_of_block(const PeakgateTensorProduct& asked, const Instructio
         };
         if (asked.adds) {
             memset(sums, 0, sizeof sums);
-            for_words(TENSOR_READS | TENSOR_WRITES, [&](const Word& word, uint32_t& sum, int shift) { sum |= (halves ? word.bits & 0xffff : word.bits) << shift; });
+            for_words(TENSOR_READS | TENSOR_WRITES, [&](const Word& word, uint32_t& sum, int shift) {
+                if (asked.halvings)
+                    sum = __builtin_bit_cast(uint32_t, __builtin_ldexpf(__builtin_bit_cast(float, word.bits), -asked.halvings));
+                else
+                    sum |= (halves ? word.bits & 0xffff : word.bits) << shift;
+            });
         }
         if (what.is_sparse) product.selected = selected + first * ROW_BYTES / what.element_bytes;
         if (what.is_narrow)
@@ -464,6 +469,9 @@ void multiply(const PeakgateTensorProduct& asked, uintptr_t caller) {
     for (int i = 0; i < what.blocks; ++i)
         check_columns(*parts.of[i].memory, static_cast<int>(asked.to & 0xffff), Layout(what).width(), "mma", caller);
     Layout(what).first_lane(asked.to, "sums are", caller);
+    // scale-input-d (9.7.16.10.9.1), whose rounding of half sums is open.
+    if (asked.halvings < 0 || asked.halvings > 15) invalid(caller, "scale of 2^-%u of the sums, expected 2^-15 to 1", static_cast<unsigned>(asked.halvings));
+    if (asked.halvings && what.sums == PEAKGATE_F16) not_emulated(caller, "tcgen05.mma that scales half sums");
     // The ISA's description of the spans in a mask and its examples disagree (9.7.16.4.3).
     if (asked.zero_columns >> 39 & 1 || asked.zero_columns >> 56) not_emulated(caller, "tcgen05.mma.ws with a mask or a shift of columns");
     if (what.blocks == 2 && memcmp(asked.disabled, asked.disabled + 4, 4 * sizeof *asked.disabled) != 0)

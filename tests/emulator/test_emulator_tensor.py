@@ -24,7 +24,7 @@ class Form:
     """A product: rows, columns, types, the swizzle's mode, and which matrices are not contiguous along k.
 
     ``kind`` is the kernel's number of an instruction: f16, tf32, f8f6f4, i8, f16 with A in tensor memory, and ``.ws``
-    of f16 and i8; ``lane`` that of the first sums, ``hidden`` lanes that are not written.
+    of f16 and i8; ``lane`` that of the first sums, ``hidden`` lanes that are not written, ``scale`` that of the sums.
     """
 
     kind: int
@@ -38,6 +38,7 @@ class Form:
     flags: int = 0
     hidden: int = 0
     lane: int = 0
+    scale: float = 1
 
     def places(self) -> tuple[np.ndarray, np.ndarray]:
         """Lane and column of each sum (PTX ISA 9.7.16.10.5)."""
@@ -73,7 +74,7 @@ class Form:
         numbers = (self.described, np.int32(self.kind), np.int32(add), np.uint32(self.hidden), np.int32(self.lane))
         kernel.launch((1, 1, 1), (128, 1, 1), (out, images, *given, *numbers), shared_bytes=65536)
         sign = -1 if self.flags & 1 << 13 else 1
-        exact = sign * a.astype(np.float64) @ b.astype(np.float64).T + add * c.astype(np.float64)
+        exact = sign * a.astype(np.float64) @ b.astype(np.float64).T + add * self.scale * c.astype(np.float64)
         expected = np.full((128, 256), 7, np.uint32)
         expected[places] = exact.astype(TYPES[self.sums]).view(width)
         if self.hidden:
@@ -135,6 +136,21 @@ def test_a_product_is_of_the_described_matrices(product: Any, form: Form, add: b
 def test_an_instruction_that_there_is_not_is_found(product: Any, form: Form) -> None:
     with finds(DefectKind.INVALID_DESCRIPTOR):
         form.launched(product, add=False)
+
+
+def test_sums_are_scaled_before_products_are_added() -> None:
+    scaled = loaded("tensor_product", {"SCALE": '", 3"'}, **BLACKWELL)
+    for form in (
+        Form(0, 128, 64, "f32", "bf16", "bf16", scale=1 / 8),
+        Form(1, 64, 16, "f32", "tf32", "tf32", scale=1 / 8),
+    ):
+        found, expected = form.launched(scaled, add=True)
+        np.testing.assert_allclose(found.view(np.float32), expected.view(np.float32), rtol=2e-7, atol=1e-6)
+    for form in (Form(0, 128, 32, "f16", "f16", "f16"), Form(2, 128, 64, "f32", "e4m3", "e4m3")):
+        with pytest.raises(EmulatorError, match=r"tcgen05\.mma"):
+            form.launched(scaled, add=True)
+    with finds(DefectKind.INVALID_DESCRIPTOR):
+        FORMS[0].launched(loaded("tensor_product", {"SCALE": '", 16"'}, **BLACKWELL), add=True)
 
 
 def test_only_spread_rows_begin_in_another_lane(product: Any) -> None:

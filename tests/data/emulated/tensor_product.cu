@@ -1,7 +1,10 @@
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+#ifndef SCALE
+#define SCALE ""
+#endif
 #define PRODUCT(kind, a, letter)                                                                          \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;\n"                                                \
-                 "tcgen05.mma.cta_group::1.kind::" kind " [%0], " a ", %2, %3, {%5, %6, %7, %8}, p; }"    \
+                 "tcgen05.mma.cta_group::1.kind::" kind " [%0], " a ", %2, %3, {%5, %6, %7, %8}, p" SCALE "; }" \
                  ::"r"(to), letter(of_a), "l"(b), "r"(what), "r"(adds), "r"(hidden), "r"(0), "r"(0), "r"(0))
 #define STATIONARY(kind)                                                                                  \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;\n"                                                \
