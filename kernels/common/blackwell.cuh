@@ -71,6 +71,22 @@ __device__ __forceinline__ void wait_tensor_loads() {
     asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
 }
 
+// Stores a word in `count` x 4 columns of all lanes, each warp of a group of four in its own; wait_tensor_stores and a
+// barrier come before products that read them.
+__device__ __forceinline__ void fill_columns(unsigned columns, int count, unsigned word) {
+    const unsigned first_lane = threadIdx.x / 32 % 4 * 32;
+    for (int i = 0; i < count; ++i) {
+        asm volatile("tcgen05.st.sync.aligned.32x32b.x4.b32 [%0], {%1, %1, %1, %1};" ::"r"(
+                         columns + (first_lane << 16) + 4 * i),
+                     "r"(word)
+                     : "memory");
+    }
+}
+
+__device__ __forceinline__ void wait_tensor_stores() {
+    asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+}
+
 // ---- Products
 
 // Describes products of ROWS x COLS sums, both operands contiguous along k. The codes are those of PTX's instruction
@@ -101,6 +117,22 @@ TENSOR_PRODUCT(multiply_16_bits, "f16")
 TENSOR_PRODUCT(multiply_tf32, "tf32")
 TENSOR_PRODUCT(multiply_fp8, "f8f6f4")
 TENSOR_PRODUCT(multiply_int8, "i8")
+
+// Describes products of ROWS x COLS sums of numbers of 4 bits (e2m1), each 16 of which have a scale (ue4m3).
+template <unsigned ROWS, unsigned COLS>
+__device__ __forceinline__ constexpr unsigned scaled_products_of() {
+    return 1u << 7 | 1u << 10 | COLS / 8 << 17 | ROWS / 128 << 27;
+}
+
+// The same of numbers of 4 bits; the scales are in tensor memory, those of 32 rows in each column.
+__device__ __forceinline__ void multiply_nvfp4(unsigned sums, unsigned long long a, unsigned long long b, unsigned product,
+                                               unsigned scales_of_a, unsigned scales_of_b, bool add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %6, 0;\n"
+                 "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X [%0], %1, %2, %3, [%4], [%5], add;"
+                 "\n}" ::"r"(sums),
+                 "l"(a), "l"(b), "r"(product), "r"(scales_of_a), "r"(scales_of_b), "r"(static_cast<int>(add))
+                 : "memory");
+}
 
 // Arrives at the barrier once all products that this thread has issued have read their operands and written their sums.
 __device__ __forceinline__ void commit_products(Barrier* barrier) {

@@ -17,6 +17,7 @@ constexpr int rows = 128, columns = 256, row_bytes = 128;
 // Codes of sums and operands are those of products_of.
 #define TYPE(NAME, SUM, SUMS, OPERANDS, MULTIPLY)                                                                   \
     struct NAME {                                                                                                   \
+        static constexpr bool scaled = false;                                                                       \
         typedef SUM Sum;                                                                                            \
         static __device__ __forceinline__ void multiply(unsigned sums, unsigned long long a, unsigned long long b,  \
                                                         bool add) {                                                 \
@@ -30,6 +31,18 @@ TYPE(Fp16Type, float, 1, 0, multiply_16_bits)
 TYPE(Fp8Type, float, 1, 0, multiply_fp8)
 TYPE(Int8Type, int, 2, 1, multiply_int8)
 #undef TYPE
+
+// Numbers of 4 bits, two in a byte. All scales are 1: four in a column of 32 rows, after the sums.
+struct Fp4Type {
+    static constexpr bool scaled = true;
+    static constexpr int scale_columns = (rows + columns) / 32;
+    typedef float Sum;
+    static __device__ __forceinline__ void multiply(unsigned sums, unsigned long long a, unsigned long long b,
+                                                    bool add) {
+        const unsigned scales = sums + columns;
+        multiply_nvfp4(sums, a, b, scaled_products_of<rows, columns>(), scales, scales + rows / 32, add);
+    }
+};
 
 __device__ __forceinline__ void add_bits(float& sum, float loaded) {
     sum += loaded;
@@ -62,14 +75,20 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* memory, typename T
         barrier_init(made, 1);
         fence_barrier_init();
     }
+    constexpr unsigned allocated = Type::scaled ? 2 * columns : columns;
     if (threadIdx.x < 32) {
-        allocate_columns<columns>(address);
+        allocate_columns<allocated>(address);
     }
     copy_rows(a, reinterpret_cast<const uint4*>(left) + blockIdx.x % tiles * (rows * row_bytes / 16), rows);
     copy_rows(b, reinterpret_cast<const uint4*>(right), columns);
     fence_async_proxy();
     sync_tensors();
     const unsigned sums = *address;
+    if constexpr (Type::scaled) {
+        fill_columns(sums + columns, Type::scale_columns / 4, 0x38383838);
+        wait_tensor_stores();
+        sync_tensors();
+    }
     if (threadIdx.x == 0) {
         const unsigned long long tile_of_a = operand_descriptor(a), tile_of_b = operand_descriptor(b);
 #pragma unroll 1
@@ -105,6 +124,6 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* memory, typename T
     }
     sync_tensors();
     if (threadIdx.x < 32) {
-        free_columns<columns>(sums);
+        free_columns<allocated>(sums);
     }
 }

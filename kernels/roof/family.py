@@ -43,8 +43,11 @@ SUM_TOLERANCE = 1e-5
 
 
 ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
-STEP_ELEMENTS = {"tf32": 8, "bf16": 16, "fp16": 16, "fp8": 32, "int8": 32}
+OF_TCGEN05 = ELEMENTS | {"fp4": "uint8"}
+"""Two numbers of 4 bits in a byte, the first in its lower half."""
+STEP_ELEMENTS = {"tf32": 8, "bf16": 16, "fp16": 16, "fp8": 32, "int8": 32, "fp4": 64}
 """Elements of a row in one step along k, which is 32 bytes."""
+MAGNITUDES_OF_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 TILES = 32
 """Tiles of A, which all warps or warpgroups of a launch share."""
@@ -101,6 +104,17 @@ def normal(xp: Any, shape: tuple[int, ...]) -> Array:
     """Normally distributed values that are exact in tf32: on zeros tensor cores draw less power and run 13 % faster."""
     drawn = np.random.default_rng(shape[0]).standard_normal(shape, np.float32)
     return xp.asarray((drawn.view(np.uint32) & 0xFFFFE000).view(np.float32))
+
+
+def codes(xp: Any, shape: tuple[int, ...]) -> Array:
+    """Any two numbers of 4 bits in each byte."""
+    return xp.asarray(np.random.default_rng(shape[0]).integers(0, 256, shape, np.uint8))
+
+
+def of_codes(xp: Any, packed: Array) -> Array:
+    """The numbers of 4 bits (e2m1) of each row, in float64."""
+    of_all = xp.asarray([sign * number for sign in (1, -1) for number in MAGNITUDES_OF_E2M1])
+    return of_all[xp.stack((packed & 15, packed >> 4), axis=-1).reshape(len(packed), -1)]
 
 
 def tile_sums(xp: Any, left: Array, right: Array, *, rows: int) -> Array:
@@ -164,8 +178,9 @@ TCGEN05 = Tensor(
 
 
 def _tensor(number: int, kind: Tensor, math: str) -> Family:
-    element, depth = ELEMENTS[math], kind.steps * STEP_ELEMENTS[math]
-    data = None if math == "int8" else normal
+    element, depth = OF_TCGEN05[math], kind.steps * STEP_ELEMENTS[math]
+    data = {"int8": None, "fp4": codes}.get(math, normal)
+    width = depth // 2 if math == "fp4" else depth
     rows_per_block = kind.rows * kind.tiles_per_block
     left_bytes = TILES * kind.rows * kind.steps * 32
     right_bytes = kind.columns * kind.steps * 32
@@ -173,17 +188,20 @@ def _tensor(number: int, kind: Tensor, math: str) -> Family:
     def arguments(blocks: int, passes: int) -> list[Any]:
         return [
             Out(blocks * rows_per_block, 4, dtype="int32" if math == "int8" else "float32"),
-            In(TILES * kind.rows, depth, dtype=element, data=data),
-            In(kind.columns, depth, dtype=element, data=data),
+            In(TILES * kind.rows, width, dtype=element, data=data),
+            In(kind.columns, width, dtype=element, data=data),
             Value(TILES),
             Value(passes),
         ]
 
+    def numbers(xp: Any, given: Array) -> Array:
+        return of_codes(xp, given) if math == "fp4" else given
+
     def expected(xp: Any, left: Array, right: Array, *, blocks: int) -> Array:
-        return tile_sums(xp, left, right, rows=blocks * rows_per_block)
+        return tile_sums(xp, numbers(xp, left), numbers(xp, right), rows=blocks * rows_per_block)
 
     def magnitudes(xp: Any, left: Array, right: Array, *, blocks: int) -> Array:
-        return tile_magnitudes(xp, left, right, rows=blocks * rows_per_block)
+        return tile_magnitudes(xp, numbers(xp, left), numbers(xp, right), rows=blocks * rows_per_block)
 
     return stage(number, f"{kind.name}_{math}", kind.lesson.format(math))(
         grid=lambda blocks, _: blocks,
@@ -256,6 +274,6 @@ FAMILY = family(
     ),
     *(_tensor(number, MMA, math) for number, math in enumerate(("tf32", "bf16", "fp16", "int8"), 8)),
     *(_tensor(number, WGMMA, math) for number, math in enumerate(ELEMENTS, 12)),
-    *(_tensor(number, TCGEN05, math) for number, math in enumerate(ELEMENTS, 17)),
+    *(_tensor(number, TCGEN05, math) for number, math in enumerate(OF_TCGEN05, 17)),
     summary="what the GPU reaches at best: copy, read, write, fused multiply-add and tensor cores by type",
 )

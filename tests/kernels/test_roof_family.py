@@ -1,3 +1,4 @@
+import ml_dtypes
 import numpy as np
 import pytest
 from family_modules import roof, transpose
@@ -66,8 +67,8 @@ TENSOR = {case.stage.name: case for case in BENCH if case.work.math is not None}
 
 def test_tensor_cores_have_a_stage_by_type_and_instruction_in_the_full_tier() -> None:
     assert {case.math for name, case in TENSOR.items() if name.startswith("mma_")} == {"tf32", "bf16", "fp16", "int8"}
-    for instruction in ("wgmma_", "tcgen05_"):
-        assert {case.math for name, case in TENSOR.items() if name.startswith(instruction)} == set(roof.ELEMENTS)
+    for instruction, elements in (("wgmma_", roof.ELEMENTS), ("tcgen05_", roof.OF_TCGEN05)):
+        assert {case.math for name, case in TENSOR.items() if name.startswith(instruction)} == set(elements)
     assert {case.tier for case in TENSOR.values()} == {Tier.FULL}
     assert all(case.roof == case.math for case in TENSOR.values())
 
@@ -75,7 +76,7 @@ def test_tensor_cores_have_a_stage_by_type_and_instruction_in_the_full_tier() ->
 def test_tensor_work_counts_two_operations_for_each_product_of_each_pass() -> None:
     for name, case in TENSOR.items():
         passes = int(value_of(case.arguments[4]))
-        rows, depth = case.buffers[0].shape[0], case.buffers[1].shape[1]
+        rows, depth = case.buffers[0].shape[0], case.buffers[1].shape[1] * (2 if case.math == "fp4" else 1)
         columns = 64 if name.startswith("mma_") else 256
         assert case.work.flops == 2 * rows * columns * depth * passes, name
         assert case.work.flops / case.work.bytes > 10_000, name
@@ -83,7 +84,16 @@ def test_tensor_work_counts_two_operations_for_each_product_of_each_pass() -> No
 
 def test_a_row_in_one_step_of_k_has_32_bytes_of_every_type() -> None:
     for math, elements in roof.STEP_ELEMENTS.items():
-        assert elements * storage(roof.ELEMENTS[math]).itemsize == 32, math
+        nbytes = elements * storage(roof.OF_TCGEN05[math]).itemsize
+        assert (nbytes // 2 if math == "fp4" else nbytes) == 32, math
+
+
+def test_a_byte_has_two_numbers_of_4_bits() -> None:
+    packed = np.array([[0x71, 0x9F], [0x00, 0x8A]], np.uint8)
+    assert roof.of_codes(np, packed).tolist() == [[0.5, 6.0, -6.0, -0.5], [0.0, 0.0, -1.0, -0.0]]
+    ours = roof.codes(np, (64, 64))
+    theirs = np.stack((ours & 15, ours >> 4), axis=-1).view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    assert np.array_equal(roof.of_codes(np, ours), theirs.reshape(64, 128))
 
 
 def test_tiles_are_dealt_in_turn_and_columns_are_summed_in_pairs() -> None:
