@@ -165,6 +165,16 @@ inline Floats operator+(Floats a, Floats b) { return {a.x + b.x, a.y + b.y}; }
 inline Floats operator-(Floats a, Floats b) { return {a.x - b.x, a.y - b.y}; }
 inline Floats operator*(Floats a, Floats b) { return {a.x * b.x, a.y * b.y}; }
 inline Floats fused(Floats a, Floats b, Floats c) { return {fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y)}; }
+// With a rounding mode of which the compiler knows nothing.
+template <class F, class... V> inline float directed_one(peakgate::Rounding mode, F computed, V... values) {
+    const volatile float kept[] = {values...};
+    const peakgate::Rounded while_it_lives(mode);
+    const volatile float result = computed(kept);
+    return result;
+}
+template <class F, class... V> inline Floats directed(peakgate::Rounding mode, F computed, V... values) {
+    return {directed_one(mode, computed, values.x...), directed_one(mode, computed, values.y...)};
+}
 inline Floats flushed(Floats a) { return {flushed(a.x), flushed(a.y)}; }
 
 template <class A> inline int64_t byte_of(A a, int at) { return is_signed<A> ? static_cast<int8_t>(a >> at) : a >> at & 255; }

@@ -45,6 +45,7 @@ _CLASSES = {
     "ORDERED": "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan",
 }
 
+_OF_PAIRS = "peakgate_ptx::directed(ROUNDING, [](const auto* v) {{ return"
 _COMPARED = "(peakgate_ptx::compared_{first}(a, b){also})"
 
 _FORMS = (
@@ -57,6 +58,8 @@ _FORMS = (
     ("add|sub|mul rn? bf16|bf16x2", "a {sign} b"),
     ("add|sub|mul rn? ftz? f32x2", "a {sign} b"),
     ("fma rn ftz? f32x2", "peakgate_ptx::fused(a, b, c)"),
+    ("add|sub|mul rz|rm|rp ftz? f32x2", f"{_OF_PAIRS} v[0] {{sign}} v[1]; }}}}, a, b)"),
+    ("fma rz|rm|rp ftz? f32x2", f"{_OF_PAIRS} fmaf(v[0], v[1], v[2]); }}}}, a, b, c)"),
     ("mul lo INT", "a * b"),
     ("mul hi INT", "peakgate_ptx::high(a, b)"),
     ("mul wide u16|s16|u32|s32", "WIDE(a) * WIDE(b)", "", "WIDE"),
@@ -222,14 +225,20 @@ def _value(written: tuple[str, ...], expression: str, takes: str, result: str) -
     special = {"WIDE": wide, "FIRST": written[-2]}
     of_operands = dict.fromkeys("abcd", kind) | dict(part.split(":") for part in takes.split())
     types = tuple(TYPES[special.get(of_operands[letter], of_operands[letter])] for letter in "abcd")
-    filled = expression.replace("WIDE", TYPES.get(wide, "")).format(
-        sign=_SIGNS.get(written[0], ""),
-        name=written[0],
-        first=written[1],
-        also="".join(f" {LOGIC[word]} c" for word in written[2:3] if word in LOGIC),
-        is_high=str("hi" in written).lower(),
-        clamps=str("clamp" in written).lower(),
-        signed=str(kind[0] == "s").lower(),
+    rounding = f"peakgate::{DIRECTED.get(written[1], '')}"
+    filled = (
+        expression.replace("WIDE", TYPES.get(wide, ""))
+        .replace("ROUNDING", rounding)
+        .format(
+            sign=_SIGNS.get(written[0], ""),
+            name=written[0],
+            first=written[1],
+            also="".join(f" {LOGIC[word]} c" for word in written[2:3] if word in LOGIC),
+            is_high=str("hi" in written).lower(),
+            clamps=str("clamp" in written).lower(),
+            signed=str(kind[0] == "s").lower(),
+        )
     )
     own = {"ftz"} if "flushed" in expression else set()  # the expression does it, to one of its operands
+    own |= {*DIRECTED} if "ROUNDING" in expression else set()
     return Value(filled, types, TYPES[special.get(result, result) or kind], frozenset(written[1:]) - own)

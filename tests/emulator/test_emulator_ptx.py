@@ -77,6 +77,9 @@ def comparisons() -> list[str]:
     ]
 
 
+DIRECTED_PAIRS = ("add.rz.f32x2", "sub.rm.f32x2", "mul.rp.ftz.f32x2", "fma.rz.f32x2")
+
+
 def forms() -> list[str]:
     """Instructions that compute a value: some of each name; with ``PEAKGATE_EVERY_FORM`` all, which takes minutes."""
     every = [*opcodes(), *conversions(), *comparisons()]
@@ -87,7 +90,7 @@ def forms() -> list[str]:
         by_name.setdefault(opcode.split(".")[0], []).append(opcode)
     drawn = random.Random(1)
     few = [opcode for known in by_name.values() for opcode in drawn.sample(known, min(len(known), 5))]
-    return [*few, *ONCE_WRONG]
+    return [*few, *ONCE_WRONG, *DIRECTED_PAIRS]
 
 
 def register(kind: str) -> int:
