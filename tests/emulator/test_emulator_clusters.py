@@ -174,13 +174,13 @@ def test_a_block_must_not_end_while_its_own_copy_reads_it() -> None:
         run("exchanged", {"END": ""}, [out, given])
 
 
-PUBLISHED = """extern "C" __global__ __cluster_dims__(2) void published(int* out) {
+PUBLISHED = """extern "C" __global__ __cluster_dims__(2) void published(int* out, int reader) {
     if (threadIdx.x != 0) return;
     if (blockIdx.x == 0) {
         out[1] = 5;
         asm volatile("fence.acq_rel." RELEASE ";" ::: "memory");
         asm volatile("red.relaxed." SCOPE ".global.add.u32 [%0], 1;" ::"l"(out) : "memory");
-    } else if (blockIdx.x == READER) {
+    } else if (blockIdx.x == reader) {
         for (int seen = 0; !seen;)
             asm volatile("ld.relaxed." SCOPE ".global.u32 %0, [%1];" : "=r"(seen) : "l"(out) : "memory");
         asm volatile("fence.acq_rel." ACQUIRE ";" ::: "memory");
@@ -195,12 +195,12 @@ PUBLISHED = """extern "C" __global__ __cluster_dims__(2) void published(int* out
 def test_a_scope_reaches_its_cluster_or_the_device(reader: int, scopes: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "published.cu").write_text(PUBLISHED)
     names = ("RELEASE", "SCOPE", "ACQUIRE")
-    macros = [*((name, f'"{scope}"') for name, scope in zip(names, scopes, strict=True)), ("READER", str(reader))]
-    kernel = emulator.load(tmp_path / "published.cu", "published", tuple(macros))
+    macros = tuple((name, f'"{scope}"') for name, scope in zip(names, scopes, strict=True))
+    kernel = emulator.load(tmp_path / "published.cu", "published", macros)
     wide = {"gpu"} if reader == 2 else {"cluster", "gpu"}
     for schedule in (0, 1, 2):
         with finds(*([] if {*scopes} <= wide else [DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE])):
-            kernel.launch((4, 1, 1), (1, 1, 1), (np.zeros(4, np.int32),), schedule=schedule)
+            kernel.launch((4, 1, 1), (1, 1, 1), (np.zeros(4, np.int32), np.int32(reader)), schedule=schedule)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,13 @@ def test_functions_convert_numbers_of_6_and_4_bits(kind: str, mode: str, tmp_pat
     calls: dict[str, list[np.ndarray]] = {
         f"__nv_cvt_float2_to_{fp}x2(make_float2(F(b), F(a)), {how})": [high, low],
         f"__nv_cvt_double2_to_{fp}x2(make_double2(F(b), F(a)), {how})": [high, low],
-        f"__nv_cvt_halfraw2_to_{fp}x2({{(unsigned short)b, (unsigned short)a}}, {how})": halves,
-        f"__nv_cvt_bfloat16raw2_to_{fp}x2({{(unsigned short)b, (unsigned short)a}}, {how})": brains,
+        f"__nv_cvt_halfraw2_to_{fp}x2({{(unsigned short)d, (unsigned short)c}}, {how})": halves,
+        f"__nv_cvt_bfloat16raw2_to_{fp}x2({{(unsigned short)f, (unsigned short)e}}, {how})": brains,
     }
     steps = np.arange(1 << int(fp[2])).astype(np.uint8).view(dtype).astype(np.float64)
-    for call, given in calls.items():
-        columns = [each.view(np.uint16).astype(np.uint32) if each.itemsize == 2 else each for each in given]
-        out = applied(tmp_path, f"r = {call};", *columns)
+    words = [each.view(np.uint16).astype(np.uint32) for each in (*halves, *brains)]
+    found = each_applied(tmp_path, [f"r = {call};" for call in calls], high, low, *words)
+    for out, (call, given) in zip(found, calls.items(), strict=True):
         expected = np.zeros(len(out), np.uint32)
         for shift, each in zip((room, 0), given, strict=True):
             values = each.astype(np.float64)
@@ -84,13 +85,21 @@ def test_functions_convert_numbers_of_6_and_4_bits(kind: str, mode: str, tmp_pat
                 bits = np.where(np.isnan(values), bits, [towards_zero(value, steps) for value in values])
             expected |= bits.astype(np.uint32) << np.uint32(shift)
         np.testing.assert_array_equal(out, expected, err_msg=call)
+
+
+@pytest.mark.parametrize("kind", ["e2m3", "e3m2", "e2m1"])
+def test_functions_widen_each_pair_of_6_and_4_bits_exactly(kind: str, tmp_path: Path) -> None:
+    dtype, room, *_ = SMALL[kind]
+    fp = "fp4" if room == 4 else "fp6"
     words = np.arange(1 << 2 * room, dtype=np.uint32) & (0x3F3F if room == 8 else 0xFF)
-    for what, wide in (("halfraw2", np.float16), ("bf162raw", ml_dtypes.bfloat16)):
-        call = f"const auto x = __nv_cvt_{fp}x2_to_{what}(a, __NV_{kind.upper()}); r = x.x | x.y << 16;"
-        pairs = applied(tmp_path, call, words).view(wide).reshape(-1, 2).astype(np.float64)
-        mask = (1 << room) - 1
-        parts = [(words >> shift & mask).astype(np.uint8).view(dtype).astype(np.float64) for shift in (0, room)]
-        np.testing.assert_array_equal(pairs, np.stack(parts, axis=1))
+    mask = (1 << room) - 1
+    parts = [(words >> shift & mask).astype(np.uint8).view(dtype).astype(np.float64) for shift in (0, room)]
+    kinds = {"halfraw2": np.float16, "bf162raw": ml_dtypes.bfloat16}
+    calls = [
+        f"const auto x = __nv_cvt_{fp}x2_to_{what}(a, __NV_{kind.upper()}); r = x.x | x.y << 16;" for what in kinds
+    ]
+    for out, wide in zip(each_applied(tmp_path, calls, words), kinds.values(), strict=True):
+        np.testing.assert_array_equal(out.view(wide).reshape(-1, 2).astype(np.float64), np.stack(parts, axis=1))
 
 
 def towards_zero(value: float, steps: np.ndarray) -> int:
@@ -104,20 +113,27 @@ def test_a_word_of_narrow_numbers_read_too_early_is_found() -> None:
         run("float4_e2m1fn", np.ones((64, 4), np.float32), order="")
 
 
-def applied(tmp_path: Path, statement: str, *columns: np.ndarray, result: str = "unsigned") -> np.ndarray:
-    """What a statement makes of ``a`` and ``b``, words of 32 bits, for each element of the columns."""
-    names = ("a", "b")[: len(columns)]
+def applied(tmp_path: Path, statement: str, *columns: np.ndarray) -> np.ndarray:
+    """What a statement makes of ``a``, ``b``, ..., words of 32 bits, for each element of the columns."""
+    return each_applied(tmp_path, [statement], *columns)[0]
+
+
+def each_applied(tmp_path: Path, statements: Sequence[str], *columns: np.ndarray) -> np.ndarray:
+    """As ``applied``, a row for each statement."""
+    names = "abcdef"[: len(columns)]
     parameters = "".join(f", const unsigned* {name}_" for name in names)
     taken = "".join(f"const unsigned {name} = {name}_[i]; " for name in names)
+    made = "".join(f"    {{ unsigned r; {each} out[{row} * n + i] = r; }}\n" for row, each in enumerate(statements))
     source = tmp_path / "k.cu"
     source.write_text(
         "#include <cuda_fp6.h>\n#include <cuda_fp4.h>\n#define F __uint_as_float\n"
         f"__global__ void k(unsigned* out{parameters}, int n) {{\n    const int i = blockIdx.x * 32 + threadIdx.x;\n"
-        f"    if (i >= n) return;\n    {taken}\n    {result} r;\n    {statement}\n    out[i] = r;\n}}\n"
+        f"    if (i >= n) return;\n    {taken}\n{made}}}\n"
     )
     given = [np.ascontiguousarray(column).view(np.uint32) for column in columns]
-    out = np.zeros(len(given[0]), np.uint32)
-    emulator.load(source, "k").launch((-(-len(out) // 32), 1, 1), (32, 1, 1), (out, *given, np.int32(len(out))))
+    count = len(given[0])
+    out = np.zeros((len(statements), count), np.uint32)
+    emulator.load(source, "k").launch((-(-count // 32), 1, 1), (32, 1, 1), (out, *given, np.int32(count)))
     return out
 
 
@@ -146,43 +162,43 @@ def narrow_bits(values: np.ndarray, kind: str, relu: bool) -> np.ndarray:
     return np.where(np.isnan(values), not_a_number, bits).astype(np.uint32)
 
 
-@pytest.mark.parametrize("relu", ["", ".relu"])
 @pytest.mark.parametrize("kind", SMALL)
-def test_ptx_narrows_two_numbers_of_32_and_16_bits(kind: str, relu: str, tmp_path: Path) -> None:
+def test_ptx_narrows_two_numbers_of_32_and_16_bits(kind: str, tmp_path: Path) -> None:
     high, low, width = FLOATS, np.roll(FLOATS, 7), SMALL[kind][1]
     register = (
         "{ .reg .b8 n; %s mov.b32 %%0, {n, n, n, n}; }" if width == 4 else "{ .reg .b16 n; %s mov.b32 %%0, {n, n}; }"
     )
-    body = register % f"cvt.rn.satfinite{relu}.{kind}x2.f32 n, %1, %2;"
-    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "f"(F(a)), "f"(F(b)));', high, low)
-    expected = narrow_bits(high, kind, bool(relu)) << width | narrow_bits(low, kind, bool(relu))
-    np.testing.assert_array_equal(out & ((1 << 2 * width) - 1), expected)
+    bodies = [register % f"cvt.rn.satfinite{relu}.{kind}x2.f32 n, %1, %2;" for relu in ("", ".relu")]
+    statements = [f'asm("{body}" : "=r"(r) : "f"(F(a)), "f"(F(b)));' for body in bodies]
+    for out, relu in zip(each_applied(tmp_path, statements, high, low), (False, True), strict=True):
+        expected = narrow_bits(high, kind, relu) << width | narrow_bits(low, kind, relu)
+        np.testing.assert_array_equal(out & ((1 << 2 * width) - 1), expected)
 
 
-@pytest.mark.parametrize("relu", ["", ".relu"])
-@pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 @pytest.mark.parametrize(("given", "dtype"), [("f16x2", np.float16), ("bf16x2", ml_dtypes.bfloat16)])
-def test_ptx_narrows_pairs_of_16_bits(given: str, dtype: Any, kind: str, relu: str, tmp_path: Path) -> None:
+def test_ptx_narrows_pairs_of_16_bits(given: str, dtype: Any, tmp_path: Path) -> None:
     with np.errstate(over="ignore"):
         pairs = np.stack((np.roll(FLOATS, 7), FLOATS), axis=1).astype(dtype)
-    body = f"{{ .reg .b16 n; cvt.rn.satfinite{relu}.{kind}x2.{given} n, %1; mov.b32 %0, {{n, n}}; }}"
-    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "r"(a));', pairs.ravel())
-    bits = narrow_bits(pairs.astype(np.float32), kind, bool(relu))
-    np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
+    forms = [(kind, relu) for kind in ("e4m3", "e5m2") for relu in ("", ".relu")]
+    convert = [f"cvt.rn.satfinite{relu}.{kind}x2.{given} n, %1;" for kind, relu in forms]
+    statements = [f'asm("{{ .reg .b16 n; {each} mov.b32 %0, {{n, n}}; }}" : "=r"(r) : "r"(a));' for each in convert]
+    for out, (kind, relu) in zip(each_applied(tmp_path, statements, pairs.ravel()), forms, strict=True):
+        bits = narrow_bits(pairs.astype(np.float32), kind, bool(relu))
+        np.testing.assert_array_equal(out & 0xFFFF, bits[:, 1] << 8 | bits[:, 0])
 
 
-@pytest.mark.parametrize("relu", ["", ".relu"])
 @pytest.mark.parametrize("kind", SMALL)
-def test_ptx_widens_each_pair_of_numbers_exactly(kind: str, relu: str, tmp_path: Path) -> None:
+def test_ptx_widens_each_pair_of_numbers_exactly(kind: str, tmp_path: Path) -> None:
     dtype, width, *_ = SMALL[kind]
     words = np.arange(1 << 2 * width, dtype=np.uint32) & (0x3F3F if "float6" in np.dtype(dtype).name else 0xFFFF)
     register = "{ .reg .b8 n, m; mov.b16 {n, m}, %1;" if width == 4 else "{ .reg .b16 n; mov.b16 n, %1;"
-    body = f"{register} cvt.rn{relu}.f16x2.{kind}x2 %0, n; }}"
-    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "h"((unsigned short)a));', words)
+    bodies = [f"{register} cvt.rn{relu}.f16x2.{kind}x2 %0, n; }}" for relu in ("", ".relu")]
+    statements = [f'asm("{body}" : "=r"(r) : "h"((unsigned short)a));' for body in bodies]
+    plain, relu = (row.view(np.float16).reshape(-1, 2) for row in each_applied(tmp_path, statements, words))
     mask = (1 << width) - 1
     halves = [(words >> shift & mask).astype(np.uint8).view(dtype).astype(np.float16) for shift in (0, width)]
-    halves = [np.where(half <= 0, np.float16(0), half) if relu else half for half in halves]
-    np.testing.assert_array_equal(out.view(np.float16).reshape(-1, 2), np.stack(halves, axis=1))
+    np.testing.assert_array_equal(plain, np.stack(halves, axis=1))
+    np.testing.assert_array_equal(relu, np.stack([np.where(half <= 0, np.float16(0), half) for half in halves], axis=1))
 
 
 def scale(value: float, *, up: bool, saturates: bool) -> int:
@@ -204,14 +220,13 @@ def test_scales_are_powers_of_2_rounded_as_asked(rounding: str, saturates: str, 
     high, low, how = FLOATS, np.roll(FLOATS, 3), {"up": rounding == "rp", "saturates": bool(saturates)}
     expected = [[scale(value, **how) for value in values] for values in (high, low)]
     body = f"{{ .reg .b16 n; cvt.{rounding}{saturates}.ue8m0x2.f32 n, %1, %2; mov.b32 %0, {{n, n}}; }}"
-    out = applied(tmp_path, f'asm("{body}" : "=r"(r) : "f"(F(a)), "f"(F(b)));', high, low)
-    np.testing.assert_array_equal((out >> 8 & 255, out & 255), expected)
     mode, limit = ("cudaRoundPosInf" if how["up"] else "cudaRoundZero"), "SATFINITE" if saturates else "NOSAT"
-    for call in (
-        "__nv_cvt_float2_to_e8m0x2(make_float2(F(b), F(a))",
-        "__nv_cvt_double2_to_e8m0x2(make_double2(F(b), F(a))",
-    ):
-        out = applied(tmp_path, f"r = {call}, __NV_{limit}, {mode});", high, low)
+    statements = [
+        f'asm("{body}" : "=r"(r) : "f"(F(a)), "f"(F(b)));',
+        f"r = __nv_cvt_float2_to_e8m0x2(make_float2(F(b), F(a)), __NV_{limit}, {mode});",
+        f"r = __nv_cvt_double2_to_e8m0x2(make_double2(F(b), F(a)), __NV_{limit}, {mode});",
+    ]
+    for out in each_applied(tmp_path, statements, high, low):
         np.testing.assert_array_equal((out >> 8 & 255, out & 255), expected)
 
 
@@ -219,9 +234,10 @@ def test_a_scale_becomes_its_power_of_2(tmp_path: Path) -> None:
     words = np.arange(1 << 16, dtype=np.uint32)
     expected = [np.where(part == 255, np.nan, 2.0 ** (part - 127.0)) for part in (words & 255, words >> 8)]
     body = 'asm("cvt.rn.bf16x2.ue8m0x2 %0, %1;" : "=r"(r) : "h"((unsigned short)a));'
-    for statement in (body, "const auto x = __nv_cvt_e8m0x2_to_bf162raw(a); r = x.x | x.y << 16;"):
-        out = applied(tmp_path, statement, words).view(ml_dtypes.bfloat16).reshape(-1, 2)
-        np.testing.assert_array_equal(out.astype(np.float64), np.stack(expected, axis=1))
+    call = "const auto x = __nv_cvt_e8m0x2_to_bf162raw(a); r = x.x | x.y << 16;"
+    for out in each_applied(tmp_path, [body, call], words):
+        pairs = out.view(ml_dtypes.bfloat16).reshape(-1, 2)
+        np.testing.assert_array_equal(pairs.astype(np.float64), np.stack(expected, axis=1))
 
 
 @pytest.mark.parametrize(
