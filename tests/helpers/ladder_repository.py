@@ -6,6 +6,8 @@ import functools
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -13,10 +15,11 @@ from typing import Any
 import pytest
 from synthetic_runs import benchmark, document, save
 
+from kernels.ladder import __main__ as ladder
 from kernels.ladder.tables import OVERVIEW, Shown, show
 from peakgate.base.config import find
 from peakgate.runfile.saved import load_run
-from peakgate.spec.case import Case, Scale, Tier
+from peakgate.spec.case import Case, Family, RefusedCase, Scale, Tier
 from peakgate.spec.catalogue import families, module_at
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +53,17 @@ def whole_run(
 
 
 def shown(content: dict[str, Any], folder: Path) -> Shown:
-    return show(load_run(save(folder / RUNS, "shown", content)), families())
+    return show(load_run(save(folder / RUNS, "shown", content)), listed())
+
+
+@functools.cache
+def listed() -> list[Family]:
+    """The families of the laid out repository; each lists its cases, hundreds, once."""
+    return [replace(family, cases=functools.cache(partial(_listed, family))) for family in families()]
+
+
+def _listed(family: Family, scale: Scale) -> tuple[Case | RefusedCase, ...]:
+    return tuple(family.cases(scale))
 
 
 def charts() -> ModuleType:
@@ -74,6 +87,7 @@ def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for left in ("baselines", "kernels/pictures"):
         shutil.rmtree(left, ignore_errors=True)
     Path("peakgate.toml").write_text("")
+    monkeypatch.setattr(ladder, "families", listed)
     monkeypatch.setattr(charts(), "svg", lambda picture: f"{charts().digest(picture)}\n")
     TRANSPOSE_NOTE.write_text("<!-- ladder:transpose -->\n<!-- /ladder:transpose -->\n")
     blocks = [f"Before.\n<!-- ladder:{name} -->\n<!-- /ladder:{name} -->\nAfter.\n" for name in NAMES]
