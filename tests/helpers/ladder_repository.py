@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,11 +59,12 @@ def shown(content: dict[str, Any], folder: Path) -> Shown:
 @functools.cache
 def listed() -> list[Family]:
     """The families of the laid out repository; each lists its cases, hundreds, once."""
-    return [replace(family, cases=functools.cache(partial(_listed, family))) for family in families()]
+    return [replace(family, cases=partial(_listed, family.cases)) for family in families()]
 
 
-def _listed(family: Family, scale: Scale) -> tuple[Case | RefusedCase, ...]:
-    return tuple(family.cases(scale))
+@functools.cache
+def _listed(cases: Callable[[Scale], Iterator[Case | RefusedCase]], scale: Scale) -> Any:
+    return tuple(cases(scale))
 
 
 def charts() -> ModuleType:
