@@ -723,13 +723,3 @@ def test_a_test_that_a_gpu_framework_stops_is_skipped_with_what_it_said(benchmar
     done = plain_pytest(benchmarks("def test_x(gpu_benchmark):\n    import torch\n"), *STRANGER, "-rs")
     assert "No module named" in done.stdout
     assert done.returncode == 0
-
-
-def test_the_plug_in_imports_nothing_of_ours_in_a_strangers_run(tmp_path):
-    (tmp_path / "test_it.py").write_text(
-        "import sys\n\ndef test_it():\n"
-        "    ours = [name for name in sys.modules if name.partition('.')[0] in ('peakgate', 'cupy', 'rich', 'numpy')]\n"
-        "    assert set(ours) <= {'peakgate', 'peakgate.run', 'peakgate.run.plugin', 'peakgate.run.request'}, ours\n"
-    )
-    done = plain_pytest(tmp_path, "test_it.py")
-    assert done.returncode == 0, done.stdout
