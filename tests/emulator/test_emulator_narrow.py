@@ -115,7 +115,8 @@ def test_a_word_of_narrow_numbers_read_too_early_is_found() -> None:
 
 def applied(tmp_path: Path, statement: str, *columns: np.ndarray) -> np.ndarray:
     """What a statement makes of ``a``, ``b``, ..., words of 32 bits, for each element of the columns."""
-    return each_applied(tmp_path, [statement], *columns)[0]
+    (row,) = each_applied(tmp_path, [statement], *columns)
+    return np.asarray(row)
 
 
 def each_applied(tmp_path: Path, statements: Sequence[str], *columns: np.ndarray) -> np.ndarray:
