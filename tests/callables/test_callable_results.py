@@ -226,3 +226,11 @@ def test_a_bound_that_zeros_satisfy_compares_nothing(bound):
     with refuses(Code.REFERENCE):
         proven(lambda x: x.copy(), lambda x: x, small, **bound)
     proven(lambda x: x.copy(), lambda x: x, small, atol=0.001)
+
+
+@pytest.mark.parametrize("zeros", [np.zeros((8, 8), "float32"), np.zeros(8, "int32"), np.zeros(8, bool)])
+def test_a_result_of_zeros_alone_compares_nothing(zeros):
+    for fresh in (True, False):
+        with refuses(Code.REFERENCE):
+            proven(lambda x: 0 * x, lambda x: x + x, zeros.copy(), fresh=fresh)
+    proven(lambda x: x.fill(0), np.zeros_like, zeros + 1)

@@ -38,7 +38,15 @@ def test_integers_in_order_are_left(array):
 
 
 @pytest.mark.parametrize(
-    "array", [np.array([3, 1, 2]), np.array([7]), np.array([], int), np.arange(4.0), np.array([False, True])]
+    "array",
+    [
+        np.array([3, 1, 2]),
+        np.array([2, 1, 0]),
+        np.array([7]),
+        np.array([], int),
+        np.arange(4.0),
+        np.array([False, True]),
+    ],
 )
 def test_other_integers_and_what_is_no_integer_are_not(array):
     assert unchanged([array]) == {}

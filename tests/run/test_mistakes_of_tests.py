@@ -174,6 +174,12 @@ def test_a_setting_that_is_none_is_undecided_in_one_line(benchmarks, bench, mark
     assert mark.partition("=")[0] in done.stdout
 
 
+def marked(*marks, **attributes):
+    """A test that has these markers."""
+    closest = {"get_closest_marker": lambda _: marks[0], "own_markers": marks}
+    return SimpleNamespace(nodeid="bench_ops.py::bench_it", **closest, **attributes)
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -186,16 +192,22 @@ def test_a_setting_that_is_none_is_undecided_in_one_line(benchmarks, bench, mark
 def test_a_state_metric_or_number_of_gpus_that_is_none_is_refused(given):
     mark = pytest.mark.peakgate(**given).mark
     with refuses(Code.BENCHMARK_TEST):
-        settings.given_by(SimpleNamespace(nodeid="bench_ops.py::bench_it", get_closest_marker=lambda _: mark))
+        settings.given_by(marked(mark))
+
+
+def test_several_markers_of_one_test_are_refused():
+    mark = pytest.mark.peakgate(bytes=8).mark
+    assert settings.given_by(marked(mark)).bytes == 8
+    with refuses(Code.BENCHMARK_TEST):
+        settings.given_by(marked(mark, mark))
 
 
 @pytest.mark.parametrize(("state", "gpus"), [("warm", 0), ("graph", 1), ("cold", 2)])
 def test_a_launch_has_no_state_and_one_gpu(state, gpus):
     mark = pytest.mark.peakgate(state=state, gpus=gpus or 1, metric="launch").mark
     params = {"gpu_benchmark": (state, gpus, "launch")}
-    node = SimpleNamespace(nodeid="a.py::b", get_closest_marker=lambda _: mark, callspec=SimpleNamespace(params=params))
     with refuses(Code.BENCHMARK_TEST):
-        settings.given_by(node)
+        settings.given_by(marked(mark, callspec=SimpleNamespace(params=params)))
 
 
 def test_what_the_fixture_does_not_have_leaves_its_test_undecided(judged):

@@ -37,6 +37,8 @@ class OutputCheck:
         self.tolerance = 0.0
         """The largest tolerance that an output was compared with."""
         self._expected = call.expected(given.reference)
+        self._zero = True
+        """Whether the reference was zero in all that was compared."""
 
     def first(self) -> Proof:
         """Check the first run; raises WrongResult if an output is wrong or an input of the reference was changed.
@@ -79,7 +81,16 @@ class OutputCheck:
         return Deviation(proof.error, proof.ratio or 0.0, None)
 
     def on_fresh_inputs(self, run: Callable[[], None]) -> str:
-        """Check runs with other elements in its inputs, then restore these; a phrase for the run file."""
+        """Check runs with other elements in its inputs, then restore these; a phrase for the run file.
+
+        Raises NothingCompared if it reads arrays, and its reference was zero here and before.
+        """
+        checked, call = self._on_other_inputs(run), self._call
+        if not call.ranks.any("a result other than zero", not self._zero) and len(call.changed) < len(call.arrays):
+            raise NothingCompared("its outputs")
+        return checked
+
+    def _on_other_inputs(self, run: Callable[[], None]) -> str:
         call = self._call
         if not self._given.fresh:
             return "not checked on fresh inputs"
@@ -141,6 +152,7 @@ class OutputCheck:
                 raise WrongResult(f"{when}{self._call.output_name(index)}{result.mismatch}")
             if result.blank:
                 raise NothingCompared(self._call.output_name(index))
+            self._zero = self._zero and not bool((reference != 0).any())
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
         if not any(each.array.size for each in outputs):
             raise PeakgateError(

@@ -127,10 +127,17 @@ NAMES = tuple(field.name for field in fields(Given))
 
 
 def given_by(node: pytest.Item) -> Given:
-    """The settings of the nearest marker; raises PeakgateError for an unknown name, state, metric or number."""
+    """The settings of the nearest marker; raises PeakgateError for an unknown name, state, metric or number.
+
+    So it does for several markers of one test, of which pytest calls one the nearest.
+    """
     marker = node.get_closest_marker(MARKER)
     if marker is None:
         return Given()
+    if sum(mark.name == MARKER for mark in node.own_markers) > 1:
+        raise PeakgateError(
+            f"{node.nodeid}: several of pytest.mark.{MARKER}; expected one, with all keywords", Code.BENCHMARK_TEST
+        )
     for name in marker.kwargs:
         if name not in NAMES:
             raise PeakgateError(

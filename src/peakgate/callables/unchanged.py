@@ -3,7 +3,7 @@
 An autograd graph of PyTorch that was built before the call has saved arrays or values computed from them: with other
 elements it fails or ignores them. Such graphs are found from the tensors that Python's garbage collector tracks. Sorted
 integers may be offsets, or keys of a binary search, and other integers their lengths: with other values a correct
-kernel could access memory out of bounds.
+kernel could access memory out of bounds. All numbers down to zero are none of these, but a permutation.
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ def described(reasons: Mapping[int, str]) -> str:
 
 @at_home
 def _in_order(value: Any) -> bool:
-    """Whether there are several elements and all, or those of each row, are sorted up or down."""
+    """Whether there are several elements and all, or those of each row, are sorted up or down; not n - 1 to 0."""
     array = comparable(value)
-    rows = [array.reshape(-1)] + ([array] if array.ndim > 1 and array.shape[-1] > 1 else [])
+    flat = array.reshape(-1)
+    if array.size > 1 and flat[0] == array.size - 1 and bool((flat[:-1] == flat[1:] + 1).all()):
+        return False
+    rows = [flat] + ([array] if array.ndim > 1 and array.shape[-1] > 1 else [])
     neighbours = [(each[..., :-1], each[..., 1:]) for each in rows] if array.size > 1 else []
     return any(bool((before <= behind).all()) or bool((before >= behind).all()) for before, behind in neighbours)
 

@@ -150,8 +150,9 @@ class NothingCompared(PeakgateError):
     def __init__(self, which: str) -> None:
         super().__init__(
             f"nothing is compared in {which}: the reference is NaN everywhere, overflows in float32, or is nowhere "
-            "larger than its bound, so that zeros would be right; expected some larger numbers: give the inputs a "
-            "range that the operation supports, data=(low, high), a smaller atol, or a tolerance for each output",
+            "larger than its bound, so that zeros would be right; expected some larger numbers: give the inputs "
+            "numbers that the operation supports (of a kernel data=(low, high)), a smaller atol, or a tolerance for "
+            "each output",
             Code.REFERENCE,
         )
 
