@@ -203,6 +203,26 @@ def test_where_only_float32_overflows_nothing_is_known():
     assert np.isinf(after[1::2]).all()
 
 
+@np.errstate(over="ignore")
+def test_a_moderate_result_may_not_overflow_on_the_way():
+    def reference(given):
+        return [np.exp(given[0]) / np.exp(given[1])]
+
+    x, by = np.full(4, 100.0), np.array([100.0, 95, 80, 120])
+    moved = np.abs(reference([x, by])[0])
+    rounded = [Rounded(1e-5, 2.0**-24)]
+
+    def excused(beyond):
+        (found,) = with_rounding(
+            np, reference, [x, by], [moved], rounded, redrawn=lambda _: [x, by], overflows_beyond=beyond
+        )
+        return list(np.isinf(found))
+
+    assert excused(0.0) == [True] * 4
+    assert excused(1024.0) == [False, False, True, True]
+    assert excused(np.inf) == [False] * 4
+
+
 def test_a_reference_that_takes_no_float32_changes_nothing():
     def strict(given):
         if given[0].dtype != np.float64:

@@ -1,5 +1,6 @@
 """Input data that shows mistakes: what each pattern holds, and which problems get it."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from synthetic_cases import make_case
 
 from peakgate.measure.data import inputs_of
-from peakgate.measure.patterns import NOTHING_NAMED, PATTERNS, Named, redrawn, varied
+from peakgate.measure.patterns import NOTHING_NAMED, PATTERNS, Named, largest_without_overflow, redrawn, varied
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Role
 
@@ -28,7 +29,7 @@ def data_of(pattern, named=NOTHING_NAMED, **described):
     return inputs_of(np, case)[0]
 
 
-LARGEST = {"large": 2**31, "alike": 2**31, "equal": 2**31, "mixed": 16, "powers": 8}
+LARGEST = {"large": 2**31, "alike": 2**31, "equal": 2**31, "mixed": 104, "powers": 8}
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -58,14 +59,15 @@ def test_numbers_of_one_sign_are_those_that_a_range_has(dtype, data, sign):
         assert not data or data[0] <= values.min() <= values.max() < data[1]
 
 
-@pytest.mark.parametrize(("dtype", "data"), [("float32", None), ("float32", (0.1, 3)), ("int32", (3, 90))])
+@pytest.mark.parametrize(("dtype", "data"), [("float32", None), ("float32", (0.1, 3)), ("int32", (3, 50))])
 def test_equal_numbers_are_not_zero_and_sum_up_exactly(dtype, data):
     arguments = (*problem(dtype=dtype, data=data).arguments, Buffer(Role.IN, (40, 60), dtype, data))
     (case,) = (each for each in patterned([replace(problem(), arguments=arguments)]) if each.variant == "equal")
     first, second = inputs_of(np, case)
     assert np.unique(first).size == np.unique(second).size == 1
     assert first[0, 0] != second[0, 0]
-    assert first.sum(dtype=first.dtype) == first.size * first[0, 0] != 0
+    product = first[0, 0] * second[0, 0]
+    assert np.full(600_000, product).cumsum(dtype=first.dtype)[-1] == 600_000 * float(product) != 0
     assert (data_of("equal", dtype=dtype, data=(0, 2)) > 0).all()
 
 
@@ -126,6 +128,24 @@ def test_rows_and_columns_have_mixed_magnitudes():
     rows, columns = values.mean(axis=1), values.mean(axis=0)
     assert rows.max() > 20 * rows.min()
     assert columns.max() > 5 * columns.min()
+
+
+@pytest.mark.parametrize("shape", [(40, 60), (4, 10, 60), (2440,), (40, 1)])
+def test_one_number_of_few_mixed_rows_overflows_exponentials(shape):
+    values = data_of("mixed", shape=shape)
+    outliers = values[np.abs(values) > 90]
+    assert 0 < outliers.size < np.prod(shape) / 6
+    assert outliers.min() < 0 < outliers.max() < 104
+
+
+def test_results_of_moderate_size_may_not_overflow_on_the_way():
+    def up_to(*buffers):
+        return largest_without_overflow(replace(problem(), arguments=buffers))
+
+    (mixed,) = (each.inputs[0] for each in patterned([problem()]) if each.variant == "mixed")
+    declared, open_to_all = Buffer(Role.IN, (4,), data=(0, 90)), Buffer(Role.IN, (4,))
+    assert up_to(declared) == math.inf > up_to(declared, mixed) == 1024
+    assert up_to(declared, mixed, open_to_all) == up_to(replace(mixed, dtype="int32")) == 0
 
 
 def test_neighbours_nearly_cancel():

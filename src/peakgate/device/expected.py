@@ -16,7 +16,7 @@ from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable,
 from peakgate.judge.correctness import ExpectedOutputs
 from peakgate.judge.magnitudes import Rounded, estimated, exact_in_float32, of_row, with_rounding
 from peakgate.measure.data import input_array, saved_array
-from peakgate.measure.patterns import Patterned, beyond_declared
+from peakgate.measure.patterns import Patterned, largest_without_overflow
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Reference
 from peakgate.spec.dtypes import unit_of_sums
@@ -122,8 +122,6 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
         return moved().with_neighbours(xp, exact_in_float32(of_inputs, exact_inputs(inputs), values))
 
     around = cache(with_neighbours)
-    # In a range that its author declares, a kernel has to be right, whatever the reference's steps do in float32.
-    may_overflow = any(beyond_declared(buffer.data) for buffer in case.inputs)
 
     def in_float32() -> Sequence[Array | None]:
         alike = any(pattern is not None and pattern.alike for pattern in patterns)
@@ -134,7 +132,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
             around(),
             rounded,
             redrawn=redrawn,
-            may_overflow=may_overflow,
+            overflows_beyond=largest_without_overflow(case),
             alike=alike,
         )
 

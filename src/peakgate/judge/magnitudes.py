@@ -136,18 +136,18 @@ def with_rounding(
     rounded: Sequence[Rounded],
     *,
     redrawn: Callable[[int], Sequence[Array]],
-    may_overflow: bool = True,
+    overflows_beyond: float = 0.0,
     alike: bool = False,
 ) -> list[Array | None]:
     """The ``known`` magnitudes, raised to the error of the reference in float32 on perturbed inputs.
 
     An output of few elements has no neighbours, and none of another size if inputs are ``alike``: for it one rounding
     of its elements for other inputs, ``redrawn(seed)``, counts as such an error. For a float64 output the error is
-    scaled by the ratio of the roundoffs. Where the reference cancels its own error in float64 is such an error too. If
-    it ``may_overflow``, a magnitude is infinite where only the float32
-    reference overflows: a kernel with the same steps overflows too. It is NaN if the float64 reference overflows but
-    would not for far smaller inputs (unlike ``1 / 0``): the element is then not judged. Magnitudes are unchanged if the
-    reference raises an error.
+    scaled by the ratio of the roundoffs. Where the reference cancels its own error in float64 is such an error too. A
+    magnitude is infinite where only the float32 reference overflows, as a kernel with the same steps does, and the
+    element is larger than ``overflows_beyond`` or smaller than its inverse. It is NaN if the float64 reference
+    overflows but would not for far smaller inputs (unlike ``1 / 0``): the element is then not judged. Magnitudes are
+    unchanged if the reference raises an error.
     """
     errors: list[Any] = [0.0] * len(known)
     lost: list[Any] = [None] * len(known)
@@ -163,7 +163,9 @@ def with_rounding(
                 for at, (one, other) in enumerate(zip(reference(narrow), exact, strict=True)):
                     error = _distance(xp, one, other)
                     lost[at] = _lost(xp, error, other) | (other == 0)
-                    overflow = xp.where(xp.isfinite(other), math.inf if may_overflow else 0.0, 0.0)
+                    size = xp.abs(other)
+                    excused = (size > overflows_beyond) | (size * overflows_beyond < 1.0)
+                    overflow = xp.where(xp.isfinite(size) & excused, math.inf, 0.0)
                     errors[at] = xp.fmax(errors[at], xp.where(xp.isfinite(error), error, overflow))
                 if not evaluation and not all(bool(xp.isfinite(value).all()) for value in exact):
                     smaller = reference([array * _FAR_SMALLER if array.dtype.kind in "fc" else array for array in wide])

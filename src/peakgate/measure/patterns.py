@@ -7,6 +7,7 @@ Mixed magnitudes, cancellation, ties, large numbers, limits. A pattern replaces 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -21,12 +22,12 @@ from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Buffer, Case, Data, Role
 
 PATTERNS = ("sorted", "alike", "equal", "mixed", "cancelling", "powers", "large")
-"""For real inputs: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1
-and zeros of both signs, so that many are equal, also in runs, the first of zeros, and numbers that are nearly zero;
-and, if outputs are real, rows of numbers up to 256, to thousands or far more, some of one sign. For integers: all bit
-lengths; neighbours that cancel; powers of two and zeros; the limits. For a range: numbers closer and closer to zero, if
-it contains zero; its ends and a few numbers between, instead of powers; and numbers near one end, for the next input
-near the other, instead of large ones.
+"""For real inputs: rows and columns of mixed magnitude, up to 16, and if outputs are real a few numbers near 100;
+neighbours that nearly cancel; powers of two up to 1 and zeros of both signs, so that many are equal, also in runs, the
+first of zeros, and numbers that are nearly zero; and, if outputs are real, rows of numbers up to 256, to thousands or
+far more, some of one sign. For integers: all bit lengths; neighbours that cancel; powers of two and zeros; the limits.
+For a range: numbers closer and closer to zero, if it contains zero; its ends and a few numbers between, instead of
+powers; and numbers near one end, for the next input near the other, instead of large ones.
 
 All numbers of one sign, large and alike, positive if there are such: a minimum or maximum of all is none of a kernel's
 initial values, and the squares of the differences are lost in the sum of squares. All numbers equal and not zero,
@@ -60,6 +61,13 @@ _LONGEST_RUN = 32
 _LOUD = 4
 """Exponent of the rows of largest magnitude: their exponentials do not overflow, and steps between rows are large."""
 
+_OUTLIER = 100.0
+"""In float32 its exponential overflows, and that of its negative is nearly zero."""
+
+_MODERATE = 1024.0
+"""From numbers of mixed magnitude, results up to this, and down to its inverse, are finite in float32 too, unless the
+steps on the way are badly chosen: exponentials without their maximum. In long products few are larger than 1."""
+
 _QUIETEST_OF_A_RANGE = 10
 """With a number smaller by 2**-14 (this plus the largest exponent) ``1 - cos(x)`` keeps half of float64's digits."""
 
@@ -70,8 +78,9 @@ _ALIKE, _LIKENESS = 0.7, 2.0**-11
 """Where numbers that are alike lie between zero and the largest: at no power of two, for which sums would be exact. And
 their relative distances, whose squares are as small as a rounding in float32."""
 
-_EQUAL, _EQUAL_BITS = (11 / 16, 13 / 16, 9 / 16), 8
-"""Where the equal numbers of three inputs lie, and their binary digits: few, so that every order of sums is exact."""
+_EQUAL, _EQUAL_BITS = (7 / 8, 3 / 4, 5 / 8), 3
+"""Where the equal numbers of three inputs lie, and their binary digits if a range has such a number: few, so that sums
+of a million products are exact in every order. Otherwise each term would be rounded in the same direction."""
 
 _SMALL = (-16.0, 16.0)
 """The range of real inputs that may be quantized to integers."""
@@ -170,7 +179,7 @@ def _filled(case: Case, pattern: str, named: Named, *, apart: bool = False) -> C
         if integers and given is None and dtypes.limits(each.dtype).unit_roundoff:
             if pattern == "large":
                 continue
-            given = _SMALL if pattern in ("alike", "equal") else None
+            given = _SMALL if pattern in ("alike", "equal", "mixed") else None
             known = Named(tuple(number for number in known.reals if number <= _SMALL[1]))
         if pattern == "sorted":
             seed = alike.setdefault((each.dtype, each.shape, given), at)
@@ -195,16 +204,18 @@ _FewNumbers = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int]
 
 @dataclass(frozen=True, slots=True)
 class Patterned:
-    """A data function with a pattern, in the range ``between`` if the author gave one.
-
-    ``alike``: neighbours are nearly equal numbers of that range.
-    """
+    """A data function with a pattern, in the range ``between`` if the author gave one."""
 
     make: _Make
     dtype: str
     seed: int
     between: tuple[float, float] | None
-    alike: bool
+    pattern: str
+
+    @property
+    def alike(self) -> bool:
+        """Whether neighbours are nearly equal numbers of a range."""
+        return self.between is not None and self.pattern in _ALIKE_PATTERNS
 
     def __call__(self, xp: Any, shape: tuple[int, ...]) -> Array:
         values = self.make(shape, self.seed)
@@ -237,9 +248,17 @@ def _redrawable(buffer: Buffer) -> bool:
     return renewable(buffer) or isinstance(buffer.data, Patterned)
 
 
-def beyond_declared(data: Data) -> bool:
-    """Whether an input has numbers that its author did not name: all numbers of its type."""
-    return data is None or (isinstance(data, Patterned) and data.between is None)
+def largest_without_overflow(case: Case) -> float:
+    """The size up to which, and down to its inverse, results may not overflow on the way, in float32.
+
+    It is infinite for numbers that the author named, and zero if an input has all numbers of its type.
+    """
+    limits = [math.inf]
+    for buffer in case.inputs:
+        if buffer.data is None or (isinstance(buffer.data, Patterned) and buffer.data.between is None):
+            mixed = buffer.data is not None and buffer.data.pattern == "mixed"
+            limits.append(_MODERATE if mixed and dtypes.limits(buffer.dtype).unit_roundoff else 0.0)
+    return min(limits)
 
 
 @cache
@@ -288,7 +307,7 @@ def of_type(
     else:
         return None
 
-    return Patterned(make, dtype, seed, between, alike=between is not None and pattern in _ALIKE_PATTERNS)
+    return Patterned(make, dtype, seed, between, pattern)
 
 
 def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
@@ -335,11 +354,13 @@ def _alike(dtype: str, start: float, end: float, shape: tuple[int, ...], seed: i
 
 def _equal(dtype: str, start: float, end: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """One number between ``start`` and ``end`` in all elements."""
+    number = start + _EQUAL[seed % 3] * (end - start)
     if dtypes.limits(dtype).kind not in ("float", "complex"):
-        return np.full(shape, round(start + _EQUAL[seed % 3] * (end - start)), dtypes.value_type(dtype))
-    mantissa, exponent = math.frexp(start + _EQUAL[seed % 3] * (end - start))
-    value = math.ldexp(round(math.ldexp(mantissa, _EQUAL_BITS)), exponent - _EQUAL_BITS)
-    return np.full(shape, min(max(value, min(start, end)), max(start, end)))
+        return np.full(shape, round(number), dtypes.value_type(dtype))
+    mantissa, exponent = math.frexp(number)
+    digits = range(_EQUAL_BITS, sys.float_info.mant_dig + 1)
+    shortened = (math.ldexp(round(math.ldexp(mantissa, each)), exponent - each) for each in digits)
+    return np.full(shape, next(each for each in shortened if min(start, end) <= each <= max(start, end)))
 
 
 def _sorted(
@@ -483,6 +504,17 @@ def _mixed(_dtype: str, shape: tuple[int, ...], seed: int, quietest: int = 24) -
     return values
 
 
+def _with_outliers(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers of mixed magnitude, and in every seventh row one that is far larger, of either sign in turn."""
+    values = _mixed(dtype, shape, seed)
+    rows = values[: values.size // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT) if len(shape) == 1 else values
+    loudest = rows.reshape(-1, rows.shape[-1])[3::7]
+    turn = np.arange(len(loudest))
+    beside = loudest[turn, turn % loudest.shape[1]] / 8  # differs by seed
+    loudest[turn, turn % loudest.shape[1]] = (_OUTLIER + beside) * np.where(turn % 2, -1, 1)
+    return values
+
+
 def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     flat = _uniform(shape, seed).reshape(-1)
     pairs = flat.size // 2
@@ -547,5 +579,5 @@ def _largest(dtype: str) -> int:
 
 
 _MakeOfType = Callable[[str, tuple[int, ...], int], np.ndarray[Any, Any]]
-_REALS: dict[str, _MakeOfType] = {"mixed": _mixed, "cancelling": _cancelling}
+_REALS: dict[str, _MakeOfType] = {"mixed": _with_outliers, "cancelling": _cancelling}
 _INTEGERS: dict[str, _MakeOfType] = {"mixed": _lengths, "cancelling": _opposites, "large": _limits}
