@@ -160,6 +160,13 @@ def test_a_float32_references_error_is_allowed():
     assert (after > off).all()
 
 
+def test_a_choice_next_to_a_limit_may_be_that_in_float32():
+    x = np.array([2.0**-24 - 1, -4.0, -1.5] * 32)  # 3 less than the largest is -4 in float32
+    _, after = in_float32(lambda given: [np.where(given[0] >= given[0].max() - 3, given[0], -9)], x)
+    assert (after[1::3] > 5).all()
+    assert (after[::3] < 2).all()
+
+
 def test_of_few_elements_one_rounding_is_allowed():
     def gelu(given):
         erf = np.vectorize(math.erf)

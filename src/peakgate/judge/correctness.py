@@ -37,8 +37,9 @@ _SATURATING = ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
 _FEW_TIES = 0.05
 """At most this share of wrong integers may be ties that a kernel rounds the other way."""
 
-_LOST_BY_NUMBERS_NEAR_1 = (2.0**-12, 2.0**4)
-"""The error of a function in which numbers near 1 cancel, such as ``1 + erf(x)``, in units of the sums' roundoff."""
+_LOST_BY_NUMBERS_NEAR_1 = (2.0**-30, 2.0**4)
+"""The error of a function in which numbers near 1 cancel, such as ``1 + erf(x)``, in units of the sums' roundoff:
+the least is the error of such a reference in float64."""
 
 _AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
 

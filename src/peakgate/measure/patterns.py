@@ -398,19 +398,24 @@ def _few(
 def _special(dtype: str, between: tuple[float, float] | None, named: Named) -> tuple[float, ...]:
     """Numbers at which a kernel may be wrong alone, as far as the type or the range holds them.
 
-    Named ones of both signs and their neighbours; for reals also halves between integers, and neighbours of powers.
+    Named ones of both signs and their neighbours, in a range also at their distance from its ends; for reals halves
+    between integers, and neighbours of powers; for integers the largest one of nines.
     """
     held = dtypes.limits(dtype)
     first, last = _bounds(dtype, *between)[:2] if between else (held.lowest, held.largest)
-    halves: list[float] = []
     if held.kind in ("float", "complex"):
-        near = [number * (1 + beside) for number in named.reals for beside in (0.0, _BESIDE, -_BESIDE)]
+        numbers = named.reals
+        near = [number * (1 + beside) for number in numbers for beside in (0.0, _BESIDE, -_BESIDE)]
         near += _beside_powers(dtype, (max(abs(first), abs(last)) or 1.0) if between else _LARGEST_POWER)
-        halves = _halves(first / 2 + last / 2)
+        others = _halves(first / 2 + last / 2)
     else:
-        near = [number + beside for number in named.integers for beside in (0, 1, -1)]
-    each = dict.fromkeys([*(sign * number for number in near for sign in (1, -1)), *halves])
-    return tuple(number for number in each if first <= number <= last)
+        numbers = named.integers
+        near = [number + beside for number in numbers for beside in (0, 1, -1)]
+        others = [10 ** (len(str(int(last))) - 1) - 1]
+    if between:
+        others += [number for each in numbers for number in (first + each, last - each)]
+    found = dict.fromkeys([*(sign * number for number in near for sign in (1, -1)), *others])
+    return tuple(number for number in found if first <= number <= last)
 
 
 def _halves(middle: float) -> list[float]:
@@ -467,8 +472,9 @@ def _drawn(
 ) -> np.ndarray[Any, Any]:
     """Elements drawn from a few values; every second block of rows repeats one of ``runs``, which are usually the few.
 
-    The first column is in every second run of a row. With ``longest``, runs of equal values have at most that length,
-    except for the first. A one-dimensional input is treated as rows of _SEGMENT in up to eight blocks.
+    The first column is in every second run of a row, the last one not in every fourth. With ``longest``, runs of equal
+    values have at most that length, except for the first. A one-dimensional input is treated as rows of _SEGMENT in up
+    to eight blocks.
     """
     values: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
     one = len(shape) == 1
@@ -480,7 +486,9 @@ def _drawn(
     for turn, first in enumerate(range(alike, len(rows), 2 * alike) if rows.size else ()):
         in_run = columns // (longest if longest and turn else columns.size) % 2 == 0
         repeated = rows[first : first + alike]
+        late = repeated[turn % 2 + 2 :: 4, -1].copy()
         repeated[:, in_run & (columns > 0)] = repeated[turn % 2 :: 2, 0] = runs[turn % runs.size]
+        repeated[turn % 2 + 2 :: 4, -1] = late
     return values
 
 
