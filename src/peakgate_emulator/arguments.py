@@ -326,7 +326,7 @@ class Arguments:
         if not isinstance(value, np.generic):
             raise ArgumentsError(f"{where}: {type(value).__name__} given for a value, expected a NumPy scalar")
         if parameter.element_is_scalar:
-            _check_dtype(where, value.dtype, parameter.size, parameter, is_value=True)
+            _check_dtype(where, value.dtype, parameter.size, parameter, value=value)
         elif value.nbytes != parameter.size:
             raise ArgumentsError(f"{where}: {value.nbytes} bytes given, expected {parameter.size}")
         return self._kept(value.tobytes())
@@ -366,12 +366,15 @@ def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStruct
     return ctypes.addressof(texture)
 
 
-def _check_dtype(where: str, dtype: np.dtype[Any], size: int, parameter: Parameter, *, is_value: bool = False) -> None:
+def _check_dtype(
+    where: str, dtype: np.dtype[Any], size: int, parameter: Parameter, *, value: np.generic | None = None
+) -> None:
     floating = bool(parameter.element_is_floating)
     if dtype.itemsize != size or np.issubdtype(dtype, np.floating) != floating:
         types = _OF_SIZE.get((size, floating), (f"an integer type of {size} bytes",))
+        likely = "bool" if "bool" in types and value in (0, 1) else types[0]
         raise ArgumentsError(
-            f"{where}: {dtype} given, expected {_either(types)}", value_type=types[0] if is_value else None
+            f"{where}: {dtype} given, expected {_either(types)}", value_type=None if value is None else likely
         )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import peakgate_emulator as emulator
 from peakgate_emulator import EmulatedKernel, EmulatorError
+from peakgate_emulator.errors import ArgumentsError
 
 ONE = (1, 1, 1)
 
@@ -153,6 +154,18 @@ def test_an_argument_that_does_not_fit_is_named(scale: EmulatedKernel, changed: 
     with pytest.raises(EmulatorError, match=re.escape(f"scale: {complaint}")) as caught:
         scale.launch(ONE, (8, 1, 1), arguments(**changed))
     assert "\n" not in str(caught.value)
+
+
+def test_a_flag_that_has_an_integers_type_is_likely_a_bool(tmp_path: Path) -> None:
+    source = tmp_path / "flag.cu"
+    source.write_text('extern "C" __global__ void flag(int* out, bool on) { out[0] = on; }')
+    kernel, out = emulator.load(source, "flag"), np.zeros(1, np.int32)
+    for value, likely in ((1, "bool"), (0, "bool"), (2, "int8")):
+        with pytest.raises(ArgumentsError) as refused:
+            kernel.launch(ONE, ONE, (out, np.int32(value)))
+        assert refused.value.value_type == likely
+    kernel.launch(ONE, ONE, (out, np.bool_(True)))
+    assert out[0] == 1
 
 
 def test_a_read_only_array_is_no_output(scale: EmulatedKernel) -> None:

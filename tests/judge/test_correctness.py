@@ -552,7 +552,16 @@ def test_complex_numbers_have_one_magnitude_for_both_parts():
         ((4, 4), np.s_[[0, 1, 2, 3], [0, 1, 2, 3]], ": 4 of 16 elements are wrong, spread over the whole output; the"),
         ((4, 4), np.s_[:, 2:], ": 8 of 16 elements are wrong, all of the last 2 columns; the worst [0, 2] is"),
         ((2, 4, 4), np.s_[1, 1:3], ": 8 of 32 elements are wrong, all of plane 1 and rows 1 to 2; the worst [1, 1, 0]"),
-        ((2, 2, 2, 2), np.s_[:, 1, :, 0], ": 4 of 16 elements are wrong, all of index along axis 1 1 and index along"),
+        (
+            (2, 2, 2, 2),
+            np.s_[:, 1, :, 0],
+            ": 4 of 16 elements are wrong, all of axis-1 position 1 and axis-3 position 0;",
+        ),
+        (
+            (1, 1, 5, 2),
+            np.s_[:, :, [1, 3]],
+            ": 4 of 10 elements are wrong, all of axis-2 positions 1 to 3 in steps of 2;",
+        ),
     ],
 )
 def test_the_place_of_wrong_elements_is_named_along_each_axis(shape, where, words):

@@ -14,7 +14,7 @@ from peakgate.base.verdict import Verdict
 from peakgate.cli import main
 from peakgate.run import base_contract as contract
 from peakgate.session.outcome import verdict_of
-from peakgate.spec.case import Case, Launch, Scalar, Scale, Stage, Struct, Work
+from peakgate.spec.case import NO_SMALL_PROBLEM, Case, Launch, Scalar, Scale, Stage, Struct, Work
 
 KERNEL = """
 extern "C" __global__ void %s(float* out, const float* in, int n) {
@@ -263,6 +263,15 @@ def test_a_choice_of_healthy_families_only_notes_what_is_not_described(project, 
     assert "not selected, " in (said := capfd.readouterr().out)
     assert "family.py:1: ModuleNotFoundError" in said
     assert check("-k", "healthy")[0] == 0
+
+
+def test_a_kernel_without_a_small_size_is_named_and_not_run(project, capfd):
+    project(FAMILY.replace("edges=[100]", "edges=[100], small_sizes=None if name == 'mine.cu' else ()"))
+    code, found = bench()
+    assert (code, found.keys()) == (0, {*HEALTHY, "mine.beside-100"})
+    assert f"not run, {NO_SMALL_PROBLEM}: mine.mine" in capfd.readouterr().out
+    bench("-k", "beside")
+    assert NO_SMALL_PROBLEM not in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("word", ["kernels", "test_kernel", "bench_kernels"])

@@ -425,7 +425,7 @@ def _where_wrong(flags: Sequence[np.ndarray[Any, Any]], wrong: int) -> str:
 
     "all of row 7", "in the last 3 columns", "in rows 32 to 63 and columns 0 to 31".
     """
-    names = _AXES.get(len(flags)) or tuple(f"index along axis {axis}" for axis in range(len(flags)))
+    names = _AXES.get(len(flags)) or tuple(f"axis-{axis} position" for axis in range(len(flags)))
     places = [_along(name, each) for name, each in zip(names, flags, strict=True)]
     described = " and ".join(place for place in places if place)
     full = wrong == math.prod(int(each.sum()) for each in flags)

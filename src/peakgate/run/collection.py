@@ -58,6 +58,12 @@ class Cases:
         every = tier is Tier.FULL or self.scale is Scale.SMALL
         return [case for case in self._all() if every or isinstance(case, RefusedCase) or case.tier is Tier.GATE]
 
+    def without_small(self) -> list[str]:
+        """The kernels that have no case at the emulator's scale, which is that of these cases; if all are described."""
+        if self.scale is not Scale.SMALL or self.refused:
+            return []
+        return catalogue.without_problems(self._own.cases, catalogue.described(Scale.BENCH).cases)
+
     def of_refused_family(self, case_id: str) -> RefusedCase | None:
         """An unknown case id as a RefusedCase, if its whole family was refused and may have it; else None."""
         family, _, name = case_id.partition(".")

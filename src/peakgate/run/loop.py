@@ -16,7 +16,7 @@ import pytest
 
 from peakgate.base import config
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.formatting import counted
+from peakgate.base.formatting import counted, first_of
 from peakgate.base.processes import seconds_since_start_of, single_threaded
 from peakgate.base.ranks import ALONE, WAIT_LIMIT_S, Ranks, started
 from peakgate.device import driver
@@ -36,7 +36,7 @@ from peakgate.run.run_file import MachineProbe, Store
 from peakgate.session.outcome import Entry, Outcome
 from peakgate.session.prover import LostEarly
 from peakgate.session.session import Expect, Session, no_room, unwatched
-from peakgate.spec.case import Case, RefusedCase, Tier
+from peakgate.spec.case import NO_SMALL_PROBLEM, Case, RefusedCase, Tier
 
 if TYPE_CHECKING:
     from peakgate.run.ahead import CaseShares
@@ -282,6 +282,8 @@ class BenchRun:
             tier = {case.id for case in self.known.listed(session.tier)}
             session.whole = chosen >= tier | {case.id for case in self.tests.values()} and not unknown
             session.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.id not in chosen]
+            if session.whole and (without := self.known.without_small()):
+                session.notes.append(f"not run, {NO_SMALL_PROBLEM}: {first_of(without)}")
         if not selected:
             return
         built = self._built_before(selected)
