@@ -166,6 +166,14 @@ def test_powers_of_two_are_exact_and_many_are_equal():
     assert (values[15:20, 1:-1] == 1).all()
 
 
+@pytest.mark.parametrize("shape", [(64, 60), (64 * 61,)])
+def test_no_large_number_is_alone_among_zeros(shape):
+    for data, largest in ((None, 1), ((-6, 6), 0)):
+        rows = data_of("powers", shape=shape, data=data).reshape(64, -1)[8:16]
+        assert (rows[:, 1:-1] == 0).all()
+        assert np.abs(rows).max() == largest
+
+
 def test_one_dimension_has_long_runs_and_quiet_parts():
     powers = data_of("powers", shape=(61 * 64,)).reshape(64, 61)
     assert (powers[8:16:4] == 0).all()

@@ -472,9 +472,10 @@ def _drawn(
 ) -> np.ndarray[Any, Any]:
     """Elements drawn from a few values; every second block of rows repeats one of ``runs``, which are usually the few.
 
-    The first column is in every second run of a row, the last one not in every fourth. With ``longest``, runs of equal
-    values have at most that length, except for the first. A one-dimensional input is treated as rows of _SEGMENT in up
-    to eight blocks.
+    The first column is in every second run of a row, the last one not in every fourth; such numbers beside a run are no
+    larger than runs are. With ``longest``, runs of equal values have at most that length, except for the first, beside
+    which there are none: the bounds of numbers that are alone among zeros are small. A one-dimensional input is treated
+    as rows of _SEGMENT in up to eight blocks.
     """
     values: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
     one = len(shape) == 1
@@ -486,9 +487,11 @@ def _drawn(
     for turn, first in enumerate(range(alike, len(rows), 2 * alike) if rows.size else ()):
         in_run = columns // (longest if longest and turn else columns.size) % 2 == 0
         repeated = rows[first : first + alike]
-        late = repeated[turn % 2 + 2 :: 4, -1].copy()
-        repeated[:, in_run & (columns > 0)] = repeated[turn % 2 :: 2, 0] = runs[turn % runs.size]
-        repeated[turn % 2 + 2 :: 4, -1] = late
+        drawn = np.clip(repeated, runs.min(), runs.max())
+        repeated[:, in_run] = runs[turn % runs.size]
+        if turn or not longest:
+            repeated[1 - turn % 2 :: 2, 0] = drawn[1 - turn % 2 :: 2, 0]
+            repeated[turn % 2 + 2 :: 4, -1] = drawn[turn % 2 + 2 :: 4, -1]
     return values
 
 
