@@ -350,6 +350,13 @@ def test_named_numbers_and_their_neighbours_are_among_few(given, held, missing):
     assert 0.4 <= of_few.mean() < 1
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint8"])
+def test_a_literal_at_the_limit_of_a_type_is_kept_in_it(dtype):
+    limits = Named(integers=(2.0**31, 2.0**63 - 1, 2.0**64))
+    values = data_of("powers", limits, dtype=dtype)
+    assert np.iinfo(dtype).min <= values.min() < values.max() <= np.iinfo(dtype).max
+
+
 @pytest.mark.parametrize("pattern", [each for each in PATTERNS if each != "powers"])
 def test_other_patterns_have_no_named_numbers(pattern):
     assert np.array_equal(data_of(pattern, NAMED), data_of(pattern))

@@ -402,8 +402,11 @@ def _special(dtype: str, between: tuple[float, float] | None, named: Named) -> t
     between integers, and neighbours of powers; for integers the largest one of nines.
     """
     held = dtypes.limits(dtype)
-    first, last = _bounds(dtype, *between)[:2] if between else (held.lowest, held.largest)
-    if held.kind in ("float", "complex"):
+    real = held.kind in ("float", "complex")
+    first, last = (held.lowest, held.largest) if real else _ends_of_type(dtype)
+    if between:
+        first, last = _bounds(dtype, *between)[:2]
+    if real:
         numbers = named.reals
         near = [number * (1 + beside) for number in numbers for beside in (0.0, _BESIDE, -_BESIDE)]
         near += _beside_powers(dtype, (max(abs(first), abs(last)) or 1.0) if between else _LARGEST_POWER)
