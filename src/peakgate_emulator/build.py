@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import re
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from peakgate_emulator import bounded, headers
+from peakgate_emulator.attempts import refused_by
 from peakgate_emulator.attributes import apart, with_bounds, with_keyword, without_prototypes
-from peakgate_emulator.binary import RESERVED_SHARED, spread, symbols_of
+from peakgate_emulator.binary import spread, symbols_of
 from peakgate_emulator.compiler import (
     COMMON,
-    DEFINED_NOWHERE,
     Compiler,
     builds_folder,
     failed,
@@ -31,17 +30,17 @@ from peakgate_emulator.compiler import (
     run,
     runtime_flags,
 )
-from peakgate_emulator.device_code import refused_by
 from peakgate_emulator.errors import EmulatorError, KernelBuildError
 from peakgate_emulator.files import alone, scratch_folder, writing
-from peakgate_emulator.masking import code_of
+from peakgate_emulator.kernel_object import dynamic_shared_arrays, dynamic_shared_source, refused_object
 from peakgate_emulator.ptx import collides, preprocessed, put_together, translated
-from peakgate_emulator.sources import KernelEntry, SourceFile, entry_of, kernels, missing_header, read_sources
+from peakgate_emulator.sources import KernelEntry, SourceFile, entry_of, missing_header, read_sources
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
 REWRITERS = (
     *sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")),
+    "attempts.py",
     "attributes.py",
     "binary.py",
     "declarations.py",
@@ -106,9 +105,6 @@ _SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=
 """NVRTC options translated for a C++ compiler."""
 _OLDER_STANDARDS = ("-std=c++03", "-std=c++11", "-std=c++14")
 """Without effect: the emulator's headers need C++17, the default."""
-
-MAX_STATIC_SHARED = 48 * 1024
-"""CUDA's limit of static shared memory per kernel, in bytes."""
 
 
 def build_kernel(
@@ -197,35 +193,18 @@ def build_kernel(
             done = _preprocess(command, wrapper, unit, with_ptx, (limit_s, folder)) if by_macros else None
             if done is None or not done.returncode:
                 done = run([*command, "-c", str(unit), "-o", str(kernel_object)], limit_s, folder)
-            if not done.returncode and (calls := _calls_of_nothing(kernel_object, files)):
-                done = subprocess.CompletedProcess(command, 1, "", calls)
+            if not done.returncode and (why := refused_object(kernel_object, files, entry.name, kernel)):
+                done = subprocess.CompletedProcess(command, 1, "", why)
             return done if done.returncode else None
 
         refused = refused_by(attempt, places_of_errors, files, [entry.name], rewritten)
         if refused is not None:
             further = _missing_headers(command, wrapper, files, scratch) if missing_header(refused.stderr) else []
             raise failed(refused, files, kernel, wrapper, limit_s=limit_s, missing=further)
-        names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
+        names = dynamic_shared_arrays(kernel_object)
         described = _description(names, compiler, has_variables=spread(kernel_object))
         _link_kernel(kernel_object, described, library, compiler)
     return library
-
-
-def _calls_of_nothing(kernel_object: Path, files: Sequence[SourceFile]) -> str:
-    """Errors at the calls of functions that no file and no library of C defines, as a compiler writes them."""
-    ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
-    of_c = ctypes.CDLL(None)
-    symbols_of.cache_clear()  # an earlier attempt had an object file of the same name
-    symbols = [each for each in symbols_of(kernel_object) if each.kind != "STT_TLS"]  # dynamic shared arrays
-    undefined = [each.name for each in symbols if each.name and not each.section]
-    names = {name for name in undefined if not name.startswith(("_", "peakgate_")) and not hasattr(of_c, name)}
-    calls = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*\(")
-    return "".join(
-        f"{file.path.name}:{code.count(chr(10), 0, match.start()) + 1}: error: `{match[1]}`: {DEFINED_NOWHERE}\n"
-        for file in files
-        for code in [code_of(file.text)]
-        for match in (calls.finditer(code) if names else ())
-    )
 
 
 def _preprocess(
@@ -425,36 +404,12 @@ def _wrapper(
     )
 
 
-def _dynamic_shared_names(built: Path, files: Sequence[SourceFile], kernel: str, name: str) -> list[str]:
-    """The ``extern __shared__`` arrays of an object file, which are its undefined thread-local symbols.
-
-    Raises KernelBuildError if the kernel has more static shared memory than CUDA allows.
-    """
-    symbols = [symbol for symbol in symbols_of(built) if symbol.kind == "STT_TLS"]
-    # Variables of other kernels do not count. Those of device functions do, since the callers are not known.
-    known = {each.partition("<")[0] for file in files for each in kernels(file.text)}
-    others = [f"{len(other)}{other}" for other in known - {name}]
-    static = sum(
-        symbol.size
-        for symbol in symbols
-        if symbol.section
-        and not symbol.name.startswith("_ZGV")
-        and not (symbol.name.startswith("_ZZ") and any(other in symbol.name for other in others))
-    )
-    if static > MAX_STATIC_SHARED:
-        raise KernelBuildError(
-            f"{files[0].path.name}: kernel {kernel} has {static} bytes of static shared memory, CUDA allows "
-            f"{MAX_STATIC_SHARED}; declare it 'extern __shared__' and give the size at launch"
-        )
-    return [symbol.name for symbol in symbols if not symbol.section]
-
-
 def _description(names: Sequence[str], compiler: Compiler, *, has_variables: bool) -> Path:
     """An object file that defines dynamic shared arrays of these names, and whether the kernel has variables.
 
     It is cached: most kernels have no such array, or one of the same name.
     """
-    text = _dynamic_shared(names)
+    text = dynamic_shared_source(names, RUNTIME_FOLDER / "runtime_api.h")
     text += f"PEAKGATE_API int peakgate_has_variables() {{ return {int(has_variables)}; }}\n"
     built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_digest(RUNTIME_HEADERS), text))}.o"
     if not built.exists():
@@ -464,24 +419,6 @@ def _description(names: Sequence[str], compiler: Compiler, *, has_variables: boo
             must_run((*compiler.command, *COMMON, "-O1", "-c", source, "-o", compiled))
             compiled.replace(built)
     return built
-
-
-def _dynamic_shared(names: Sequence[str]) -> str:
-    """Source that puts every dynamic shared array at one address, as on a GPU."""
-    aliases = "".join(
-        f'extern thread_local char {name}[PEAKGATE_MAX_DYNAMIC_SHARED] __attribute__((alias("peakgate_dynamic")));\n'
-        for name in names
-    )
-    return (
-        f'#include "{RUNTIME_FOLDER / "runtime_api.h"}"\n'
-        'extern "C" {\n'
-        # First in the segment: see PEAKGATE_RESERVED_SHARED.
-        'asm(".section .tdata, \\"awT\\", %progbits\\n.balign 262144\\n'
-        f'.zero {RESERVED_SHARED}\\n.previous");\n'
-        "alignas(1024) thread_local char peakgate_dynamic[PEAKGATE_MAX_DYNAMIC_SHARED];\n"
-        f"{aliases}}}\n"
-        "PEAKGATE_API char* peakgate_dynamic_shared() { return peakgate_dynamic; }\n"
-    )
 
 
 @lru_cache

@@ -33,9 +33,10 @@
 #define __maxnreg__(...)
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
+#define __builtin_assume(condition) ((void)0)
 #define __align__(n) __attribute__((aligned(n)))
 // C++ allows alignas only before a declaration; kernels write it after __shared__.
-#define alignas(n) __attribute__((aligned(n)))
+#define alignas(...) __attribute__((aligned(__VA_ARGS__)))
 
 // Shared memory is thread-local storage: this makes a function's variable static, allows `extern`, and places all of a
 // kernel's shared variables in one contiguous segment. `used`, or variables that are only written would be optimised

@@ -15,7 +15,6 @@
 #define CCCL_DISABLE_NVFP4_SUPPORT 1
 #define __NV_SILENCE_DEPRECATION_BEGIN
 #define __NV_SILENCE_DEPRECATION_END
-#define __builtin_assume(condition) ((void)0)
 
 enum { FP_NAN, FP_INFINITE, FP_ZERO, FP_SUBNORMAL, FP_NORMAL };
 struct div_t {

@@ -216,6 +216,13 @@ template <class T> constexpr bool signbit(T x) { return __builtin_signbit(x); }
 template <class T> constexpr bool isnan(T x) { return __builtin_isnan(x); }
 template <class T> constexpr bool isinf(T x) { return __builtin_isinf(x); }
 template <class T> constexpr bool isfinite(T x) { return __builtin_isfinite(x); }
+#define PEAKGATE_CLASSIFY(name, builtin)                                                                               \
+    constexpr int name(double x) { return builtin(x); }                                                                \
+    constexpr int name##f(float x) { return builtin(x); }
+PEAKGATE_CLASSIFY(__signbit, __builtin_signbit)
+PEAKGATE_CLASSIFY(__isnan, __builtin_isnan)
+PEAKGATE_CLASSIFY(__isinf, __builtin_isinf)
+PEAKGATE_CLASSIFY(__finite, __builtin_isfinite)
 
 // ---- min and max: mixed types are compared in their common type; of a number and a NaN the result is the number ----
 template <class A, class B> constexpr auto min(A a, B b) {
@@ -226,6 +233,22 @@ template <class A, class B> constexpr auto max(A a, B b) {
     using Common = decltype(true ? a : b);
     return static_cast<Common>(a) < static_cast<Common>(b) ? static_cast<Common>(b) : static_cast<Common>(a);
 }
+// No templates, so that they precede those of a namespace that the kernel uses, as CUDA's do.
+#define PEAKGATE_MIN_MAX(A, B, Common)                                                                                 \
+    constexpr Common min(A a, B b) {                                                                                   \
+        return static_cast<Common>(b) < static_cast<Common>(a) ? static_cast<Common>(b) : static_cast<Common>(a);      \
+    }                                                                                                                  \
+    constexpr Common max(A a, B b) {                                                                                   \
+        return static_cast<Common>(a) < static_cast<Common>(b) ? static_cast<Common>(b) : static_cast<Common>(a);      \
+    }
+#define PEAKGATE_MIN_MAX_OF(T)                                                                                         \
+    PEAKGATE_MIN_MAX(T, T, T)                                                                                          \
+    PEAKGATE_MIN_MAX(unsigned T, unsigned T, unsigned T)                                                               \
+    PEAKGATE_MIN_MAX(T, unsigned T, unsigned T)                                                                        \
+    PEAKGATE_MIN_MAX(unsigned T, T, unsigned T)
+PEAKGATE_MIN_MAX_OF(int)
+PEAKGATE_MIN_MAX_OF(long)
+PEAKGATE_MIN_MAX_OF(long long)
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }

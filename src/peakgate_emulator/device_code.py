@@ -6,14 +6,10 @@ comments, literals and directives are replaced by blanks, so that positions stay
 
 from __future__ import annotations
 
-import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from pathlib import Path
-from typing import TypeVar
 
 from peakgate_emulator.declarations import (
     CLASS,
@@ -27,13 +23,11 @@ from peakgate_emulator.declarations import (
     defined_name,
     function_name,
 )
-from peakgate_emulator.files import cache_folder, write_whole
 from peakgate_emulator.masking import DIRECTIVE, blanks, closing, code_of, masked
-from peakgate_emulator.sources import INCLUDE, SourceFile, missing_header
+from peakgate_emulator.sources import SourceFile, missing_header
 
 PEAKGATE_MACRO = "PEAKGATE"
 """Macro that both builds define: code under ``#ifndef PEAKGATE`` is only for the host compiler."""
-Failure = TypeVar("Failure")
 _HOST_WORDS = (
     r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode|PitchedPtr|Extent\b|Pos\b)[A-Z]|"
     r"blas|fft|solver|sparse|dnn)\w*|"
@@ -80,13 +74,13 @@ _HELD_MEMBER = re.compile(
 _HANDLE = re.compile(r"\bcuda(?:Stream|Event)_t\b")
 """Types of the host's runtime that a type for device code may have as members."""
 
-_ANNOTATIONS = (
+ANNOTATIONS = (
     *("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval"),
     *("C10_DEVICE", "C10_HOST_DEVICE"),
 )
+"""Words of declarations that device code may use."""
 _ON_DEVICE = ("__device__", "C10_DEVICE", "C10_HOST_DEVICE")
 _SPECIALISATION = re.compile(r"\s*(?:struct|class)\s+\w+\s*<")
-"""Without it a kernel would take another one."""
 _NAMED_TYPE = re.compile(rf"\A\s*typedef\b[^{{}}]*?(\w+)\s*;|\A\s*using\s+(\w+)\s*=|{CLASS.pattern}")
 
 
@@ -113,53 +107,7 @@ def remedy(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
     return f"; {host}{kept}: put it under `#ifndef {PEAKGATE_MACRO}`, a macro that both builds define"
 
 
-def device_only(
-    files: Sequence[SourceFile], kernels: Collection[str], folder: Path, rewrite: Callable[[str], str] = str
-) -> Iterator[Path]:
-    """Yields files to compile, to be tried in order: without host code, then also without other kernels.
-
-    Each is the source itself or a copy in ``folder``. Functions and other declarations that use the host's libraries
-    are removed, and host functions that no kernel mentions; line numbers stay. Each text is then passed to ``rewrite``,
-    which must keep lines too. If something needed was removed, the compiler reports it.
-    """
-    first = _copied(files, device_texts(files), folder, rewrite)
-    yield first
-    if (alone := _copied(files, device_texts(files, kernels), folder, rewrite)) != first:
-        yield alone
-
-
-def refused_by(
-    attempt: Callable[[Path], Failure | None],
-    places: Callable[[Failure], Collection[tuple[str, int]]],
-    files: Sequence[SourceFile],
-    kernels: Collection[str],
-    rewrite: Callable[[str], str] = str,
-) -> Failure | None:
-    """Compile the files of ``device_only``, then without the host's declarations that fail, until one compiles.
-
-    ``attempt`` compiles a file and returns None, or why it fails; ``places`` gives file name and line of each error in
-    that. Functions, types and variables that are not annotated for the device are left out, of types at first the
-    bodies with errors alone. None if one compiles, else why the last of ``device_only`` fails: what is missing from the
-    others may be what a kernel needs.
-    """
-    refused, folder = None, cache_folder() / "sources"
-    for file in device_only(files, kernels, folder, rewrite):
-        refused = attempt(file)
-        if refused is None:
-            return None
-    texts, failure = device_texts(files, kernels), refused
-    annotations = _with_their_macros(_separated(files)[0], _ANNOTATIONS)
-    while failure is not None:
-        failing = places(failure)
-        of_texts = [replace(file, text=text) for file, text in zip(files, texts, strict=True)]
-        fewer = [_without(part, failing, annotations) for part in _separated(of_texts)[0]]
-        if fewer == texts:
-            return refused
-        texts, failure = fewer, attempt(_copied(files, fewer, folder, rewrite))
-    return None
-
-
-def _separated(files: Sequence[SourceFile]) -> tuple[list[Parsed], dict[str, str]]:
+def separated(files: Sequence[SourceFile]) -> tuple[list[Parsed], dict[str, str]]:
     """The files, in which a call of a macro that gives a whole declaration is one, and the bodies of all macros."""
     parsed = [Parsed(file) for file in files]
     macros = dict(_MACRO.findall(" ".join(part.directives for part in parsed).replace("\\\n", " ")))
@@ -170,79 +118,38 @@ def _separated(files: Sequence[SourceFile]) -> tuple[list[Parsed], dict[str, str
     return parsed, macros
 
 
-def _without(part: Parsed, places: Collection[tuple[str, int]], annotations: set[str]) -> str:
-    """A file's text without the host's declarations at places with errors."""
-    text = part.file.text
-    lines = {line for name, line in places if Path(name).name == part.file.path.name}
-    if not lines or not part.is_divided:
-        return text
-    begins = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
+def device_texts(
+    files: Sequence[SourceFile], kernels: Collection[str] | None = None, *, mentioned: bool = False
+) -> list[str]:
+    """The text of each file with its host code blanked, and the kernels other than ``kernels`` too, if given.
 
-    def fails(each: Declaration) -> bool:
-        begin = _behind(_ACCESS, part.code, each.start)
-        return any(begin < begins[line] and begins[line - 1] < each.end for line in lines if line < len(begins))
-
-    drop, bodies = list[Declaration](), list[tuple[int, int]]()
-    for each in filter(fails, part.declarations):
-        opening = -1 if each.is_function else part.code.find("{", each.start, each.end)
-        members = declarations_in(part, opening + 1, part.closings[opening]) if opening >= 0 else ()
-        of_host = [
-            _body(part, member) if part.code[member.end - 1] == "}" else (member.start, member.end)
-            for member in members
-            if member.is_function and fails(member) and annotations.isdisjoint(WORD.findall(member.head))
-        ]
-        bodies += of_host
-        is_special = _SPECIALISATION.match(behind_templates(part.code[each.start : each.end]))
-        if not (of_host or is_special) and annotations.isdisjoint(WORD.findall(each.head)):
-            drop.append(each)
-    return _blanked(part, drop, bodies)
-
-
-def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rewrite: Callable[[str], str]) -> Path:
-    """The path of the first file, copied with the files it includes if any text differs from the file's."""
-    blanked = [rewrite(text) for text in texts]
-    if all(text == file.text for text, file in zip(blanked, files, strict=True)):
-        return files[0].path
-    key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]
-    copies = {file.path: folder / key / f"{at}-{file.path.name}" for at, file in enumerate(files)}
-    for file, text in zip(files, blanked, strict=True):
-        if not copies[file.path].exists():
-            write_whole(copies[file.path], f'#line 1 "{file.path.name}"\n' + _redirected(text, file, copies))
-    return copies[files[0].path]
-
-
-def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = None) -> list[str]:
-    """The text of each file with its host code blanked, and the kernels other than ``kernels`` too, if given."""
-    parsed, macros = _separated(files)
+    With ``mentioned`` also without functions for the device that no kernel of ``kernels`` mentions.
+    """
+    parsed, macros = separated(files)
     bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
     host = _with_macros_of_host(_HOST_WITH_STD if bare else _HOST, macros)
     if kernels is not None or any(host.search(part.code) for part in parsed):
-        on_device = _with_their_macros(parsed, _ON_DEVICE)
-        drop, bodies = _host_code(parsed, kernels, host, macros, on_device)
+        on_device = with_their_macros(parsed, _ON_DEVICE)
+        fates = _fates(parsed, kernels, host, mentioned=mentioned)
+        drop, bodies = _host_code(parsed, fates, host, macros, on_device)
         if kernels is not None:
             _add_what_needs_it(parsed, drop, bodies, on_device)
-        return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
+        return [blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
     return [file.text for file in files]
 
 
-def _redirected(text: str, file: SourceFile, copies: Mapping[Path, Path]) -> str:
-    """The text with its includes of other copied files pointing at the copies."""
-
-    def redirect(match: re.Match[str]) -> str:
-        target = file.includes.get(match["quoted"] or match["angled"])
-        return match[0] if target is None else f'#include "{copies[target]}"'
-
-    return INCLUDE.sub(redirect, text)
-
-
 _Item = tuple[Parsed, Declaration]
+_Fates = tuple[list[_Item], list[_Item], dict[int, list[Declaration]]]
 
 
 def _fates(
-    parsed: Sequence[Parsed], kernels: Collection[str] | None, host: re.Pattern[str]
-) -> tuple[list[_Item], list[_Item], dict[int, list[Declaration]]]:
-    """Declarations to keep, those to keep if mentioned, and, by file, those to remove."""
-    annotations = _with_their_macros(parsed, _ANNOTATIONS)
+    parsed: Sequence[Parsed], kernels: Collection[str] | None, host: re.Pattern[str], *, mentioned: bool
+) -> _Fates:
+    """Declarations to keep, those to keep if mentioned, and, by file, those to remove.
+
+    ``mentioned``: functions for the device, other than ``kernels``, are kept only if mentioned.
+    """
+    annotations = with_their_macros(parsed, ANNOTATIONS)
     keep: list[_Item] = []
     optional: list[_Item] = []
     drop: dict[int, list[Declaration]] = {id(part): [] for part in parsed}
@@ -256,6 +163,8 @@ def _fates(
             fate = _fate(body, declaration, annotations, kernels, host)
             if fate is _Fate.KEPT and not declaration.is_function and _HANDLE.search(body):
                 fate = _Fate.KEPT if gone.isdisjoint(WORD.findall(body)) else _Fate.DROPPED
+            if mentioned and fate is _Fate.KEPT and declaration.is_function:
+                fate = _Fate.KEPT if function_name(declaration.head) in (kernels or ()) else _Fate.BY_MENTION
             if fate is _Fate.DROPPED:
                 drop[id(part)].append(declaration)
                 named = None if declaration.is_function else _NAMED_TYPE.search(behind_templates(body))
@@ -277,7 +186,7 @@ def _fates(
     return keep, optional, drop
 
 
-def _with_their_macros(parsed: Sequence[Parsed], words: Sequence[str]) -> set[str]:
+def with_their_macros(parsed: Sequence[Parsed], words: Sequence[str]) -> set[str]:
     """The words, and the macros that are defined with one of them."""
     directives = " ".join(part.directives for part in parsed)
     return {*words, *re.findall(rf"#\s*define\s+(\w++)[^#]*?(?:{'|'.join(words)})", directives)}
@@ -308,13 +217,13 @@ def _calls(part: Parsed, declaration: Declaration, names: Collection[str], annot
 
 def _host_code(
     parsed: Sequence[Parsed],
-    kernels: Collection[str] | None,
+    fates: _Fates,
     host: re.Pattern[str],
     macros: Mapping[str, str],
     on_device: Collection[str],
 ) -> tuple[dict[int, list[Declaration]], dict[int, list[tuple[int, int]]]]:
     """By file, the declarations to remove, and the spans of functions' bodies to remove in types that are kept."""
-    keep, optional, drop = _fates(parsed, kernels, host)
+    keep, optional, drop = fates
     optional = _without_callers(keep, optional, drop, macros)
     types = {
         (id(part), declaration): found["name"]
@@ -516,7 +425,7 @@ def _host_bodies(
             whole = begin is not None and host.search(declared)  # a function that no kernel can call
             if not whole and body.endswith(";"):
                 continue
-            spans.append((begin.end(), member.end) if begin and whole else _body(part, member))
+            spans.append((begin.end(), member.end) if begin and whole else body_of(part, member))
             body = "" if whole else declared
         elif _HELD_MEMBER.fullmatch(body):
             spans.append((member.start, member.end))
@@ -525,10 +434,20 @@ def _host_bodies(
     return None if host.search(_HANDLE.sub("", rest)) else spans
 
 
-def _body(part: Parsed, function: Declaration) -> tuple[int, int]:
+def body_of(part: Parsed, function: Declaration) -> tuple[int, int]:
     """The span of a member function behind its parameters and qualifiers, such as ``const``."""
     parameters = part.closings[function.start + len(function.head) - 1]
     return _behind(_QUALIFIERS, part.code, parameters + 1), function.end
+
+
+def behind_access(code: str, at: int) -> int:
+    """Position behind the words for access, such as ``public:``, that precede a member."""
+    return _behind(_ACCESS, code, at)
+
+
+def is_specialisation(part: Parsed, type_: Declaration) -> bool:
+    """Whether a declaration is a type's specialisation, without which a kernel would take another one."""
+    return _SPECIALISATION.match(behind_templates(part.code[type_.start : type_.end])) is not None
 
 
 def _behind(pattern: re.Pattern[str], code: str, at: int) -> int:
@@ -572,12 +491,15 @@ def _fate(
     return _Fate.BY_MENTION if declaration.is_function else _Fate.KEPT
 
 
-def _blanked(part: Parsed, declarations: Sequence[Declaration], bodies: Sequence[tuple[int, int]]) -> str:
+def blanked(part: Parsed, declarations: Sequence[Declaration], bodies: Sequence[tuple[int, int]]) -> str:
     """The file's text with some declarations and bodies blanked; directives stay, since they may be paired."""
     text = part.file.text
-    kept = [match.span() for match in DIRECTIVE.finditer(masked(text, literals=False)) if "pragma" not in match[0]]
+    directives = DIRECTIVE.finditer(masked(text, literals=False))
+    kept = [match.span() for match in directives if not re.search(r"#\s*pragma\s+(?!once\b)", match[0])]
     characters = list(text)
-    for first, last in (*((each.start, each.end) for each in declarations), *bodies):
+    dropped = [(each.start, each.end) for each in declarations]
+    bodies = [span for span in bodies if not any(start <= span[0] < end for start, end in dropped)]
+    for first, last in (*dropped, *bodies):
         characters[first:last] = blanks(text[first:last])
         for start, end in kept[bisect_left(kept, (first,)) : bisect_left(kept, (last,))]:
             characters[start:end] = text[start:end]

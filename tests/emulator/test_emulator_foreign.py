@@ -452,24 +452,26 @@ __device__ int f(Of<int> of) { return of.n; }
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "call", "complaint"),
     [
-        ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
-        ('#include "cuda_utils.cuh"\n', r"^kernel\.cu:1: cuda_utils\.cuh.*; add its folder to the stage's `include`"),
-        ("#include <cuda/annotated_ptr>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
-        ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
+        ('\n#include "gone.cuh"\n', "", r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
+        ('#include "cuda_utils.cuh"\n', "", r"^kernel\.cu:1: cuda_utils\.cuh.*; add its folder to the stage's"),
+        ("#include <cuda/annotated_ptr>\n", "", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
+        ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n", "f();",
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
-        ('__device__ void f(int* out) {\n    asm("mov.b32 %0, %1;" : "=r"(out[0]) : "r"(gone));\n}\n',
+        ('__device__ void f(int* out) {\n    asm("mov.b32 %0, %1;" : "=r"(out[0]) : "r"(gone));\n}\n', "f(out);",
          r"^kernel\.cu:2: 'gone' was not declared in this scope$"),
-        ("struct Of { gone first; int n; };\n__device__ int f(Of of) { return of.n; }\n",
+        ("struct Of { gone first; int n; };\n__device__ int f(Of of) { return of.n; }\n", "out[0] = f(Of());",
          r"^kernel\.cu:1: 'gone' does not name a type$"),
-        (SPECIALISED, r"^kernel\.cu:2: 'gone' does not name a type$"),
+        (SPECIALISED, "out[0] = f(Of<int>());", r"^kernel\.cu:2: 'gone' does not name a type$"),
     ],
     ids=["missing file", "named as CUDA's", "annotated pointer", "launch", "misspelt operand", "a type", "another"],
 )  # fmt: skip
-def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
+def test_what_cannot_be_compiled_is_one_line_with_what_to_do(
+    text: str, call: str, complaint: str, source: Path
+) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:
-        kernel_of(source, text + "__global__ void kernel(int* out) { out[0] = 1; }\n")
+        kernel_of(source, f"{text}__global__ void kernel(int* out) {{ out[0] = 1; {call} }}\n")
     assert "\n" not in str(caught.value)
 
 
@@ -677,3 +679,30 @@ def test_what_stands_beside_a_kernel_does_not_keep_it_from_running(beside: str, 
     out = np.zeros(1, np.float32)
     emulator.load(source, "kernel").launch((1, 1, 1), (1, 1, 1), (out,))
     assert out[0] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "template <class T> struct Of {\n    static __device__ T f(T x) { return gone + x; }\n};\n",
+        (
+            "template <class T> struct Of { __device__ T f(T x); };\n"
+            "template <class T> __device__ T Of<T>::f(T x) { return gone + x; }\n"
+            "__device__ int g() { return Of<int>().f(1); }\n"
+        ),
+        "__device__ int first() { return gone(); }\n__device__ int second() { return first(); }\n",
+        "constexpr int checked(int n) { return n < 0 ? throw gone(n) : n; }\n",
+        "__device__ float* tile() { __shared__ float values[13000]; return values; }\n",
+        "__device__ void names(int kernel) {}\n__device__ int g(int kernel) { return gone; }\n",
+    ],
+)
+def test_functions_that_a_kernel_does_not_call_may_fail(text: str, source: Path) -> None:
+    out = np.zeros(1, np.int32)
+    kernel_of(source, f"{text}__global__ void kernel(int* out) {{ out[0] = 1; }}\n").launch(ONE, ONE, (out,))
+    assert out[0] == 1
+
+
+def test_a_call_of_a_function_that_fails_does_not_take_another(source: Path) -> None:
+    text = "__device__ int f(double x) { return 2; }\n__device__ int f(int x) { return gone; }\n"
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:2: 'gone' was not declared in this scope$"):
+        kernel_of(source, f"{text}__global__ void kernel(int* out) {{ out[0] = f(1); }}\n")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from emulating import CUDA
 
-from peakgate_emulator.device_code import device_only, device_texts, host_code, remedy
+from peakgate_emulator.attempts import device_only
+from peakgate_emulator.device_code import device_texts, host_code, remedy
 from peakgate_emulator.errors import SourceError
 from peakgate_emulator.masking import masked
 from peakgate_emulator.sources import SourceFile, entry_of, kernels, missing_header, read_sources

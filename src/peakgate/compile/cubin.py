@@ -30,7 +30,8 @@ from peakgate.compile.compilers import first_error, objection_to, places_of_erro
 from peakgate.judge.occupancy import Resources
 from peakgate.spec import arguments
 from peakgate.spec.case import Case, Stage
-from peakgate_emulator.device_code import PEAKGATE_MACRO, refused_by
+from peakgate_emulator.attempts import refused_by
+from peakgate_emulator.device_code import PEAKGATE_MACRO
 from peakgate_emulator.headers import PRELUDE, cuda_folders, cuda_version, host_headers
 from peakgate_emulator.sources import SourceFile
 
