@@ -52,6 +52,9 @@ _ON_DEMAND = {
         r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
     ),
     "cuda_atomics.h": re.compile(r"\b__nv_atomic_"),
+    "cuda_shadowed.h": re.compile(
+        r"\b(?:u?int3|dim3|int|unsigned)\s*&?\s*(?:threadIdx|blockIdx|blockDim|gridDim)\s*[;,)=]"
+    ),
     "cuda_simd.h": re.compile(r"\b__v[a-z]+\w*[24su]\b"),
     "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
     "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
@@ -64,6 +67,8 @@ _ON_DEMAND = {
 """Headers that are included only if the source matches; each would add 10 ms to every build."""
 PRODUCTS = "matrix_products.cpp"
 """Linked to the kernels that multiply matrices, which alone wait for its compilation."""
+_CHANGED_MEANING = "' changes meaning of '"
+"""An error of g++ at a member that is named as a type which its class has used; nvcc accepts it, as CUTLASS needs."""
 _OF_RUNTIME = ("peakgate_", "__tsan_", "__ubsan_", "__tls_get_addr", "_GLOBAL_OFFSET_TABLE_")
 """How the names of symbols begin that a kernel has of the runtime, or of every process."""
 _UNITS = (
@@ -192,7 +197,7 @@ def build_kernel(
             )
             done = _preprocess(command, wrapper, unit, with_ptx, (limit_s, folder)) if by_macros else None
             if done is None or not done.returncode:
-                done = run([*command, "-c", str(unit), "-o", str(kernel_object)], limit_s, folder)
+                done = _compiled([*command, "-c", str(unit), "-o", str(kernel_object)], (limit_s, folder))
             if not done.returncode and (why := refused_object(kernel_object, files, entry.name, kernel)):
                 done = subprocess.CompletedProcess(command, 1, "", why)
             return done if done.returncode else None
@@ -205,6 +210,12 @@ def build_kernel(
         described = _description(names, compiler, has_variables=spread(kernel_object))
         _link_kernel(kernel_object, described, library, compiler)
     return library
+
+
+def _compiled(command: Sequence[str], limits: tuple[float, Path | None]) -> subprocess.CompletedProcess[str]:
+    """Run a compiler; g++ a second time if it refuses what nvcc accepts."""
+    done = run(command, *limits)
+    return run([*command, "-fpermissive"], *limits) if done.returncode and _CHANGED_MEANING in done.stderr else done
 
 
 def _preprocess(

@@ -216,6 +216,10 @@ template <class T> constexpr bool signbit(T x) { return __builtin_signbit(x); }
 template <class T> constexpr bool isnan(T x) { return __builtin_isnan(x); }
 template <class T> constexpr bool isinf(T x) { return __builtin_isinf(x); }
 template <class T> constexpr bool isfinite(T x) { return __builtin_isfinite(x); }
+enum { FP_NAN, FP_INFINITE, FP_ZERO, FP_SUBNORMAL, FP_NORMAL };
+template <class T> constexpr int fpclassify(T x) {
+    return __builtin_fpclassify(FP_NAN, FP_INFINITE, FP_NORMAL, FP_SUBNORMAL, FP_ZERO, x);
+}
 #define PEAKGATE_CLASSIFY(name, builtin)                                                                               \
     constexpr int name(double x) { return builtin(x); }                                                                \
     constexpr int name##f(float x) { return builtin(x); }

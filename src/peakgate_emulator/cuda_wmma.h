@@ -161,5 +161,18 @@ inline float __float_to_tf32(float value) {
     return peakgate_ptx::get<float>((peakgate_ptx::bits(value) + 0x1000u) & 0xffffe000u);
 }
 
+// Products of numbers of 4 bits and of one: declared, since CUTLASS names them, and not emulated.
+namespace experimental {
+namespace precision {
+struct u4;
+struct s4;
+struct b1;
+} // namespace precision
+enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
+enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
+} // namespace experimental
+template <class D, class A, class B, class C>
+void bmma_sync(D&, const A&, const B&, const C&, experimental::bmmaBitOp = experimental::bmmaBitOpXOR,
+               experimental::bmmaAccumulateOp = experimental::bmmaAccumulateOpPOPC);
 } // namespace wmma
 } // namespace nvcuda

@@ -15,7 +15,11 @@ from peakgate_emulator.masking import DIRECTIVE, blanks, code_of, masked
 from peakgate_emulator.sources import SourceFile
 
 WORD = re.compile(r"[A-Za-z_]\w*")
-CLASS = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
+CLASS = re.compile(
+    r"\b(?:struct|class)\s+(?:\w*(?:align|attribute)\w*\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*|\[\[[^\]]*\]\]\s*)*"
+    r"(?P<name>\w+)"
+)
+"""The beginning of a type's definition or declaration, with attributes such as ``__align__(16)`` before its name."""
 _TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b(?!\s+\w+[\s*&]+(?!__|alignas\b)\w+\s*\()")
 """The beginning of a type's definition, not of a function that returns a ``struct name``."""
 

@@ -36,7 +36,7 @@ _HOST_WORDS = (
     r"curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
     r"std\s*::\s*(?:vector|string|string_view|cout|cerr|endl|[io]stream|[io]?(?:string|f)stream|chrono|thread|mt19937\w*|"
-    r"\w*mutex|\w+_lock|lock_guard|condition_variable|future|promise|type_index|"
+    r"\w*mutex|\w+_lock|lock_guard|once_flag|call_once|condition_variable|future|promise|type_index|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|(?:unordered_)?(?:multi)?(?:map|set)|list|deque|queue|stack|"
     r"runtime_error|logic_error|invalid_argument|exception)|"
     r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"

@@ -115,7 +115,11 @@ STANDARD_NAMES = {
 
 _OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC)/.+")
 _NAME = re.compile(r"(?:std\s*+::\s*+|thrust\s*+::\s*+)?[A-Za-z_]\w*+")
-_OF_HOST = re.compile(r"pybind11/.+|Python\.h|cub/device/.+|thrust/.+")
+_OF_HOST = re.compile(
+    r"pybind11/.+|Python\.h|cub/device/.+|thrust/.+|(?:sys|netinet|arpa|linux)/\w+\.h|"
+    r"(?:dlfcn|grp|libgen|netdb|poll|pwd|spawn|syslog|termios|ucontext)\.h"
+)
+"""Headers of libraries and of the system that only host code uses."""
 
 
 def host_headers(files: Iterable[SourceFile]) -> dict[str, str]:

@@ -706,3 +706,55 @@ def test_a_call_of_a_function_that_fails_does_not_take_another(source: Path) -> 
     text = "__device__ int f(double x) { return 2; }\n__device__ int f(int x) { return gone; }\n"
     with pytest.raises(KernelBuildError, match=r"^kernel\.cu:2: 'gone' was not declared in this scope$"):
         kernel_of(source, f"{text}__global__ void kernel(int* out) {{ out[0] = f(1); }}\n")
+
+
+def test_headers_of_the_system_do_not_keep_a_kernel_from_running(source: Path) -> None:
+    out = np.zeros(1, np.int32)
+    text = """#include <sys/socket.h>
+#include <sys/un.h>
+#include <poll.h>
+#include <unistd.h>
+ssize_t sent(int to) { struct msghdr message = {}; return sendmsg(to, &message, 0); }
+inline std::once_flag once;
+__global__ void kernel(int* out) { out[0] = fpclassify(0.0f) == FP_ZERO; }
+"""
+    kernel_of(source, text).launch(ONE, ONE, (out,))
+    assert out[0] == 1
+
+
+def test_a_type_keeps_its_name_behind_its_alignment(source: Path) -> None:
+    out = np.zeros(1, np.int32)
+    text = """template <class T> struct __align__(2 * sizeof(T)) Pair { T a, b; };
+template <class T> struct __align__(2 * sizeof(T)) Held { std::vector<c10::Storage> held; };
+__global__ void kernel(int* out) { Pair<int> pair = {1, 2}; out[0] = pair.a + pair.b; }
+"""
+    kernel_of(source, text).launch(ONE, ONE, (out,))
+    assert out[0] == 3
+
+
+@every_compiler
+def test_members_may_be_named_as_the_index_of_a_thread(compiler: Compiler, source: Path) -> None:
+    text = """struct Record {
+    uint3 threadIdx;
+    dim3 blockDim;
+    __device__ Record(uint3 threadIdx, dim3 blockDim) : threadIdx(threadIdx), blockDim(blockDim) {}
+};
+__global__ void kernel(int* out) {
+    const Record record(threadIdx, blockDim);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = record.threadIdx.x + 10 * record.blockDim.x;
+}
+"""
+    out = np.zeros(8, np.int32)
+    kernel_of(source, text, compiler=compiler).launch((2, 1, 1), (4, 1, 1), (out,))
+    assert out.tolist() == [40, 41, 42, 43, 40, 41, 42, 43]
+
+
+@every_compiler
+def test_a_member_may_be_named_as_a_type_that_its_class_used(compiler: Compiler, source: Path) -> None:
+    text = """struct Of { int n; };
+struct Uses { Of first; using Of = long; Of second; };
+__global__ void kernel(int* out) { out[0] = sizeof(Uses::second); }
+"""
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text, compiler=compiler).launch(ONE, ONE, (out,))
+    assert out[0] == 8

@@ -209,6 +209,8 @@ using at::TensorAccessor;
 using c10::BFloat16;
 using c10::Half;
 namespace headeronly {
+using c10::BFloat16;
+using c10::Half;
 template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>
 using HeaderOnlyTensorAccessor = TensorAccessor<T, N, PtrTraits, Index>;
 template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits, class Index = int64_t>

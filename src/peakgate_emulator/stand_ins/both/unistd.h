@@ -1,4 +1,5 @@
 // Names in host functions beside kernels, which do nothing here.
+#include <sys/types.h>
 __device__ inline int getpid() { return 0; }
 __device__ inline int getppid() { return 0; }
 __device__ inline unsigned sleep(unsigned) { return 0; }
