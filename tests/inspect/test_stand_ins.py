@@ -125,7 +125,7 @@ def test_a_namespace_of_which_nothing_is_used_is_empty(of_kernel):
     assert of_kernel('#include "lost.h"\nusing namespace a::b;\n' + KERNEL % "x[0] = n;").problems == {}
 
 
-BROKEN = "#define TILE 4\n#define TWICE(x) \\\n    (2 * (x))\n#define UNUSED 1\n__device__ lost_t broken();\n"
+BROKEN = "#define TILE 4\n#define TWICE(x) \\\n    (2 * (x))\n#define UNUSED 1\n__device__ lost_t broken;\n"
 
 
 def test_a_header_that_does_not_build_is_replaced(tmp_path, idle):
