@@ -45,6 +45,18 @@ def test_a_step_is_found_however_long_ago_it_was(age: int) -> None:
     assert change.place.good < 40 - age <= change.place.bad
 
 
+def test_two_steps_are_found_where_neither_is_likely_alone() -> None:
+    log_time = quiet()
+    log_time[7] += 0.01 * np.random.default_rng(1).standard_normal(40)  # noisier than the others
+    log_time[7, 14:] += 0.04
+    log_time[7, 27:] += 0.04
+    found = find_changes(history(log_time))
+    assert [(each.case, each.cause, each.number) for each in found] == [
+        (CASE, Cause.COMMITS, 27),
+        (CASE, Cause.COMMITS, 14),
+    ]
+
+
 def test_three_odd_sessions_of_five_are_no_step() -> None:
     log_time = quiet()
     log_time[7, [35, 37, 39]] += 0.03

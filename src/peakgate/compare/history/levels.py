@@ -147,7 +147,7 @@ class Design(NamedTuple):
     """The regression on the n sessions ``at``, which some cases share, for each of the m candidates.
 
     ``columns`` (k, n) are the values of ``steps``; only ``usable`` ones may be tried. ``pairs`` holds the first and
-    second cut of every allowed step that is undone later. ``precision`` (m, n, n) is the inverse of the correlation
+    second cut of every pair that may be tried. ``precision`` (m, n, n) is the inverse of the correlation
     matrix, projected to remove the GPUs' levels; ``gram`` (m, k, k) is columns x precision x columns'; ``constant`` (m)
     is the constant part of the restricted log likelihood; ``independent`` (m) is the expected sum of squares of
     independent noise of variance 1. ``df`` are the degrees of freedom left by the levels.
@@ -221,7 +221,10 @@ def design(at: Positions, series: Series) -> Design:
     cuts = np.flatnonzero(usable[: n - 1])
     first, second = (cuts[each] for each in np.triu_indices(len(cuts), 1))
     fine = _on_its_smaller_side(late[first] - late[second], gpus) >= SHORTEST
-    fine &= own[first] + own[second] - 2 * gram[0, first, second] > LEAST_INFORMATION
+    fine &= (
+        np.minimum(own[first], own[second]) - gram[0, first, second] ** 2 / np.maximum(own[first], own[second])
+        > LEAST_INFORMATION
+    )
     pairs = first[fine], second[fine]
     df = n - levels.shape[1]
     return Design(at, gpus, tuple(steps), columns, usable, pairs, precision, gram, constant, independent, df)
@@ -313,17 +316,23 @@ class CaseSeries:
         null = np.logaddexp.reduce(self.log_likelihood(given.squares))
         return np.asarray(np.logaddexp.reduce(likely, axis=0) - null)
 
-    def pulse(self, given: Unexplained, usable: Bools, least: float) -> tuple[int, int] | None:
-        """The best pair of cuts whose second undoes the step at the first, if its gain exceeds ``least``."""
+    def pair(self, given: Unexplained, usable: Bools, least: float) -> tuple[int, int] | None:
+        """The best pair of cuts, with a step of any size at each, if its gain exceeds ``least``.
+
+        Either step of a staircase, or of one that is undone, may be no likelier alone than correlated noise.
+        """
         first, second = self.design.pairs
         fine = usable[first] & usable[second]
         first, second = first[fine], second[fine]
         if not len(first):
             return None
+        informed = np.maximum(given.information, LEAST_INFORMATION / 4)
         cross = self.design.gram[:, first, second]
         cross = cross - np.einsum("mcp,mcp->mp", given.rows[:, :, first], given.solved[:, :, second])
-        spread = given.information[:, first] + given.information[:, second] - 2 * cross
-        gain = (given.left[:, first] - given.left[:, second]) ** 2 / np.maximum(spread, LEAST_INFORMATION / 4)
+        slope = cross / informed[:, first]
+        information = np.maximum(informed[:, second] - slope * cross, LEAST_INFORMATION / 4)
+        gain = given.left[:, first] ** 2 / informed[:, first]
+        gain += (given.left[:, second] - slope * given.left[:, first]) ** 2 / information
         null = np.logaddexp.reduce(self.log_likelihood(given.squares))
         if np.logaddexp.reduce(self.log_likelihood(given.squares - gain.max(axis=1))) - null <= least:
             return None

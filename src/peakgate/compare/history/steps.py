@@ -14,13 +14,23 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from peakgate.compare import noise
-from peakgate.compare.history.levels import FARTHEST, LEAST_INFORMATION, SHORTEST, CaseSeries, StepColumn
+from peakgate.compare.history.levels import (
+    FARTHEST,
+    LEAST_INFORMATION,
+    MOST_OUTLIERS,
+    SHORTEST,
+    CaseSeries,
+    StepColumn,
+)
 from peakgate.compare.judge import SMALLEST_SHIFT
 from peakgate.compare.noise import Bools, Floats, Positions
 
 ERROR = 0.01  # nominal probability that a change is found in any unchanged series of a history
+
+PAIR_ERROR = 0.001  # that two are found together of which neither is likely without the other
 
 # NEWEST_SHARE of ERROR goes to steps less than NEWEST sessions ago, SLOW_SHARE to slow changes (weighted Bonferroni:
 # Genovese, Roeder and Wasserman 2006).
@@ -42,7 +52,8 @@ AWAY = 5.0  # SDs from its level beyond which a case was at another level
 class Change(NamedTuple):
     """A change of the log level by ``shift``, with its 99 % interval from ``low`` to ``high``.
 
-    It happened after position ``good`` of the case's sessions and no later than ``bad``.
+    It happened after position ``good`` of the case's sessions and no later than ``bad``; after ``earliest`` and no
+    later than ``latest``, if a session beside it may be an outlier.
     """
 
     column: StepColumn
@@ -51,6 +62,8 @@ class Change(NamedTuple):
     high: float
     good: int
     bad: int
+    earliest: int
+    latest: int
 
 
 @dataclass(frozen=True)
@@ -105,10 +118,14 @@ class Levels:
 
     @cached_property
     def turns(self) -> int:
-        """How often the case alternated between levels.
+        """How often the case alternated between levels; ``turns_of`` of unknown machine code."""
+        return self.turns_of(np.full(len(self.at), None))
+
+    def turns_of(self, codes: npt.NDArray[np.object_]) -> int:
+        """How often the case alternated between levels; ``codes`` is the machine code of each session, None if unknown.
 
         Also counts excursions of at least three sessions that are too short for a change, and, if there are several,
-        sessions at the level of the other side of a step.
+        sessions at the level of the other side of a step, unless they measured the code of that side.
         """
         cuts = [change for change in self.changes if change.column.is_cut]
         up = [change.shift > 0 for change in cuts]
@@ -116,15 +133,21 @@ class Levels:
         middle = np.median(np.lib.stride_tricks.sliding_window_view(self.residuals, 5), axis=1)
         away = np.abs(middle) > max(AWAY * self.sd, SMALLEST_SHIFT)
         visits = int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
-        beyond = 0
+        usual = max(noise.MAD_TO_SD * float(np.median(np.abs(self.residuals))), noise.CASE_SD_FLOOR)
+        beyond, often = 0, False
         starts = [0, *(each.column.start for each in cuts), len(self.residuals)]
         for number, change in enumerate(cuts):
             before = self.residuals[starts[number] : change.good + 1]
             after = -self.residuals[change.bad : starts[number + 2]]
             off = np.concatenate([before, after]) * np.sign(change.shift)
             size = abs(change.shift)
-            beyond += int(np.count_nonzero((off > max(size / 2, FARTHEST * self.sd)) & (off < ALIKE * size)))
-        return turned + 2 * max(visits, beyond > 1)
+            if isinstance(old := codes[change.good], str) and isinstance(new := codes[change.bad], str) and old != new:
+                built = codes[starts[number] : change.good + 1] == new, codes[change.bad : starts[number + 2]] == old
+                off[np.concatenate(built)] = 0.0
+            there = (off > max(size / 2, FARTHEST * usual)) & (off < ALIKE * size)
+            beyond += int(np.count_nonzero(there & (off > FARTHEST * self.sd)))
+            often |= bool(np.count_nonzero(there) > max(1, MOST_OUTLIERS * len(off)))  # too many to be outliers
+        return turned + 2 * max(visits, beyond > 1 or often)
 
     @property
     def largest(self) -> float:
@@ -190,8 +213,8 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
 
     n, residuals = len(values), case.raw - fitted
     places = [_place(case, chosen, shifts, residuals, sd, place=place) for place in range(len(chosen))]
-    kept = [not case.design.steps[best].is_cut or SHORTEST <= best + 1 <= n - SHORTEST for best, _, _ in places]
-    moved = tuple(best for (best, _, _), old in zip(places, kept, strict=True) if old)
+    kept = [not case.design.steps[best].is_cut or SHORTEST <= best + 1 <= n - SHORTEST for best, *_ in places]
+    moved = tuple(best for (best, *_), old in zip(places, kept, strict=True) if old)
     informed = (case.given(moved[:place]).information[0, index] for place, index in enumerate(moved))
     if moved != chosen and not all(each > LEAST_INFORMATION / 4 for each in informed):  # together a GPU's level
         moved = tuple(index for index, old in zip(chosen, kept, strict=True) if old)
@@ -201,8 +224,8 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
     df = max(1.0, case.df - len(chosen))
     margins = float(noise.upper_quantile(INTERVAL_ERROR / 2, df)) * (sd * np.sqrt(np.diagonal(covariance)))
     changes = [
-        Change(case.design.steps[index], float(shift), float(shift - margin), float(shift + margin), good, bad)
-        for index, shift, margin, (_, good, bad) in zip(chosen, shifts, margins, places, strict=True)
+        Change(case.design.steps[index], float(shift), float(shift - margin), float(shift + margin), *where)
+        for index, shift, margin, (_, *where) in zip(chosen, shifts, margins, places, strict=True)
     ]
     steps = shifts @ columns
     newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]
@@ -239,7 +262,8 @@ def _stepwise(case: CaseSeries, series: int, allowed: Bools) -> list[int]:
     columns = case.design.steps
     chosen: list[int] = []
     least = _least(case, series)
-    least_of_pair = float(least.max()) + math.log(max(1, int(case.design.usable.sum())))
+    # the gain whose F test of two steps, which has a closed form, has this p-value
+    least_of_pair = math.log(max(1, len(case.design.pairs[0])) * series / PAIR_ERROR)
     while len(chosen) < MOST_CHANGES:
         fine = allowed & _usable(case, chosen)
         given = case.given(chosen)
@@ -250,7 +274,7 @@ def _stepwise(case: CaseSeries, series: int, allowed: Bools) -> list[int]:
             close = np.flatnonzero(fine & (scores > scores[best] - DOUBT / 2)).tolist()
             near = [index for index in close if columns[index].known is not None]
             added = [max(near, key=lambda index: scores[index]) if near and columns[best].is_cut else best]
-        elif pair := case.pulse(given, fine, least_of_pair):
+        elif pair := case.pair(given, fine, least_of_pair):
             added = list(pair)
         else:
             break
@@ -315,8 +339,8 @@ def _pruned(case: CaseSeries, chosen: list[int], least: Floats) -> list[int]:
 
 def _place(
     case: CaseSeries, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, *, place: int
-) -> tuple[int, int, int]:
-    """The best-fitting column in place of a chosen one, and the positions between which its change happened.
+) -> tuple[int, int, int, int, int]:
+    """The best-fitting column in place of a chosen one, and the positions between which its change happened (`Change`).
 
     A cut is moved to minimize the squared residuals, clipped to `FARTHEST` SDs so that an outlier does not attract it.
     Positions within `DOUBT` of the minimum are not distinguished. Other columns keep their position.
@@ -325,7 +349,8 @@ def _place(
     column = case.design.steps[index]
     if not column.is_cut:
         end = column.end - 1 if column.known is None else column.start
-        return index, max(0, column.start - 1), max(column.start, end)
+        ends = max(0, column.start - 1), max(column.start, end)
+        return index, *ends, *ends
     others = [case.design.steps[each].start for each in chosen if each != index]
     first = max((each + SHORTEST for each in others if each < column.start), default=1)
     last = min((each - SHORTEST for each in others if each > column.start), default=n - 1)
@@ -333,5 +358,7 @@ def _place(
     own = residuals + shifts[place] * (np.arange(n) >= column.start)
     before, after = (np.minimum(np.abs(each) / sd, FARTHEST) ** 2 for each in (own, own - shifts[place]))
     losses = np.cumsum(np.append(0.0, before))[cuts] + np.cumsum(np.append(0.0, after[::-1]))[::-1][cuts]
-    close = cuts[losses <= losses.min() + DOUBT]
-    return int(cuts[losses.argmin()]) - 1, int(close[0]) - 1, int(close[-1])
+    (good, bad), (earliest, latest) = (
+        cuts[losses <= losses.min() + doubt][[0, -1]].tolist() for doubt in (DOUBT, FARTHEST**2)
+    )
+    return int(cuts[losses.argmin()]) - 1, good - 1, bad, earliest - 1, latest
