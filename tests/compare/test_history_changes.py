@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from synthetic_runs import LADDER, document, save, slower
 from test_history_command import PAD
-from test_history_trend import CASE, history, quiet, session, slowed, verdicts
+from test_history_trend import CASE, DrawnSession, history, quiet, session, slowed, verdicts
 
 from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Verdict
@@ -149,6 +149,51 @@ def test_of_few_cases_no_commit_is_named_for_what_a_host_may_add(
     sessions = [session(number, fingerprints=each) for number, each in enumerate(codes)]
     (change,) = find_changes(history(log_time, sessions))
     assert change.cause is cause
+
+
+def builds(slower: Sequence[int], first: int) -> list[DrawnSession]:
+    """Sessions of 30 cases, of which these have other code from the session ``first`` on."""
+    return [
+        session(number, fingerprints={f"a.stage{row:03d}": str(row in slower and number >= first) for row in range(30)})
+        for number in range(40)
+    ]
+
+
+def test_no_case_that_goes_back_and_forth_takes_a_commit_that_changed_code() -> None:
+    log_time = slowed(two_levels([*range(8, 14), *range(24, 31)]), 3, 18, 0.02)
+    causes = [
+        {each.case: each.cause for each in find_changes(history(log_time, found))} for found in (builds([3], 22), None)
+    ]
+    expected = [{CASE: Cause.ENVIRONMENT, "a.stage003": each} for each in (Cause.COMMITS, Cause.ENVIRONMENT)]
+    assert causes == expected
+
+
+def test_a_step_of_half_of_the_cases_that_changed_their_code_is_the_commits() -> None:
+    log_time, half = quiet(), range(2, 30, 2)
+    log_time[2::2, 25:] += 0.04
+    found = suite.find_changes(history(log_time, builds(half, 25)))
+    assert {each.case: each.cause for each in found.points} == {f"a.stage{row:03d}": Cause.COMMITS for row in half}
+    assert found.suite is not None
+    assert found.suite.points == ()
+
+
+def test_an_odd_session_does_not_move_a_step_off_the_commit_that_changed_its_code() -> None:
+    log_time = slowed(quiet(), 7, 19, 0.04)  # the commit of session 20 is measured twice
+    found = builds([7], 20)
+    found[21] = session(21, commit=found[20].commit, fingerprints=found[20].fingerprints)
+    (change,) = find_changes(history(log_time, found))
+    assert (change.cause, change.place.good, change.place.bad) == (Cause.COMMITS, 19, 20)
+
+
+def test_old_builds_that_are_measured_late_are_no_visits() -> None:
+    log_time = two_levels([*range(20, 24), *range(25, 28), *range(29, 40)])
+    found = builds([7], 20)
+    for late in (24, 28):
+        found[late] = session(late, fingerprints=found[0].fingerprints)
+    (change,) = find_changes(history(log_time, found))
+    assert change.cause is Cause.COMMITS
+    (change,) = find_changes(history(log_time))
+    assert change.cause is Cause.ENVIRONMENT
 
 
 def test_visits_on_another_gpu_count_too() -> None:

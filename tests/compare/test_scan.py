@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -212,7 +213,8 @@ def test_sessions_too_few_or_of_as_many_gpus_are_not_searched() -> None:
 
 def together(log_time: Floats) -> common.Shared:
     sessions = log_time.shape[1]
-    return common.shared(log_time, np.zeros(sessions, dtype=np.intp), np.zeros((0, sessions), dtype=bool))
+    gpus, known = np.zeros(sessions, dtype=np.intp), np.zeros((0, sessions), dtype=bool)
+    return common.shared(log_time, gpus, known, pd.DataFrame(np.full(log_time.shape, None)))
 
 
 TIMES = np.linspace(1.5, 8, CASES)[:, None]
@@ -236,7 +238,8 @@ def test_a_host_that_stays_for_six_sessions_is_found_whichever_gpus_those_are_of
     levels_of = 0.05 * random.standard_normal((CASES, 8))[:, gpus]
     added = np.where((np.arange(60) >= 30) & (np.arange(60) < 36), 0.4, 0.0)
     log_time = np.log(np.exp(TIMES + noisy(5, sessions=60) + levels_of) + added)
-    found = common.shared(log_time, gpus, np.zeros((0, 60), dtype=bool))
+    codes = pd.DataFrame(np.full(log_time.shape, None))
+    found = common.shared(log_time, gpus, np.zeros((0, 60), dtype=bool), codes)
     assert found.events.argmax(axis=1).tolist() == [30, 36]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ HOST_SHARE = 0.15  # a host's event moves more than this share of the cases that
 HOST_SESSIONS = 10  # on each side of an event are compared
 SURELY_MOVED = 3.0  # standard errors
 CODE_CHANGED = "its code changed"
-ONE_COMMIT = "within one commit: environment"
+BACK_AND_FORTH = "it or another case goes back and forth by as much"
+ONE_COMMIT = "within one commit"
 
 
 class Cause(StrEnum):
@@ -150,23 +152,26 @@ class Causes:
             for number, event in enumerate(events)
             if number in chosen or _moved_newest(number, event, there)
         ]
-        self.cuts = [
-            (int(each.at[change.good]), int(each.at[change.bad])) for each, change in changes if change.column.is_cut
-        ]
+        # the sessions before and after each step, (2, case, step), as many as any case has
+        cuts = [[change for change in each.changes if change.column.is_cut] for each in there]
+        self.cuts = np.full((2, len(there), max(map(len, cuts), default=0)), np.inf)
+        for number, (each, steps) in enumerate(zip(there, cuts, strict=True)):
+            for place, change in enumerate(steps):
+                self.cuts[:, number, place] = each.at[change.good], each.at[change.bad]
         self.cases = len(there)
         self.levelled = np.full((len(there), len(history.facts)), np.nan)  # log times less the levels of the GPUs
         for levels, each in zip(self.levelled, there, strict=True):
             levels[each.at] = each.residuals + each.steps
         self.times_us = np.exp([each.offset for each in there])
         self.sds = np.array([each.sd for each in there])
-        codes = history.table("fingerprint").mask(history.table("kernels").notna())  # a callable's are no proof
-        self.codes = codes.to_numpy()[list(found)]
+        self.rows = list(found)
+        self.codes = history.codes.to_numpy()[self.rows]
         self.clocks = history.table("sm_clock_mhz")  # as a share of the GPU's median: GPUs of one model differ
         for own in history.by_gpu.values():
             self.clocks[own] = self.clocks[own].div(self.clocks[own].median(axis=1), axis=0)
         self.steady = np.array([not each.is_correlated for each in there], dtype=bool)
-        self.stepped = [each for each in there if each.turns]
-        self.unsteady = [each for each in there if each.turns > 1]
+        self.turns = np.array([each.turns_of(codes[each.at]) for each, codes in zip(there, self.codes, strict=True)])
+        self.largest = np.array([each.largest for each in there])
 
     def judged(
         self, row: int | None, found: Levels, young: Newest | None, arrived: Sequence[Arrival], removed: float = 0.0
@@ -198,13 +203,25 @@ class Causes:
             same = np.flatnonzero((gpus[:bad] == gpus[bad]) & ~after[:bad])
             good = int(same[-1]) if len(same) else max(0, bad - 1)
         place = locate(self.history, row, at, good, bad)
+        if row is not None and column.is_cut and SAME_CODE in place.facts:
+            # An odd session beside the step moves it into the sessions of one build.
+            codes = self.codes[self.rows.index(row), at[change.earliest : change.latest + 1]]
+            builds = [number for number, (old, new) in enumerate(itertools.pairwise(codes)) if old != new]
+            if len(builds) == 1:
+                good = change.earliest + builds[0]
+                bad = good + 1
+                place = locate(self.history, row, at, good, bad)
         number = int(at[bad if column.known is not None else column.start])
         if column.is_slow:
             cause = Cause.DRIFT
-        elif column.known is not None or self._of_a_state(found, change):
+        elif column.known is not None:
             cause = Cause.ENVIRONMENT
+        elif self._of_a_state(row, found, change, place):
+            cause = Cause.ENVIRONMENT
+            if not {SAME_CODE, ONE_COMMIT} & {*place.facts}:  # which are reason enough
+                place = place._replace(facts=(*place.facts, BACK_AND_FORTH))
         else:
-            cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]), change.shift)
+            cause = self._cause(row, place, int(at[good]), int(at[bad]), change.shift)
         if cause is Cause.COMMITS and self._of_a_host(found, change, place):
             cause = Cause.ENVIRONMENT
         measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
@@ -237,19 +254,24 @@ class Causes:
             return Cause.ENVIRONMENT
         if any(good < after[0] <= bad or bad in after[:SETTLING] for after in self.moved):
             return Cause.ENVIRONMENT
-        together = sum(low < bad and good < high for low, high in self.cuts)
-        if whole and together > MOST_CASES_SHARE * self.cases:
+        there = np.ones(self.cases, dtype=bool) if (same := self._same_code(good, bad)) is None else same
+        together = np.count_nonzero(there & ((self.cuts[0] < bad) & (good < self.cuts[1])).any(axis=1))
+        if whole and together > MOST_CASES_SHARE * np.count_nonzero(there):
             return Cause.ENVIRONMENT
         return Cause.COMMITS
 
-    def _of_a_state(self, found: Levels, change: Change) -> bool:
-        """Whether a step is one of those by which a case alternates between levels without a commit."""
-        turns = found.turns
+    def _of_a_state(self, row: int | None, found: Levels, change: Change, place: Place) -> bool:
+        """Whether a step is one of those by which a case alternates between levels without a commit.
+
+        Where its code changed, other cases that alternate are no reason to believe so.
+        """
+        own = -1 if row is None else self.rows.index(row)
+        turns = found.turns if row is None else int(self.turns[own])
         if turns >= FEWEST_TURNS or (turns > 1 and found.is_correlated):
             return True
-        others = [each for each in (self.unsteady if turns < 2 else self.stepped) if each is not found]
-        largest = max((each.largest for each in others), default=0.0)
-        return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.is_correlated else 0.0)
+        others = (self.turns > (1 if turns < 2 else 0)) & (np.arange(self.cases) != own)
+        largest = 0.0 if CODE_CHANGED in place.facts else self.largest[others].max(initial=0.0)
+        return bool(abs(change.shift) <= ALIKE * max(largest, found.jump() if found.is_correlated else 0.0))
 
     def _of_a_host(self, found: Levels, change: Change, place: Place) -> bool:
         """Whether a step may be what another host adds to every launch.
@@ -296,7 +318,8 @@ class Causes:
         moved_us = (row_medians(after) - row_medians(before)) * self.times_us
         error_us = self.sds * self.times_us * np.sqrt(sum(1 / np.maximum(each, 1) for each in counts))
         shows = there & (SURELY_MOVED * error_us < abs(size_us))
-        surely = shows & (np.abs(moved_us) > SURELY_MOVED * error_us) & (np.abs(moved_us) < noise.PROCESS_OFFSET_US)
+        moved_us *= np.sign(size_us)  # what takes longer in every launch makes no case faster
+        surely = shows & (moved_us > SURELY_MOVED * error_us) & (moved_us < noise.PROCESS_OFFSET_US)
         return bool(np.count_nonzero(surely) > max(1, HOST_SHARE * np.count_nonzero(shows)))
 
 

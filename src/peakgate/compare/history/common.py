@@ -7,9 +7,11 @@ steps like a case's: a host that adds half a microsecond, a slow drift or a seas
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from peakgate.compare import noise
 from peakgate.compare.history.levels import SHORTEST, Series, case_series, gpu_levels, row_medians, successive
@@ -24,6 +26,9 @@ ITERATIONS = 20
 
 # A step is common if at least SHARED of the cases that would show it moved by at least ALONG of it.
 SHARED, ALONG = 0.75, 0.25
+
+# The share of the cases whose code changes at once and that may move the common series, but are not the suite.
+FEWEST_REBUILT, MOST_REBUILT = 0.1, 0.5
 
 # The largest share of the information on the microseconds from one case (Mallows): a few short kernels do not decide.
 MOST_INFLUENCE = 0.1
@@ -44,8 +49,11 @@ class Shared(NamedTuple):
     events: Bools
 
 
-def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
-    """The common shifts of ``log_time`` (case, session); zero with too few cases or sessions."""
+def shared(log_time: Floats, gpus: Positions, known: Bools, codes: pd.DataFrame) -> Shared:
+    """The common shifts of ``log_time`` (case, session); zero with too few cases or sessions.
+
+    ``codes`` (case, session) identifies the machine code, None if unknown.
+    """
     nothing = np.zeros(log_time.shape[1])
     none = Shared(nothing, nothing, None, None, np.zeros_like(log_time), known[:0])
     there = np.isfinite(log_time)
@@ -55,7 +63,7 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     enough = there[usual].mean(axis=0) > 0.5
     if enough.sum() < 2 * SHORTEST:
         return none
-    share, per_launch_us, shown, shortness, errors = _common(log_time, gpus)
+    share, per_launch_us, shown, shortness, errors = _common(log_time, gpus, _builds(codes))
     common = [np.where(enough, each, np.nan) for each in (share, np.where(shown, per_launch_us, 0.0))]
     # One at a time: variances are moderated across cases, and these two series are not alike.
     searched = [case_series(Series(each[None], gpus, known))[0] for each in common]
@@ -63,10 +71,15 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     if len(levels) < len(searched):
         return none
     levelled = log_time - gpu_levels(log_time, gpus)
-    removed, events = [], []
+    removed, events, reported = [], [], []
     for series, found, by, error in zip(common, levels, (np.ones_like(shortness), shortness), errors, strict=True):
         kept, own = _retained(found, known, levelled, by)
         events += own
+        own_steps = [int(each.argmax()) for each in own]
+        common_steps = [
+            each for each in found.changes if not each.column.is_cut or int(found.at[each.column.start]) in own_steps
+        ]
+        reported.append(replace(found, changes=tuple(common_steps)))
         # Remove what exceeds the estimation error, by shrinkage toward the GPU's mean (James and Stein).
         off = series - kept
         for gpu in set(gpus.tolist()):
@@ -77,20 +90,40 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
         certain = off * max(0.0, 1 - float(np.mean(error)) / variance) if variance else off
         removed.append(certain * by)
     after = np.array(events, dtype=bool).reshape(-1, len(nothing))
-    return Shared(common[0], per_launch_us, levels[0], levels[1], removed[0] + removed[1], after)
+    return Shared(common[0], per_launch_us, reported[0], reported[1], removed[0] + removed[1], after)
 
 
-def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Bools, Floats, tuple[Floats, Floats]]:
+def _builds(codes: pd.DataFrame) -> Positions:
+    """The number of each case's build in each session; a change of the code of few or most cases begins none."""
+    known = codes.ffill(axis=1)
+    before = known.shift(axis=1)
+    changed = known.notna() & before.notna() & (known != before)
+    return np.asarray((changed & changed.mean().between(FEWEST_REBUILT, MOST_REBUILT)).cumsum(axis=1), dtype=np.intp)
+
+
+def _common(
+    log_time: Floats, gpus: Positions, builds: Positions
+) -> tuple[Floats, Floats, Bools, Floats, tuple[Floats, Floats]]:
     """The share and microseconds of each session, whether enough cases show the latter, 1 / time, and variances.
 
     1 / time is a column (case, 1); the variances are of the share and of the microseconds.
     """
     usual = row_medians(log_time)[:, None]
     off = log_time - usual
-    for gpu in set(gpus.tolist()):
-        own = np.flatnonzero(gpus == gpu)
-        if len(own) >= SHORTEST:
-            off[:, own] -= row_medians(off[:, own])[:, None]
+    for _ in range(3 if builds.any() else 1):
+        for gpu in set(gpus.tolist()):
+            own = np.flatnonzero(gpus == gpu)
+            if len(own) >= SHORTEST:
+                off[:, own] -= row_medians(off[:, own])[:, None]
+        # what a build changed is its own: with half of the cases it would seem common
+        young = np.zeros(off.shape, dtype=bool)
+        for build in range(1 + builds.max(initial=0)) if builds.any() else ():
+            there = np.isfinite(off) & (builds == build)
+            enough = there.sum(axis=1, keepdims=True) >= SHORTEST
+            off -= (there & enough) * row_medians(np.where(there, off, np.nan))[:, None]
+            young |= there & ~enough
+    young &= np.isfinite(np.where(young, np.nan, off)).sum(axis=0) >= MOST_REBUILT * np.isfinite(off).sum(axis=0)
+    off[young] = np.nan
     shortness = np.exp(-usual)
     sd = np.maximum(noise.MAD_TO_SD * successive(off)[:, None] / np.sqrt(2), noise.CASE_SD_FLOOR)
     there = np.isfinite(off)

@@ -124,6 +124,11 @@ class History:
         return np.log(times)
 
     @cached_property
+    def codes(self) -> pd.DataFrame:
+        """The machine code, as ``times``; missing if unknown. A callable's digests are no proof, and missing too."""
+        return self.table("fingerprint").mask(self.table("kernels").notna())
+
+    @cached_property
     def by_gpu(self) -> dict[str | None, Positions]:
         """Session numbers by GPU, in order of first appearance; unknown GPUs count as one."""
         groups = self.facts.groupby(self.facts["uuid"].fillna(""), sort=False)

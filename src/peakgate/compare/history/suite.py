@@ -62,7 +62,8 @@ def _find(history: History, *, of_host: bool) -> Changes:
     for number, own in enumerate(history.by_gpu.values()):
         gpus[own] = number
     known = np.array([*_environment_changes(history)], dtype=bool).reshape(-1, len(gpus))
-    common = shared(np.full_like(history.log_time, np.nan) if of_host else history.log_time, gpus, known)
+    times = np.full_like(history.log_time, np.nan) if of_host else history.log_time
+    common = shared(times, gpus, known, history.codes)
     columns = np.vstack([known, common.events])
     searched = case_series(Series(history.log_time - common.removed, gpus, columns))
     count = sum(each is not None for each in searched)  # they share the error
