@@ -107,7 +107,18 @@ def test_what_the_newest_session_could_not_time_is_reported_and_decides(tmp_path
     assert f"1 WRONG ({PAD})" in capsys.readouterr().out
     save(tmp_path / "runs", "r20", {**last, "peakgate": {**last["peakgate"], "not_measured": []}})
     assert main(["history", "--runs", "runs", "--out", "out"]) == 1
-    assert f"1 MISSING ({PAD})" in capsys.readouterr().out
+    assert f"1 MISSING ({PAD}): measure again" in capsys.readouterr().out
+    heading = Path("out/history.md").read_text(encoding="utf-8").splitlines()[0]
+    assert heading.endswith("MISSING, 1 case in the newest session")
+
+
+def test_the_first_reason_is_given_where_every_file_is_refused(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "runs").mkdir()
+    for name in "ab":
+        (tmp_path / "runs" / f"{name}.json").write_text('{"benchmarks": 1}', encoding="utf-8")
+    assert main(["history", "--runs", "runs", "--out", "out"]) == 2
+    assert "none of 2 files can be read: " in (said := capsys.readouterr().err)
+    assert Code.NO_RUN in said
 
 
 def test_a_case_that_vanished_is_missing_until_it_counts_as_no_longer_measured(

@@ -301,7 +301,7 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[tup
         given = getattr(info, name)
         # Two ways to compute a figure may differ by the rounding of doubles, in addition to the file's rounding.
         if given is not None and not math.isclose(given, wanted, rel_tol=1e-6, abs_tol=1.01 * WRITTEN[name]):
-            yield f"extra_info.{name}", given, f"{wanted:.10g}, {why}"
+            yield f"extra_info.{name}", given, f"{wanted:.9g}, {why}"
 
     fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
     if verdict not in OF_A_RUN:

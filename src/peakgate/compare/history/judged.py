@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from peakgate.base import config, progress
+from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import write_whole
 from peakgate.base.formatting import counted, first_of, nearest
 from peakgate.base.verdict import Verdict
@@ -42,6 +43,11 @@ def write(options: argparse.Namespace) -> int:
     places = first_parents(config.current().root)
     with progress.shown(READING):
         every = archive.cases
+    if every.empty and archive.notes:
+        first = archive.notes[0].removeprefix("skipped: ")
+        raise PeakgateError.repeated(
+            f"none of {counted(len(archive.notes), 'file')} can be read: {first}", Code.UNREADABLE
+        )
     found = history(every, options.gpu, options.text, places)
     # The newest session must have the cases of the few before it.
     missed = _untimed(every, [each.path for each in found.sessions[-WHOLE_SESSIONS_TO_RETIRE:]])
@@ -52,7 +58,9 @@ def write(options: argparse.Namespace) -> int:
     notes = []
     if missed:
         named = [f"{len(cases)} {verdict} ({first_of(cases)})" for verdict, cases in missed.items()]
-        notes.append(f"newest session: {', '.join(named)}")
+        advice = f"; without it in {WHOLE_SESSIONS_TO_RETIRE} whole runs, a case counts as no longer measured"
+        measure = f"measure again{advice if Verdict.MISSING in missed else ''}"
+        notes.append(f"newest session: {', '.join(named)}: {measure}")
     known = sorted({*found.cases, *found.retired})
     unknown = [] if options.text else sorted({each.case for each in accepted} - {*known})
     if unknown:

@@ -82,6 +82,14 @@ def report(
             )
         )
 
+    qualified = [
+        f"{counted(len(cases), 'case')}{'' if verdict == trend.verdict else f' {verdict}'} in the newest session"
+        for verdict, cases in trend.untimed.items()
+    ]
+    if together and together.verdict == trend.verdict and trend.verdict not in trend.counts:
+        qualified.append("suite-wide")
+    if trend.open:
+        qualified.append(f"{counted(still_open, 'regression')} open")
     tables = [spread_table(trend.spread)] if trend.spread else []
     if found:
         lines = [(each.line(history.retired), each.regressions[0].change.case) for each in found]
@@ -97,7 +105,7 @@ def report(
         command="history",
         exit_code=trend.exit_code,
         verdict=trend.verdict,
-        qualified=f"{counted(still_open, 'regression')} open" if trend.open else "",
+        qualified=", ".join(qualified),
         about=(("history", header(history)),),
         notes=remarks(trend),
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
