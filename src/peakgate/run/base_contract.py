@@ -53,6 +53,9 @@ class AgainstBase(Cases):
     def probes(self, case: Case) -> list[Case]:
         return list(self.edges[case.id])
 
+    def without_small(self) -> list[str]:
+        return []  # at the other scale the change's families would be imported into the judge
+
     def objection(self, case: RunCase) -> Judgement | None:
         return self.objections.get(case.id) or super().objection(case)
 
