@@ -27,6 +27,10 @@ class ndarray(np.ndarray):  # noqa: N801  (the name by which CuPy's is known)
     def device(self):
         return Device(self.gpu)
 
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.ctypes.data)
+
     def copy(self, _order="C"):
         """On the current GPU, as CuPy's."""
         return placed(np.asarray(self).copy(), MACHINE.current)

@@ -234,3 +234,103 @@ def test_a_result_of_zeros_alone_compares_nothing(zeros):
         with refuses(Code.REFERENCE):
             proven(lambda x: 0 * x, lambda x: x + x, zeros.copy(), fresh=fresh)
     proven(lambda x: x.fill(0), np.zeros_like, zeros + 1)
+
+
+def added_to(out, x):
+    out += x
+
+
+def larger_into(out, x):
+    np.maximum(out, x, out=out)
+
+
+def positive_into(out, x):
+    out[x > 0] = x[x > 0]
+
+
+SIGNED = np.array([3.0, -1.0, 2.0, -5.0, 4.0, -2.0, 1.0, -3.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "reference", "x"),
+    [
+        (added_to, lambda out, x: x, SIGNED),
+        (added_to, lambda out, x: x, SIGNED.astype("int32")),
+        (larger_into, lambda out, x: x, abs(SIGNED)),
+        (positive_into, lambda out, x: np.maximum(x, 0), SIGNED),
+    ],
+    ids=["adds", "adds integers", "takes the larger", "leaves out"],
+)
+@pytest.mark.parametrize("given", [{}, {"outputs": lambda out, x: out}, {"fresh": "any"}], ids=str)
+def test_a_result_that_needs_zeros_in_its_output_is_wrong(function, reference, x, given):
+    with pytest.raises(WrongResult, match="second call"):
+        proven(function, reference, np.zeros_like(x), x.copy(), **given)
+
+
+@pytest.mark.parametrize("result", [lambda total: total, lambda total: total.copy()], ids=["itself", "a copy"])
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_sum_that_goes_on_in_the_next_call_is_wrong(result, fresh):
+    total = np.zeros(1)
+
+    def summed(x):
+        total[0] += x.sum()
+        return result(total)
+
+    with pytest.raises(WrongResult, match="second call"):
+        proven(summed, lambda x: x.sum(), X.copy(), fresh=fresh)
+
+
+def test_what_a_reference_reads_may_be_added_to():
+    proven(added_to, lambda out, x: out + x, np.zeros(4), X.copy())
+    proven(added_to, lambda out, x: out + x, np.zeros(4), X.copy(), outputs=lambda out, x: out)
+    proven(lambda x: np.exp(x, out=x), np.exp, X.copy(), outputs=lambda x: x)
+
+
+def test_a_scatter_into_an_array_that_its_reference_reads_is_right():
+    def scattered(out, at, x):
+        out[at] = x
+
+    def by_reference(out, at, x):
+        found = out.copy()
+        found[at] = x
+        return found
+
+    at = np.array([5, 0, 3, 1])
+    proven(scattered, by_reference, np.zeros(8), at.copy(), X.copy())
+    with pytest.raises(WrongResult, match="second call"):
+        proven(scattered, lambda out, at, x: by_reference(0 * out, at, x), np.zeros(8), at.copy(), X.copy())
+
+
+def test_a_workspace_is_found_as_the_call_before_left_it():
+    flags = np.zeros(2, "int32")
+
+    def turned(x):
+        assert sorted(flags) in ([0, 0], [0, 1])  # not in other places, nor other numbers
+        flags[:] = 1 - flags[0], 0
+        return 2 * x
+
+    for fresh in (True, False):
+        proven(turned, lambda x: x + x, X.copy(), fresh=fresh)
+
+
+def test_a_step_in_place_is_right_beside_an_output_written_anew():
+    def stepped(weights, moments, out, gradients):
+        moments *= 0.5
+        moments += gradients
+        weights -= moments
+        out[:] = 2 * gradients
+
+    def by_reference(weights, moments, out, gradients):
+        after = 0.5 * moments + gradients
+        return weights - after, after, gradients + gradients
+
+    arrays = [X.copy(), X.copy(), np.zeros(4), X.copy()]
+    proven(stepped, by_reference, *arrays, outputs=lambda weights, moments, out, gradients: (weights, moments, out))
+
+    def added(weights, moments, out, gradients):
+        kept = out.copy()
+        stepped(weights, moments, out, gradients)
+        out += kept
+
+    with pytest.raises(WrongResult, match=r"number 2 .*output 2"):
+        proven(added, by_reference, *arrays, outputs=lambda weights, moments, out, gradients: (weights, moments, out))

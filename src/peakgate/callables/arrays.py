@@ -272,6 +272,23 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
 
 
 @at_home
+def displace(value: Any) -> None:
+    """Give each place of an array the element of another one, half of the array and one element away, in place.
+
+    Indices stay valid and unique elements unique. A read-only array, or one of other types than numbers, is left.
+    """
+    value = plain(value) if framework(value) == "viewed" else value
+    if not _writable_numbers(value):
+        return
+    if framework(value) == "torch":
+        tensor, bits = value.detach(), sys.modules["torch"].uint8
+        tensor = tensor.view(bits) if tensor.element_size() == 1 else tensor  # PyTorch cannot roll 8-bit floats
+        tensor.copy_(tensor.roll(tensor.numel() // 2 + 1))
+    else:
+        value[...] = _module(value).roll(value, value.size // 2 + 1)
+
+
+@at_home
 def fill(value: Any, data: Data) -> bool:
     """Give an array the values that a data function of a family makes; False if the array is left unchanged.
 

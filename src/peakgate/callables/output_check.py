@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.callables.arrays import copy_of, dtype_name, restore, wait_for
+from peakgate.callables.arrays import arrays_in, copy_of, displace, dtype_name, overlap, restore, wait_for
 from peakgate.callables.call import Call
 from peakgate.callables.settings import Given
 from peakgate.callables.values import OtherKeys, Typed, typed
@@ -41,9 +41,10 @@ class OutputCheck:
         """Whether the reference was zero in all that was compared."""
 
     def first(self) -> Proof:
-        """Check the first run; raises WrongResult if an output is wrong or an input of the reference was changed.
+        """Check the first run, and a second one on what the first left in arrays that the reference does not read.
 
-        PeakgateError if nothing can be checked: the run changes no array, and the arrays already held the result.
+        Raises WrongResult if an output is wrong or an input of the reference was changed, PeakgateError if nothing can
+        be checked: the run changes no array, and the arrays already held the result.
         """
         conclusive = not self._call.ranks.any("outputs not found", not self.outputs()) or self._find_outputs()
         if not conclusive and not self.outputs() and all(map(self._holds, self._expected)):
@@ -54,6 +55,7 @@ class OutputCheck:
             )
         proof = self.check("")
         self._refuse_changed_inputs()
+        self._check_second_call()
         return proof
 
     def check(self, when: str) -> Proof:
@@ -258,6 +260,53 @@ class OutputCheck:
         for index, elements in after.items():
             restore(call.arrays[index], elements)
         call.result = result
+
+    def _check_second_call(self) -> None:
+        """Run again, on what the first run left in the arrays that it changed and that the reference does not read.
+
+        There the reference's result is the same, and so is that of a callable which does not add to its outputs or
+        leave out elements of them. Elements of outputs are in other places, unless arrays have to keep theirs. Other
+        arrays hold what a call finds in a program: a workspace may have flags or counters for the next call.
+        """
+        call = self._call
+        changed = sorted({at for each in call.ranks.all("changed arrays", call.changed) for at in each})
+        if not changed or not callable(self._given.reference):
+            return
+        outputs = list(arrays_in(self.outputs())) if self._given.fresh else []
+        for at in call.changed:
+            if at not in call.left and any(overlap(call.arrays[at], output) for output in outputs):
+                displace(call.arrays[at])
+        unread = changed
+        if self._reads():
+            if len(changed) == 1:
+                return
+            found = {at: copy_of(call.arrays[at]) for at in changed}
+            unread = [at for at in changed if not self._reads_of(found, [at])]
+            if not unread or self._reads_of(found, unread):
+                for at, elements in found.items():
+                    restore(call.arrays[at], elements)
+                return
+        self._run()
+        self._compare(
+            self._expected,
+            f"in a second call, on what the first left in {counted(len(unread), 'array')} that its reference does not "
+            f"read (number {', '.join(map(str, unread))} of those it uses): ",
+        )
+
+    def _reads_of(self, found: Mapping[int, Any], which: Sequence[int]) -> bool:
+        """``_reads`` with the given elements in some arrays, and those at the start in all others."""
+        self._call.rewind_all()
+        for at in which:
+            restore(self._call.arrays[at], found[at])
+        return self._reads()
+
+    def _reads(self) -> bool:
+        """Whether the reference's result for the current arrays, which are kept, is another one than at the start."""
+        try:
+            other = _differ(self._now(), self._expected)
+        except PeakgateError:  # it fails on them
+            other = True
+        return self._call.ranks.any("another result of the reference", other)
 
     def _now(self) -> list[Typed]:
         """The reference's result for the current arrays, which are kept."""
