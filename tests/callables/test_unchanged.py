@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays_of
 from peakgate.callables.call import Call
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import Given
-from peakgate.callables.unchanged import AUTOGRAD, BESIDE, IN_ORDER, unchanged
+from peakgate.callables.unchanged import AUTOGRAD, BESIDE, EQUAL, IN_ORDER, unchanged
 from peakgate.inspect.emulate import check_case
 from peakgate.measure.refill import KEY_WORDS, ROUNDS, exchange, pairs_of, round_keys
 from peakgate.session.outcome import WrongResult
@@ -32,9 +32,14 @@ OFFSETS = np.array([0, 3, 3, 7, 8], np.int32)
 IN_ROWS = np.array([[0, 2, 5], [1, 1, 4]])
 
 
-@pytest.mark.parametrize("array", [OFFSETS, OFFSETS[::-1], IN_ROWS, np.arange(6).reshape(2, 3), np.zeros(4, "uint8")])
+@pytest.mark.parametrize("array", [OFFSETS, OFFSETS[::-1], IN_ROWS, np.arange(6).reshape(2, 3)])
 def test_integers_in_order_are_left(array):
     assert unchanged([array]) == {0: IN_ORDER}
+
+
+@pytest.mark.parametrize("array", [np.zeros(4, "uint8"), np.full((2, 3), 7), np.ones(4, bool), np.zeros((2, 2), bool)])
+def test_equal_integers_and_booleans_are_left(array):
+    assert unchanged([array]) == {0: EQUAL}
 
 
 @pytest.mark.parametrize(

@@ -238,12 +238,13 @@ def differs(value: Any, saved: Any) -> bool:
 
 
 @at_home
-def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
+def renew(value: Any, seed: int, *, redraw: bool = False, added: float = 0.0) -> bool:
     """Replace an array's elements in place by elements resampled from it; False if the array is left unchanged.
 
-    Real and complex elements are drawn with replacement and scaled by a factor in [0.5, 1): signs and the largest
-    magnitude are kept. Integers and booleans are permuted, so that indices stay valid and unique elements unique; with
-    ``redraw`` they are drawn with replacement. Other types and read-only arrays are left unchanged.
+    Real and complex elements are drawn with replacement, increased by ``added`` and scaled by a factor in [0.5, 1): if
+    nothing is added, signs and the largest magnitude are kept. Integers and booleans are permuted, so that indices stay
+    valid and unique elements unique; with ``redraw`` they are drawn with replacement. Other types and read-only arrays
+    are left unchanged.
     """
     value = plain(value) if framework(value) == "viewed" else value
     name = dtype_name(value)
@@ -260,13 +261,13 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
         flat = tensor.reshape(-1)
         if name in BITS:  # PyTorch cannot multiply 8-bit floats
             flat = flat.float()
-        drawn = flat[_as_torch(order)]
+        drawn = flat[_as_torch(order)] + added if scaled and added else flat[_as_torch(order)]
         tensor.copy_((drawn * _as_torch(factor).to(flat.dtype) if scaled else drawn).reshape(tensor.shape))
         return True
     flat = value.reshape(-1)
     if name in BITS:
         flat = flat.astype(np.float32)
-    drawn = flat[order]
+    drawn = flat[order] + flat.real.dtype.type(added) if scaled and added else flat[order]
     value[...] = (drawn * factor.astype(flat.real.dtype) if scaled else drawn).reshape(value.shape)
     return True
 
@@ -314,6 +315,12 @@ def _writable_numbers(value: Any) -> bool:
 def real(value: Any) -> bool:
     """Whether an array's elements are real or complex numbers of a known type."""
     return dtype_name(value) in _REAL
+
+
+@at_home
+def largest(value: Any) -> float:
+    """The largest magnitude of an array's elements, of complex ones of their parts; NaN if one is NaN."""
+    return float(abs(comparable(value)).max())
 
 
 @at_home

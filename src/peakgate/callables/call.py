@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,9 +20,11 @@ from peakgate.callables.arrays import (
     fill,
     framework,
     gpu_of,
+    largest,
     move,
     nbytes,
     overlap,
+    real,
     renew,
     restore,
     settled,
@@ -45,6 +47,9 @@ from peakgate.measure.patterns import of_type
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array
 
+LARGEST_FOR_ZERO = 256.0
+"""Numbers for an array of zeros are below this, which every type can hold."""
+
 
 @dataclass
 class Call:
@@ -52,8 +57,9 @@ class Call:
 
     ``arrays`` are the visible arrays that it uses, ``saved`` their elements before the first run, ``changed`` the
     indices of those that a run changes, known after ``learn``, ``left`` the arrays that keep their elements between
-    calls, with the reason. ``result`` is what the last run returned, ``raised`` what the function raised, ``host_us``
-    the time that the function took on the host. ``note`` is what ``prepare`` does, as a phrase; empty if nothing.
+    calls, with the reason; ``raised_from_zero`` those of zeros that get other numbers in ``renewed``. ``result`` is
+    what the last run returned, ``raised`` what the function raised, ``host_us`` the time that the function took on the
+    host. ``note`` is what ``prepare`` does, as a phrase; empty if nothing.
 
     Of several ``ranks`` each has such a call. All of them run it, and its reference, equally often: in both they may
     wait for each other.
@@ -68,6 +74,7 @@ class Call:
     saved: list[Any] = field(init=False)
     left: Mapping[int, str] = field(init=False)
     changed: tuple[int, ...] = ()
+    raised_from_zero: Collection[int] = ()
     result: Any = None
     raised: BaseException | None = None
     host_us: float = 0.0
@@ -214,8 +221,20 @@ class Call:
 
         Arrays of any rank count.
         """
-        changed = [renew(array, seed + at, redraw=redraw) for at, array in self._read()]
+        read = self._read()
+        sizes = [largest(array) for _, array in read if real(array)] if self.raised_from_zero else []
+        scale = min((size for size in sizes if 0 < size < LARGEST_FOR_ZERO), default=1.0)
+        changed = [
+            renew(array, seed + at, redraw=redraw, added=scale if at in self.raised_from_zero else 0.0)
+            for at, array in read
+        ]
         return self.ranks.any("other inputs", any(changed))
+
+    def zeros(self) -> list[int]:
+        """The indices of real arrays that hold only zeros, except ``left``."""
+        return [
+            at for at, array in enumerate(self.arrays) if at not in self.left and real(array) and largest(array) == 0
+        ]
 
     def patterned(self, pattern: str, between: tuple[float, float] | None) -> bool:
         """Give the arrays that the function only reads, except ``left``, a pattern of data; False if none changed.

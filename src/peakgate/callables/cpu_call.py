@@ -8,6 +8,7 @@ from types import TracebackType
 
 from peakgate.callables.arrays import wait_for
 from peakgate.callables.call import Call
+from peakgate.callables.unchanged import described
 from peakgate.device.interface import CallableLaunchable, SampleChecker
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Case
@@ -57,7 +58,8 @@ class CpuCall(CallableLaunchable):
 
     def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:  # noqa: ARG002  (it runs once)
         """The time of the run."""
-        return Samples((self.wall_us,), (None,), 0, ", ".join(filter(None, [ON_CPU, self._call.note])))
+        method = ", ".join(filter(None, [ON_CPU, described(self._call.left), self._call.note]))
+        return Samples((self.wall_us,), (None,), 0, method)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (a processor has no such counter)
         """Return None: energy is measured on a GPU only."""

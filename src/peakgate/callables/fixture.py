@@ -214,8 +214,8 @@ class GpuBenchmark(ReplayFixture):
             launchable = CpuCall(case, call)
             launchable.run()
             proof = output_check.first() if output_check else None
-            if output_check:
-                output_check.on_fresh_inputs(launchable.run)  # an output may have held the right result before the run
+            # An output may have held the right result before the run.
+            checked = output_check.on_fresh_inputs(launchable.run) if output_check else ""
             tuned = self._given.choices(call)
         except (WrongResult, KernelFault, NotAnArray, PeakgateError, MemoryError) as error:
             if isinstance(error.__cause__, Exception) and not gpu_count() and lacks_gpu(error.__cause__):
@@ -229,6 +229,7 @@ class GpuBenchmark(ReplayFixture):
         elif session.timed:
             samples, _ = session.sample(launchable, None, 0.0, None)
             if output_check:
+                samples = replace(samples, method=f"{samples.method}, {checked}")
                 launchable.case = replace(case, tolerance=output_check.tolerance)
             outcome = session.judged(launchable, proof, samples)
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
-from peakgate.callables.arrays import arrays_in, copy_of, displace, dtype_name, overlap, restore, wait_for
+from peakgate.callables.arrays import arrays_in, copy_of, displace, dtype_name, overlap, renew, restore, wait_for
 from peakgate.callables.call import Call
 from peakgate.callables.settings import Given
 from peakgate.callables.values import OtherKeys, Typed, typed
@@ -27,6 +27,8 @@ from peakgate.spec.groups import TOLERANCES
 
 _SEED = 20_261_121
 
+_STORED = ": a stored result is not excluded"
+
 
 class OutputCheck:
     """Compares a callable's outputs with its reference; ``given.reference`` must not be None."""
@@ -37,8 +39,9 @@ class OutputCheck:
         self.tolerance = 0.0
         """The largest tolerance that an output was compared with."""
         self._expected = call.expected(given.reference)
-        self._zero = True
-        """Whether the reference was zero in all that was compared."""
+        call.raised_from_zero = self._zeros_read()
+        self._not_zero: set[int] = set()
+        """The outputs whose reference was not zero in all that was compared."""
 
     def first(self) -> Proof:
         """Check the first run, and a second one on what the first left in arrays that the reference does not read.
@@ -88,21 +91,23 @@ class OutputCheck:
         Raises NothingCompared if it reads arrays, and its reference was zero here and before.
         """
         checked, call = self._on_other_inputs(run), self._call
-        if not call.ranks.any("a result other than zero", not self._zero) and len(call.changed) < len(call.arrays):
+        seen = {index for each in call.ranks.all("outputs that are not zero", [*self._not_zero]) for index in each}
+        if not seen and len(call.changed) < len(call.arrays):
             raise NothingCompared("its outputs")
-        return checked
+        zero = [call.output_name(index) for index in range(len(self._expected)) if index not in seen]
+        return f"{checked}, {' and '.join(zero)} zero in all that was compared" if zero else checked
 
     def _on_other_inputs(self, run: Callable[[], None]) -> str:
         call = self._call
         if not self._given.fresh:
-            return "not checked on fresh inputs"
+            return f"not checked on fresh inputs{_STORED}"
         if not callable(self._given.reference):
-            return "not checked on fresh inputs, its reference is a value"
+            return f"not checked on fresh inputs, its reference is a value{_STORED}"
         call.rewind_all()
         original = call.saved
         try:
             if not call.renewed(_SEED):
-                return "not checked on fresh inputs, none could be changed"
+                return f"not checked on fresh inputs, none could be changed{_STORED}"
             expected = self._now()
             if call.ranks.any("an unchanged result", not _differ(expected, self._expected)):
                 call.renewed(_SEED + 1, redraw=True)
@@ -154,7 +159,8 @@ class OutputCheck:
                 raise WrongResult(f"{when}{self._call.output_name(index)}{result.mismatch}")
             if result.blank:
                 raise NothingCompared(self._call.output_name(index))
-            self._zero = self._zero and not bool((reference != 0).any())
+            if bool((reference != 0).any()):
+                self._not_zero.add(index)
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
         if not any(each.array.size for each in outputs):
             raise PeakgateError(
@@ -261,6 +267,40 @@ class OutputCheck:
             restore(call.arrays[index], elements)
         call.result = result
 
+    def _zeros_read(self) -> Collection[int]:
+        """The arrays of zeros that the reference reads, from its results with ones in their place.
+
+        No other element can be drawn from them. Those that it does not read may be outputs, or a workspace that each
+        call has to find cleared.
+        """
+        call = self._call
+        found = sorted({at for each in call.ranks.all("arrays of zeros", call.zeros()) for at in each})
+        if not found or not self._given.fresh or not callable(self._given.reference):
+            return ()
+
+        def with_numbers(which: Collection[int]) -> list[Typed] | None:
+            call.rewind_all()
+            for at in which:
+                renew(call.arrays[at], _SEED + at, added=1.0)
+            try:
+                return self._now()
+            except PeakgateError:  # they are no input
+                return None
+
+        try:
+            result = with_numbers(found)
+            said = call.ranks.all(
+                "a result for other numbers than zeros", None if result is None else _differ(result, self._expected)
+            )
+            if result is None or None in said or not any(said):
+                return ()
+            without = ((at, with_numbers([each for each in found if each != at])) for at in found)
+            return {
+                at for at, less in without if call.ranks.any("another result", less is None or _differ(less, result))
+            }
+        finally:
+            call.rewind_all()
+
     def _check_second_call(self) -> None:
         """Run again, on what the first run left in the arrays that it changed and that the reference does not read.
 
@@ -329,7 +369,8 @@ def _alike(output: Array, wanted: Array) -> tuple[Any, Array, Array]:
 
 
 def _differ(some: Sequence[Typed], others: Sequence[Typed]) -> bool:
+    """Whether results differ in number, shape or an element; NaN is equal to NaN."""
     return len(some) != len(others) or any(
-        one.array.shape != other.array.shape or bool((one.array != other.array).any())
-        for one, other in zip(some, others, strict=True)
+        one.shape != other.shape or bool(((one != other) & ((one == one) | (other == other))).any())  # noqa: PLR0124
+        for one, other in ((each.array, beside.array) for each, beside in zip(some, others, strict=True))
     )

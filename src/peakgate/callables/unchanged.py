@@ -3,7 +3,8 @@
 An autograd graph of PyTorch that was built before the call has saved arrays or values computed from them: with other
 elements it fails or ignores them. Such graphs are found from the tensors that Python's garbage collector tracks. Sorted
 integers may be offsets, or keys of a binary search, and other integers their lengths: with other values a correct
-kernel could access memory out of bounds. All numbers down to zero are none of these, but a permutation.
+kernel could access memory out of bounds. All numbers down to zero are none of these, but a permutation. From equal
+integers or booleans no other ones can be drawn.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from peakgate.base.formatting import counted
 from peakgate.callables.arrays import arrays_in, at_home, comparable, dtype_name, framework, overlap
 
 AUTOGRAD, IN_ORDER, BESIDE = "of a graph of autograd", "of integers in order", "of few integers beside such"
+EQUAL = "of equal integers or booleans"
 
 
 def unchanged(arrays: Sequence[Any]) -> Mapping[int, str]:
@@ -27,9 +29,10 @@ def unchanged(arrays: Sequence[Any]) -> Mapping[int, str]:
     torch: Any = sys.modules.get("torch")
     in_graphs = list(_in_graphs(torch)) if any(framework(array) == "torch" for array in arrays) else []
     integers = {at: array for at, array in enumerate(arrays) if dtype_name(array).startswith(("int", "uint"))}
-    found = {at: IN_ORDER for at, array in integers.items() if _in_order(array)}
+    found = {at: EQUAL if _equal(array) else IN_ORDER for at, array in integers.items() if _in_order(array)}
     longest = max((prod(arrays[at].shape) for at in found), default=0)
     found |= {at: BESIDE for at, array in integers.items() if at not in found and 0 < prod(array.shape) <= longest}
+    found |= {at: EQUAL for at, array in enumerate(arrays) if dtype_name(array) == "bool" and _equal(array)}
     for at, array in enumerate(arrays):
         if any(overlap(array, each) for each in in_graphs):
             found[at] = AUTOGRAD
@@ -44,6 +47,13 @@ def described(reasons: Mapping[int, str]) -> str:
     """A phrase for the run file: how many arrays were left unchanged, and why; empty if none."""
     found = [f"{counted(count, 'array')} {reason}" for reason, count in Counter(reasons.values()).items()]
     return f"left as they are: {', '.join(found)}" if found else ""
+
+
+@at_home
+def _equal(value: Any) -> bool:
+    """Whether there are several elements, all equal."""
+    flat = comparable(value).reshape(-1)
+    return flat.size > 1 and bool((flat == flat[:1]).all())
 
 
 @at_home
