@@ -394,3 +394,61 @@ def test_an_output_of_zeros_beside_others_is_said():
 def test_where_no_other_inputs_are_tried_a_stored_result_is_not_excluded(given, reference):
     _, checked = proven(lambda x: x + x, reference, X.copy(), **given)
     assert checked.endswith(": a stored result is not excluded")
+
+
+MANY = np.random.default_rng(3).standard_normal((64, 64))
+
+
+def in_double(x):
+    return x.astype("float64")
+
+
+@pytest.mark.parametrize(
+    ("result", "reference"),
+    [
+        (lambda x: x.sum().item(), lambda x: float(in_double(x).sum())),
+        (lambda x: float(x.mean()), lambda x: in_double(x).mean()),
+        (lambda x: x.mean(1).tolist(), lambda x: in_double(x).mean(1).tolist()),
+        (lambda x: {"loss": float((x * x).mean())}, lambda x: {"loss": float((in_double(x) ** 2).mean())}),
+        (lambda x: float(x.sum(dtype="float64")), lambda x: float(x.sum())),
+    ],
+    ids=["item", "float", "list", "dictionary", "more precise"],
+)
+def test_a_number_of_python_is_as_precise_as_the_inputs(result, reference):
+    proven(result, reference, MANY.astype("float32"))
+    proven(result, reference, MANY.copy())
+
+
+def test_a_number_of_python_beyond_the_bound_of_the_inputs_is_wrong():
+    for result in (lambda x: float(x.mean(dtype="float32")), lambda x: float(x.astype("float32").mean())):
+        with pytest.raises(WrongResult):
+            proven(result, lambda x: float(x.mean()), MANY.copy())
+    with pytest.raises(WrongResult):
+        proven(lambda x: float(x.mean() * 1.01), lambda x: float(in_double(x).mean()), MANY.astype("float32"))
+    with pytest.raises(WrongResult):
+        proven(lambda x: float(x.sum() + 1), lambda x: int(x.sum()), np.full(64, 1 << 20))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "complex64"])
+def test_a_number_of_python_has_a_type_for_every_type_of_inputs(dtype):
+    x = (100 * MANY).astype(dtype)
+    proven(lambda x: complex(x.sum(dtype="complex64")), lambda x: complex(x.sum(dtype="complex128")), x)
+
+
+def kept_in_double(x):
+    found = np.empty(64)
+    found[:] = x.mean(1)
+    return found
+
+
+def test_float32_arithmetic_in_a_float64_array_needs_a_tolerance():
+    x = MANY.astype("float32")
+    with refuses(Code.BENCHMARK_TEST):
+        proven(kept_in_double, lambda x: in_double(x).mean(1), x)
+    proven(kept_in_double, lambda x: in_double(x).mean(1), x, tolerance=1e-5)
+    proven(kept_in_double, lambda x: x.mean(1), x)
+    proven(lambda x: in_double(x).mean(1), lambda x: x.mean(1), x)
+    with pytest.raises(WrongResult):
+        proven(lambda x: 1.01 * kept_in_double(x), lambda x: in_double(x).mean(1), x)
+    with pytest.raises(WrongResult):
+        proven(lambda x: kept_in_double(x.astype("float32")), lambda x: x.mean(1), MANY.copy())

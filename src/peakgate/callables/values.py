@@ -107,10 +107,14 @@ class OtherKeys(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An array for a comparison, and the name of the type in which its values were computed."""
+    """An array for a comparison, and the name of the type in which its values were computed.
+
+    ``untyped``: it is a real number of Python, which every type becomes.
+    """
 
     array: Array
     dtype: str
+    untyped: bool = False
 
 
 def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
@@ -126,7 +130,9 @@ def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
         whole = array.dtype.kind in "biuO" and not rounds
         has_type = framework(value) or isinstance(value, np.floating | np.complexfloating)
         name = dtype_name(value) if has_type else "int64" if whole else "float64"
-        found.append(Typed(array, name if name in dtypes.KNOWN else array.dtype.name))
+        found.append(
+            Typed(array, name if name in dtypes.KNOWN else array.dtype.name, untyped=not has_type and not whole)
+        )
     return found
 
 
