@@ -1,5 +1,7 @@
 """What a callable and its reference give is compared for what it is: by key, exactly, and never as nothing."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from expecting import refuses
@@ -263,7 +265,7 @@ SIGNED = np.array([3.0, -1.0, 2.0, -5.0, 4.0, -2.0, 1.0, -3.0])
     ],
     ids=["adds", "adds integers", "takes the larger", "leaves out"],
 )
-@pytest.mark.parametrize("given", [{}, {"outputs": lambda out, x: out}, {"fresh": "any"}], ids=str)
+@pytest.mark.parametrize("given", [{}, {"outputs": lambda out, x: out}, {"fresh": "any"}], ids=["", "outputs", "any"])
 def test_a_result_that_needs_zeros_in_its_output_is_wrong(function, reference, x, given):
     with pytest.raises(WrongResult, match="second call"):
         proven(function, reference, np.zeros_like(x), x.copy(), **given)
@@ -390,7 +392,9 @@ def test_an_output_of_zeros_beside_others_is_said():
     assert "zero" not in checked
 
 
-@pytest.mark.parametrize(("given", "reference"), [({"fresh": False}, lambda x: 2 * x), ({}, 2 * X)], ids=str)
+@pytest.mark.parametrize(
+    ("given", "reference"), [({"fresh": False}, lambda x: 2 * x), ({}, 2 * X)], ids=["off", "value"]
+)
 def test_where_no_other_inputs_are_tried_a_stored_result_is_not_excluded(given, reference):
     _, checked = proven(lambda x: x + x, reference, X.copy(), **given)
     assert checked.endswith(": a stored result is not excluded")
@@ -452,3 +456,31 @@ def test_float32_arithmetic_in_a_float64_array_needs_a_tolerance():
         proven(lambda x: 1.01 * kept_in_double(x), lambda x: in_double(x).mean(1), x)
     with pytest.raises(WrongResult):
         proven(lambda x: kept_in_double(x.astype("float32")), lambda x: x.mean(1), MANY.copy())
+
+
+@pytest.mark.parametrize("fresh", [True, False, "any"])
+def test_outputs_that_the_callable_does_not_write_compare_nothing(fresh):
+    def nothing(out, x):
+        out[:4] = 2 * x[:4]
+
+    with refuses(Code.BENCHMARK_TEST):
+        proven(nothing, lambda out, x: 2 * x, np.ones(8), SIGNED.copy(), outputs=lambda out, x: 2 * x, fresh=fresh)
+    proven(lambda x: np.maximum(x, -2, out=x), lambda x: np.maximum(x, -2), SIGNED.copy(), outputs=lambda x: x)
+
+
+def test_outputs_that_are_right_on_the_given_inputs_alone_are_compared():
+    x = X.copy()
+    proven(lambda out, x: np.multiply(x, 2, out=out), lambda out, x: x + x, 2 * x, x, outputs=lambda out, x: out)
+    with refuses(Code.BENCHMARK_TEST):
+        proven(lambda out: None, abs, x, outputs=lambda out: out)
+
+
+def test_outputs_that_exist_after_the_call_are_compared():
+    holder = SimpleNamespace()
+
+    def kept(x):
+        holder.out = 2 * x
+
+    for fresh in (True, False):
+        vars(holder).clear()
+        proven(kept, lambda x: x + x, X.copy(), outputs=lambda x: holder.out, fresh=fresh)

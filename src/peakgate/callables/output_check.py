@@ -45,6 +45,8 @@ class OutputCheck:
         call.raised_from_zero = self._zeros_read()
         self._not_zero: set[int] = set()
         """The outputs whose reference was not zero in all that was compared."""
+        self._right_before = given.outputs is not None and self._are_right(self._expected)
+        """Whether the outputs that the test names were right before each checked call, which so wrote none of them."""
 
     def first(self) -> Proof:
         """Check the first run, and a second one on what the first left in arrays that the reference does not read.
@@ -97,6 +99,12 @@ class OutputCheck:
         seen = {index for each in call.ranks.all("outputs that are not zero", [*self._not_zero]) for index in each}
         if not seen and len(call.changed) < len(call.arrays):
             raise NothingCompared("its outputs")
+        if not call.ranks.any("outputs that were not right before", not self._right_before):
+            raise PeakgateError(
+                "nothing is compared: outputs gives the reference's result before the call; expected the arrays that "
+                "it writes, with other contents",
+                Code.BENCHMARK_TEST,
+            )
         zero = [call.output_name(index) for index in range(len(self._expected)) if index not in seen]
         return f"{checked}, {' and '.join(zero)} zero in all that was compared" if zero else checked
 
@@ -116,6 +124,7 @@ class OutputCheck:
                 call.renewed(_SEED + 1, redraw=True)
                 expected = self._now()
             call.remember()
+            self._right_before = self._right_before and self._are_right(expected)
             run()
             self._compare(expected, "on fresh inputs: ")
             given = self._given.fresh
@@ -125,6 +134,7 @@ class OutputCheck:
                 if call.patterned(pattern, given if isinstance(given, tuple) else None):
                     expected = self._now()
                     call.remember()
+                    self._right_before = self._right_before and self._are_right(expected)
                     run()
                     self._compare(expected, f"on inputs of the pattern {pattern!r}: ")
         finally:
@@ -277,13 +287,21 @@ class OutputCheck:
 
     def _holds(self, wanted: Typed) -> bool:
         """Whether one of the call's arrays is right by the given result of the reference."""
-        for own in typed(self._call.arrays, [wanted] * len(self._call.arrays)):
-            xp, held, expected = _alike(own.array, wanted.array)
-            allowed = self._tolerance(own.dtype)
-            bound = bound_of(allowed, own.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
-            if held.shape == expected.shape and compare(xp, held, expected, bound).right:
-                return True
-        return False
+        return any(self._is_right(own, wanted) for own in typed(self._call.arrays, [wanted] * len(self._call.arrays)))
+
+    def _are_right(self, expected: Sequence[Typed]) -> bool:
+        """Whether the outputs as they are now, without a call, are right by the given result of the reference."""
+        try:
+            found = typed(self.outputs(), expected)
+        except PeakgateError:  # there are none yet
+            return False
+        return len(found) == len(expected) and all(map(self._is_right, found, expected))
+
+    def _is_right(self, own: Typed, wanted: Typed) -> bool:
+        xp, held, expected = _alike(own.array, wanted.array)
+        allowed = self._tolerance(own.dtype)
+        bound = bound_of(allowed, own.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
+        return held.shape == expected.shape and compare(xp, held, expected, bound).right
 
     def _run(self) -> None:
         """Run once; synchronize, since the callable may not wait for the streams of copies and references."""
