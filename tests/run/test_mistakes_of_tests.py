@@ -1,6 +1,8 @@
 """A mistake in a benchmark test leaves its case undecided in one line: only a callable that ran is wrong."""
 
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -241,3 +243,17 @@ def bench_wrong(gpu_benchmark):
     assert "a trace" not in done.stdout
     assert "an old name" not in done.stdout
     assert "a doubt" in done.stdout
+
+
+def test_a_misspelt_setting_is_one_line_under_plain_pytest_too(benchmarks, bench):
+    text = HEAD + "\n@mark(refrence=double)\ndef bench_it(gpu_benchmark): gpu_benchmark(double, x)\n"
+    project = benchmarks(text + "\ndef bench_other(gpu_benchmark): gpu_benchmark(double, x)\n")
+    command = [sys.executable, "-m", "pytest", "-q", "benchmarks", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stdout
+    assert "KeyError" not in done.stdout
+    assert (
+        f"did you mean 'reference'?; expected one of {', '.join(settings.NAMES)} [{Code.BENCHMARK_TEST}]" in done.stdout
+    )
+    assert "1 passed, 1 error" in done.stdout.replace(", 1 warning", "")
+    assert "not run, benchmarks/bench_ops.py::bench_it: " in bench(project, "-k", "bench").stdout

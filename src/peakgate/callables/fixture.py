@@ -138,8 +138,6 @@ class GpuBenchmark(ReplayFixture):
 
         A kernel of ``load_kernel`` or CuPy is passed with its launch: ``(kernel, grid, block, arguments)``.
         """
-        if function is self._given.reference:
-            self._refuse("reference is the callable itself; expected another function, or none")
         return self._called(function, lambda: Call(*as_call(function, args, kwargs)))
 
     def backward(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -51,6 +51,8 @@ class BenchmarkTests:
         self._run, self._collecting = run, collecting
         self._used: dict[str, GpuBenchmark] = {}
         self._done: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """The reasons of tests with invalid settings under plain pytest, by case id."""
         self.cases = run.tests
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -62,7 +64,10 @@ class BenchmarkTests:
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
         """The fixture of one test; from here on a crash is attributed to its case."""
         from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (not needed for kernels)
+        from peakgate.callables.settings import case_of  # noqa: PLC0415  (as above)
 
+        if node.nodeid not in self.cases:  # under plain pytest, which runs what is refused
+            pytest.fail(self._refused[case_of(node.nodeid).id], pytrace=False)
         case_id = self.cases[node.nodeid].id
         self._run.ranks.begin_test(case_id)
         made = GpuBenchmark(node, self._run.session, benchmark, timer)
@@ -78,7 +83,7 @@ class BenchmarkTests:
             listed = self._run.choose()[1] if self._run.request.cases else None
             kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
             some_unknown = bench is None or bench.some_skipped or bool(bench.refused)
-            refused: dict[str, str] = {} if bench is None else bench.refused  # plain pytest reports such tests itself
+            refused = self._refused if bench is None else bench.refused
             self.cases.update(callable_cases(items, kernels, refused))
             self._find_parts(items, kernels, refused, some_unknown=some_unknown)
             if bench:
@@ -292,11 +297,11 @@ class BenchmarkTests:
                 del self.cases[item.nodeid]
 
     def _refuse(self, refused: Mapping[str, str], config: pytest.Config) -> None:
-        """Add an INCONCLUSIVE case for each refused test or file; if only some cases were selected, a note instead."""
+        """Add an INCONCLUSIVE case for each refused test or file; if some cases were chosen, a note instead."""
         run, chosen = self._run, config.option.keyword or config.option.markexpr or self._run.request.cases
         for case_id, reason in refused.items():
             if chosen:
-                run.session.notes.append(f"not selected, {reason}")
+                run.session.notes.append(f"not run, {reason}")
             else:
                 family, _, name = case_id.partition(".")
                 run.refused_tests.append(RefusedCase(family, name, reason))
