@@ -1,5 +1,6 @@
 """What a callable and its reference give is compared for what it is: by key, exactly, and never as nothing."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -484,3 +485,49 @@ def test_outputs_that_exist_after_the_call_are_compared():
     for fresh in (True, False):
         vars(holder).clear()
         proven(kept, lambda x: x + x, X.copy(), outputs=lambda x: holder.out, fresh=fresh)
+
+
+@dataclass
+class Layer:
+    """Arguments as a dataclass, which may contain itself."""
+
+    weights: object
+    inner: object = None
+
+
+def stored(function):
+    """A function that returns its first result again."""
+    kept = []
+
+    def again(*args):
+        if not kept:
+            kept.append(function(*args))
+        return kept[0].copy()
+
+    return again
+
+
+@pytest.mark.parametrize(
+    ("within", "found"),
+    [
+        (lambda layer: layer, lambda layer: layer.weights),
+        (lambda layer: [{"a": layer}], lambda held: held[0]["a"].weights),
+        (lambda layer: Layer(None, layer), lambda outer: outer.inner.weights),
+    ],
+    ids=["itself", "in others", "in a dataclass"],
+)
+def test_a_stored_result_of_a_dataclass_is_wrong(within, found):
+    layer = Layer(X.copy())
+    layer.inner = layer
+    proven(lambda held: found(held) + found(held), lambda held: 2 * found(held), within(layer))
+    assert (layer.weights == X).all()
+    with pytest.raises(WrongResult):
+        proven(stored(lambda held: found(held) + found(held)), lambda held: 2 * found(held), within(layer))
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", ">i4", ">c8"])
+def test_a_stored_result_of_the_other_byte_order_is_wrong(dtype):
+    x = np.array([3, 1, 4, 2]).astype(dtype)
+    proven(lambda x: x + x, lambda x: 2 * x, x)
+    with pytest.raises(WrongResult):
+        proven(stored(lambda x: x + x), lambda x: 2 * x, x)

@@ -8,6 +8,7 @@ read: one that computes its values lazily would be timed without its work.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -130,13 +131,29 @@ def arrays_in(value: object) -> Iterator[Any]:
             yield from arrays_in(member)
 
 
+def _fields_in(value: object, within: tuple[object, ...] = ()) -> Iterator[object]:
+    """The values of the fields of dataclasses in nested tuples, lists, mappings and dataclasses."""
+    if isinstance(value, type) or framework(value) is not None or any(value is outer for outer in within):
+        return
+    members: Iterable[object] = ()
+    if dataclasses.is_dataclass(value):
+        members = [getattr(value, each.name, None) for each in dataclasses.fields(value)]
+        yield from members
+    elif isinstance(value, Mapping):
+        members = value.values()
+    elif isinstance(value, tuple | list):
+        members = value
+    for member in members:
+        yield from _fields_in(member, (*within, value))
+
+
 def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arrays in a call's arguments, the function's closure and the globals it names, each once.
 
-    Arrays inside other objects are not found. Exchanged arrays, which are immutable, and arrays of Python objects are
-    left out.
+    Arrays inside other objects are not found, but for dataclasses among the arguments. Exchanged arrays, which are
+    immutable, and arrays of Python objects are left out.
     """
-    held: list[object] = [args, kwargs]
+    held: list[object] = [args, kwargs, [*_fields_in([args, kwargs])]]
     while isinstance(function, functools.partial):
         held += [function.args, function.keywords]
         function = function.func
@@ -164,7 +181,10 @@ def nbytes(value: Any) -> int:
 
 def dtype_name(value: Any) -> str:
     """The name of an array's type, such as ``float32`` or ``bfloat16``, for every framework."""
-    return str(plain(value).dtype if framework(value) == "viewed" else value.dtype).removeprefix("torch.")
+    dtype = plain(value).dtype if framework(value) == "viewed" else value.dtype
+    if isinstance(dtype, np.dtype) and not dtype.isnative:  # the other byte order
+        dtype = dtype.newbyteorder("=")
+    return str(dtype).removeprefix("torch.")
 
 
 def overlap(one: Any, other: Any) -> bool:
