@@ -366,7 +366,7 @@ def test_zeros_beside_numbers_are_read_or_wrong():
         proven(lambda a, b: b @ a, lambda a, b: a @ b, ZEROS.copy(), ZEROS.copy())
 
 
-def test_a_workspace_that_each_call_finds_and_leaves_cleared_keeps_its_zeros():
+def test_a_workspace_that_each_call_leaves_cleared_keeps_its_zeros():
     def summed(x, bias, work):
         work += x + bias
         found = work.copy()
@@ -396,7 +396,7 @@ def test_an_output_of_zeros_beside_others_is_said():
 @pytest.mark.parametrize(
     ("given", "reference"), [({"fresh": False}, lambda x: 2 * x), ({}, 2 * X)], ids=["off", "value"]
 )
-def test_where_no_other_inputs_are_tried_a_stored_result_is_not_excluded(given, reference):
+def test_without_other_inputs_a_stored_result_is_not_excluded(given, reference):
     _, checked = proven(lambda x: x + x, reference, X.copy(), **given)
     assert checked.endswith(": a stored result is not excluded")
 
@@ -469,7 +469,7 @@ def test_outputs_that_the_callable_does_not_write_compare_nothing(fresh):
     proven(lambda x: np.maximum(x, -2, out=x), lambda x: np.maximum(x, -2), SIGNED.copy(), outputs=lambda x: x)
 
 
-def test_outputs_that_are_right_on_the_given_inputs_alone_are_compared():
+def test_outputs_that_are_right_on_some_inputs_are_compared():
     x = X.copy()
     proven(lambda out, x: np.multiply(x, 2, out=out), lambda out, x: x + x, 2 * x, x, outputs=lambda out, x: out)
     with refuses(Code.BENCHMARK_TEST):
