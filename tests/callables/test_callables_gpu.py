@@ -338,7 +338,7 @@ EXPECTED = {
     "test_l2-persisting": ("BELOW_FLOOR", "of peak"),
     "test_l2-persisting-elsewhere": ("BELOW_FLOOR", "of peak"),
     "test_l2-ordinary": ("BELOW_FLOOR", "of peak"),
-    "test_wrong_after_the_first_call": ("WRONG", "timed call"),
+    "test_wrong_after_the_first_call": ("WRONG", "in a second call"),
     "test_over_peak_claim": ("IMPOSSIBLE", "nothing exceeds the peak"),
     "test_changed_input": ("WRONG", "changes an array that its reference reads"),
     "test_first_call_compilation": ("BELOW_FLOOR", "of peak"),
