@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_sessions import DrawnSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from synthetic_runs import LADDER, document, save, slower
 from test_history_command import PAD
-from test_history_trend import CASE, DrawnSession, history, quiet, session, slowed, verdicts
+from test_history_trend import CASE, history, quiet, session, slowed, verdicts
 
 from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Verdict
