@@ -19,6 +19,8 @@ os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
 
 SPREAD = ("-n", "auto", "--dist", "worksteal")
 """How pytest-xdist spreads tests: in their order, since fixtures of files are dear, until a process has none left."""
+EMULATED = ("tests/emulator", "tests/inspect", "tests/kernels")
+"""Tests of thousands of emulated kernels, which stay mapped: with all others they exceed what a process may map."""
 WORKFLOWS = Path(".github", "workflows")
 ISSUE_FORMS = [path for path in sorted(Path(".github", "ISSUE_TEMPLATE").glob("*.yml")) if path.stem != "config"]
 STEPS: dict[Path, list[str]] = {}
@@ -189,7 +191,11 @@ def tests(session: nox.Session) -> None:
     install_for_device(session, "tests", needs=("--nvrtc",))
     one_process = session.posargs or Path("/dev/nvidiactl").exists()  # tests on a GPU follow one another
     session.env["GIT_TEMPLATE_DIR"] = ""  # each of their repositories would have a dozen examples of hooks
-    session.run("python", "-m", "pytest", *(() if one_process else SPREAD), *session.posargs)
+    if one_process:
+        session.run("python", "-m", "pytest", *session.posargs)
+    else:
+        for part in (EMULATED, [f"--ignore={folder}" for folder in EMULATED]):
+            session.run("python", "-m", "pytest", *SPREAD, *part)
 
 
 @nox.session

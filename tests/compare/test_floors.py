@@ -324,3 +324,8 @@ def test_where_no_case_is_known_every_floor_is_of_none(tmp_path: Path) -> None:
     assert load_floors(path).get("a.b") == 0.5
     with pytest.raises(PeakgateError):
         load_floors(path, known_cases=[])
+
+
+def test_a_floor_near_zero_has_its_power(tmp_path: Path) -> None:
+    (row,) = records(proposed(sessions(tmp_path, [0.6, 0.61]), {PAD: 5e-324}).every)
+    assert row.present_power == pytest.approx(0.0)

@@ -130,7 +130,7 @@ def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.
     ``found`` are rows of ``bounds``; ``slowdown`` is relative, 0.1 for 10 %.
     """
     expected, sd, df = (found[name].to_numpy(np.float64) for name in ("expected", "new_sd", "df"))
-    distance = np.log(expected / floors.to_numpy(np.float64)) - math.log1p(slowdown)
+    distance = np.log(expected) - np.log(floors.to_numpy(np.float64)) - math.log1p(slowdown)
     return pd.Series(noise.upper_tail(distance / sd, df), found.index)
 
 
